@@ -4,6 +4,7 @@ mod handshakes;
 mod http3;
 mod memory;
 mod pattern;
+mod qpack;
 mod raw;
 mod tls;
 
@@ -11,6 +12,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -64,6 +66,15 @@ enum Command {
     Memory {
         /// The number of bytes to download.
         bytes: usize,
+    },
+    /// Measure QPACK on the requests of a browser: bytes for each, and exchanges per second.
+    Qpack {
+        /// How long each case is repeated, in seconds.
+        #[arg(long, default_value = "2")]
+        seconds: u64,
+        /// Print one JSON object per case.
+        #[arg(long)]
+        json: bool,
     },
     /// Write a throw-away certificate for localhost and its key.
     Certificate {
@@ -130,6 +141,7 @@ fn main() -> ExitCode {
             memory::run(bytes);
             Ok(())
         }
+        Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key } => tls::write_certificate(&certificate, &key),
     };
     match outcome {

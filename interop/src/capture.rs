@@ -12,6 +12,8 @@ mod tls;
 mod trace;
 
 pub(crate) use connection::Connection;
+#[cfg(test)]
+pub(crate) use connection::Opened;
 pub(crate) use frames::Frames;
 pub(crate) use header::{Kind, V1, V2};
 pub(crate) use key_log::KeyLog;

@@ -24,6 +24,8 @@ use crate::targets;
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// After the client has ended, what it sent last still crosses the network for this long.
 const DRAIN: Duration = Duration::from_millis(200);
+/// How often a measurement is repeated if the user does not say.
+const MEASUREMENTS: u32 = 5;
 /// How much of an endpoint's output is shown.
 const SHOWN: usize = 400;
 
@@ -62,7 +64,8 @@ pub(crate) struct Runner {
     /// The folder with a folder for each cell.
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
-    pub(crate) repetitions: u32,
+    /// How often a cell is run; `None` for once, and five times if it is a measurement.
+    pub(crate) repeat: Option<u32>,
     pub(crate) keep: bool,
     pub(crate) qlog: bool,
 }
@@ -103,12 +106,8 @@ impl Runner {
             return Some(Outcome::new(Verdict::Unsupported, format!("left out: {reason}")));
         }
         let outcome = match cell.test.is_measurement() {
-            false => match self.run_once(cell, 0) {
-                Ok(Run::Checked(detail)) => Outcome::new(Verdict::Ok, detail),
-                Ok(Run::Measured { .. }) => Outcome::new(Verdict::Ok, ""),
-                Err(fault) => fault.into(),
-            },
-            true => self.measure(cell),
+            false => self.test(cell, self.repeat.unwrap_or(1)),
+            true => self.measure(cell, self.repeat.unwrap_or(MEASUREMENTS)),
         };
         let outcome = match support::fails_always(cell.server, cell.test.letter) {
             Some(why) if outcome.result == Verdict::Failed => {
@@ -119,11 +118,38 @@ impl Runner {
         (!is_interrupted()).then_some(outcome)
     }
 
+    /// Runs a test several times, each with another seed. All runs have to pass.
+    fn test(&self, cell: &Cell, runs: u32) -> Outcome {
+        let (mut passed, mut failed, mut first_failure) = (String::new(), 0, None);
+        for repetition in 0..runs {
+            match self.run_once(cell, repetition) {
+                Ok(Run::Checked(detail)) => passed = detail,
+                Ok(Run::Measured { .. }) => {}
+                Err(Fault::Unsupported(why)) => return Outcome::new(Verdict::Unsupported, why),
+                Err(Fault::Failed(why)) => {
+                    failed += 1;
+                    first_failure.get_or_insert(why);
+                }
+            }
+            if is_interrupted() {
+                break;
+            }
+        }
+        let of = |detail| match runs {
+            1 => detail,
+            _ => format!("{} of {runs} runs passed: {detail}", runs - failed),
+        };
+        match first_failure {
+            None => Outcome::new(Verdict::Ok, of(passed)),
+            Some(why) => Outcome::new(Verdict::Failed, of(why)),
+        }
+    }
+
     /// The mean of several runs.
-    fn measure(&self, cell: &Cell) -> Outcome {
+    fn measure(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut goodputs, mut others) = (Vec::new(), Vec::new());
         let mut worst = Duration::ZERO;
-        for repetition in 0..self.repetitions {
+        for repetition in 0..runs {
             match self.run_once(cell, repetition) {
                 Ok(Run::Measured { goodput, other, lateness }) => {
                     goodputs.push(goodput);
@@ -138,9 +164,9 @@ impl Runner {
     }
 
     fn run_once(&self, cell: &Cell, repetition: u32) -> Result<Run, Fault> {
-        let name = match cell.test.is_measurement() {
-            true => format!("{}-{}", cell.name(), repetition + 1),
-            false => cell.name(),
+        let name = match repetition {
+            0 => cell.name(),
+            _ => format!("{}-{}", cell.name(), repetition + 1),
         };
         let folder = self.folder.join(&name);
         let result = self.run_in(cell, &folder, self.seed.wrapping_add(repetition.into()));

@@ -7,6 +7,10 @@ mod marks;
 mod paths;
 mod versions;
 
+#[cfg(test)]
+#[path = "checks_tests.rs"]
+mod tests;
+
 use std::path::Path;
 
 use crate::capture::{Kind, Sender, Trace};
@@ -89,6 +93,10 @@ fn with_keys(evidence: &Evidence<'_>, check: impl FnOnce(&Evidence<'_>) -> Verdi
 /// packet, where they arrive.
 pub(crate) fn goodput(evidence: &Evidence<'_>) -> Result<f64, Fault> {
     check(evidence)?;
+    goodput_of(evidence)
+}
+
+fn goodput_of(evidence: &Evidence<'_>) -> Result<f64, Fault> {
     let mut times = evidence.client.of(Sender::Server, Kind::OneRtt).map(|packet| packet.at);
     let (Some(first), Some(last)) = (times.next(), times.last()) else {
         return failed("the server sent less than two 1-RTT packets");

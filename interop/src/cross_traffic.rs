@@ -14,10 +14,11 @@ const PORT: u16 = 5201;
 /// A running download.
 #[derive(Debug)]
 pub(crate) struct CrossTraffic {
-    receiver: TcpStream,
+    /// The server's and the client's end.
+    ends: [TcpStream; 2],
     started: Instant,
-    sending: JoinHandle<()>,
-    receiving: JoinHandle<u64>,
+    sending: Option<JoinHandle<()>>,
+    receiving: Option<JoinHandle<u64>>,
 }
 
 impl CrossTraffic {
@@ -27,22 +28,34 @@ impl CrossTraffic {
         let listener = environment.at(Place::Server, listen)??;
         let receiver = environment.at(Place::Client, || TcpStream::connect(server))??;
         let (sender, _) = listener.accept()?;
-        let reading = receiver.try_clone()?;
-        let sending = std::thread::spawn(move || send(sender));
-        let receiving = std::thread::spawn(move || receive(reading));
-        Ok(Self { receiver, started: Instant::now(), sending, receiving })
+        let ends = [sender.try_clone()?, receiver.try_clone()?];
+        let sending = Some(std::thread::spawn(move || send(sender)));
+        let receiving = Some(std::thread::spawn(move || receive(receiver)));
+        Ok(Self { ends, started: Instant::now(), sending, receiving })
     }
 
     /// Ends the download and returns its rate in kilobits per second.
-    pub(crate) fn stop(self) -> io::Result<f64> {
+    pub(crate) fn stop(mut self) -> io::Result<f64> {
         let seconds = self.started.elapsed().as_secs_f64();
-        self.receiver.shutdown(Shutdown::Both)?;
-        let panicked = |_| io::Error::other("a thread of the cross traffic has panicked");
-        let bytes = self.receiving.join().map_err(panicked)?;
-        drop(self.receiver);
-        // The sender notices when the client's kernel answers with a reset, which takes a round trip.
-        self.sending.join().map_err(panicked)?;
+        self.disconnect();
+        let bytes = self.receiving.take().and_then(|thread| thread.join().ok());
+        let bytes = bytes.ok_or_else(|| io::Error::other("the cross traffic has panicked"))?;
         Ok(bytes as f64 * 8.0 / 1e3 / seconds)
+    }
+
+    /// Makes both threads end. A socket that is shut down already is an error, and as good.
+    fn disconnect(&self) {
+        for end in &self.ends {
+            let _ = end.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for CrossTraffic {
+    fn drop(&mut self) {
+        self.disconnect();
+        let _ = self.sending.take().map(JoinHandle::join);
+        let _ = self.receiving.take().map(JoinHandle::join);
     }
 }
 

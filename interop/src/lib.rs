@@ -81,7 +81,7 @@ fn run(options: &Options) -> Result<bool, String> {
         kind,
         folder: options.folder.clone(),
         seed: options.seed,
-        repetitions: options.repetitions,
+        repeat: options.repeat,
         keep: options.keep,
         qlog: options.qlog,
     };

@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask interop`.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use crate::catalogue::{self, TESTS, Test};
@@ -14,12 +15,19 @@ The tests and measurements of the public QUIC interop runner, without docker and
 Clearway against itself with each controller, and as client and as server against every peer with CUBIC; the options
 choose cells, and may be given several times. Peers meet each other only if client and server are both named.
 
+Tests run several at a time, then the measurements, each alone. On two cores the tests of Clearway with itself take a
+minute for each controller, those with a peer one to two minutes for each role; a run of a measurement takes 10 s
+(goodput) or 45 s (crosstraffic), and there are five for every pair. Everything together takes about an hour and a
+quarter.
+
   --client STACK       clearway, quinn, tokio-quiche, s2n-quic, quic-go, aioquic
   --server STACK
   --test NAME          a name or a letter of the matrix, such as handshake or H
   --controller NAME    of Clearway's endpoints: reno, cubic, bbr
-  --repetitions N      how often a measurement is repeated (default 5)
-  --jobs N             how many tests run at the same time (default 2); measurements always run alone
+  --repeat N           how often each test is run (default 1) and each measurement (default 5), each time with another
+                       seed; every run of a test has to pass
+  --jobs N             how many tests run at the same time (default: two for each core, at most 8); measurements always
+                       run alone
   --seed N             of everything that is random in the network (default 1)
   --loopback           do not make network namespaces
   --keep               keep captures, key logs and output of all cells, not only of those that failed
@@ -37,7 +45,8 @@ pub(crate) struct Options {
     servers: Vec<Stack>,
     tests: Vec<&'static Test>,
     controllers: Vec<Controller>,
-    pub(crate) repetitions: u32,
+    /// How often a cell is run; `None` for once, and five times if it is a measurement.
+    pub(crate) repeat: Option<u32>,
     pub(crate) jobs: usize,
     pub(crate) seed: u64,
     pub(crate) loopback: bool,
@@ -75,8 +84,8 @@ impl Options {
             servers: Vec::new(),
             tests: Vec::new(),
             controllers: Vec::new(),
-            repetitions: 5,
-            jobs: 2,
+            repeat: None,
+            jobs: default_jobs(),
             seed: 1,
             loopback: false,
             keep: false,
@@ -95,7 +104,7 @@ impl Options {
                 "--server" => options.servers.push(stack(value()?)?),
                 "--test" => options.tests.push(test(value()?)?),
                 "--controller" => options.controllers.push(controller(value()?)?),
-                "--repetitions" => options.repetitions = number(argument, value()?)?,
+                "--repeat" => options.repeat = Some(number(argument, value()?)?),
                 "--jobs" => options.jobs = number(argument, value()?)?,
                 "--seed" => options.seed = number(argument, value()?)?,
                 "--loopback" => options.loopback = true,
@@ -109,8 +118,8 @@ impl Options {
                 other => return Err(format!("unknown option {other}\n\n{HELP}")),
             }
         }
-        match options.repetitions == 0 || options.jobs == 0 {
-            true => Err("--repetitions and --jobs have to be at least 1".to_owned()),
+        match options.repeat == Some(0) || options.jobs == 0 {
+            true => Err("--repeat and --jobs have to be at least 1".to_owned()),
             false => Ok(options),
         }
     }
@@ -159,6 +168,12 @@ impl Options {
         peers.dedup();
         peers
     }
+}
+
+/// Cells wait most of the time: for a link of 10 Mbit/s, and for round trips.
+fn default_jobs() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    cores.saturating_mul(2).min(8)
 }
 
 fn stack(name: &str) -> Result<Stack, String> {
@@ -218,6 +233,7 @@ mod tests {
             ("--controller vegas", "reno, cubic, bbr"),
             ("--jobs many", "takes a number"),
             ("--jobs 0", "at least 1"),
+            ("--repeat 0", "at least 1"),
             ("--client", "needs a value"),
             ("--fast", "unknown option"),
         ] {

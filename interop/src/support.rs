@@ -18,7 +18,8 @@ struct Support {
 }
 
 const NEVER: &[(&str, &str)] = &[];
-const STALLS: &str = "sends no data after a rebinding, whatever the client, its own, too";
+const STALLS: &str =
+    "0.20.1 sends to the old address after the second rebinding, whatever the client, its own, too";
 
 const NO_V2: (&str, &str) = ("V2", "version 1 only");
 const NO_MIGRATION: (&str, &str) = ("CM", "does not migrate");

@@ -137,12 +137,18 @@ fn downloads_in_version_2() {
     }
 }
 
-/// These speak version 1 only, and answer with a Version Negotiation packet.
+/// aioquic's server changes every client that offers version 2.
+#[test]
+fn stays_in_version_1_if_nothing_else_is_offered() {
+    clearway_downloads_in("aioquic", &["--quic-versions", "1"], VERSION_1);
+}
+
+/// quinn speaks version 1 only, and answers with a Version Negotiation packet. tokio-quiche 0.20.1 answers nothing: it
+/// reads the type of an Initial packet of version 2 as that of a 0-RTT packet, before it looks at the version
+/// (RFC 9369 §3.2).
 #[test]
 fn falls_back_to_version_1() {
-    for name in ["quinn", "tokio-quiche"] {
-        clearway_downloads_in(name, &["--quic-version", "2"], VERSION_1);
-    }
+    clearway_downloads_in("quinn", &["--quic-version", "2"], VERSION_1);
 }
 
 /// A compatible change for clients that offer version 2; the others stay in version 1.

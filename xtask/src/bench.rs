@@ -1,4 +1,5 @@
-//! `cargo xtask bench bulk`: a large download over one connection, Clearway and quinn in turn.
+//! `cargo xtask bench bulk`: a large download over one connection, Clearway and quinn in turn. `cargo xtask bench qpack`:
+//! header compression.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,14 +42,25 @@ const SERVER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 const GIB: f64 = (1_u64 << 30) as f64;
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+/// Header compression on the requests of a browser; the program takes the options.
+pub(crate) fn qpack(arguments: &[&str]) -> Result<(), String> {
+    let program = build()?;
+    show("measuring QPACK", Command::new(program).arg("qpack").args(arguments))
+}
+
+/// Builds our program, and returns its path.
+fn build() -> Result<PathBuf, String> {
     let build = ["build", "--profile", "dist", "--package", "clearway-bench"];
     show("building the benchmark", &mut cargo(&build))?;
+    Ok(target().join("dist/clearway-bench"))
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let ours = build()?;
     let mut peers = Command::new("sh");
     peers.arg(root().join("interop/peers/build.sh")).arg("quinn");
     show("building the quinn peer", peers.env("PEERS_OUT", target().join("peers")))?;
-    let ours = target().join("dist/clearway-bench");
     let theirs = target().join("peers/quinn");
     let (certificate, key) = certificate(&ours)?;
     for case in CASES.iter().filter(|case| options.cases.contains(&case.name)) {

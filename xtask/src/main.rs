@@ -23,7 +23,8 @@ The project's development tasks.
   cargo xtask test           run all checks: format, lints, documentation, tests, and that the gallery's patches apply
         --peers              also test against other QUIC stacks (builds them; see interop/peers)
         --gallery            also build and run the marked patches of the gallery
-        --viewer             also check that the viewer's committed page matches its source, and test it in a browser
+        --viewer             also check that the viewer's committed page matches its source, and test it, and HTTP/3,
+                             in a browser
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
   cargo xtask bench bulk     download 1 GiB over one connection, with Clearway and quinn in turn
@@ -31,6 +32,9 @@ The project's development tasks.
         --size BYTES         size of the download (default 1073741824)
         --pairs N            number of pairs of runs (default 5)
         --datagram-size N    UDP payload size of both stacks (default 1452); discover: what each finds
+        --json               print one object per case
+  cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
+        --seconds N          how long each case is repeated (default 2)
         --json               print one object per case
   cargo xtask cost           count the instructions of single operations with few and with many streams, connections,
                              lost packets and fragments (needs valgrind)
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test::run(rest),
         ["bench", "bulk", rest @ ..] => bench::run(rest),
+        ["bench", "qpack", rest @ ..] => bench::qpack(rest),
         ["cost", rest @ ..] => cost::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),

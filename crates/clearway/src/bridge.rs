@@ -7,6 +7,7 @@
 
 mod effects;
 mod held;
+mod paths;
 mod receive_buffer;
 mod send_buffer;
 
@@ -17,13 +18,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use clearway_io::ConnectionWaker;
-use clearway_transport::{Connection, Statistics};
+use clearway_transport::{Connection, EarlyData, Statistics};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
 pub(crate) use held::Total;
+use paths::PathState;
 pub(crate) use receive_buffer::ReceiveBuffer;
 pub(crate) use send_buffer::{SendBuffer, SendState};
 
@@ -58,6 +60,10 @@ pub(crate) struct Shared<F: Face> {
 pub(crate) struct State<F: Face> {
     /// Set when the handshake is complete.
     pub(crate) established: Option<Arc<Established>>,
+    /// What became of early data; `None` until the shard has created the connection.
+    pub(crate) early_data: Option<EarlyData>,
+    /// What is known of the connection while early data can be exchanged, before the handshake is complete.
+    early: Option<Arc<Established>>,
     /// Why the connection could not be established, or why it has ended.
     pub(crate) error: Option<F::Error>,
     /// The shard has discarded the connection.
@@ -66,6 +72,8 @@ pub(crate) struct State<F: Face> {
     pub(crate) statistics: Option<Statistics>,
     /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
+    /// What tasks see of its paths.
+    paths: PathState,
     /// The task that waits for the connection to be established.
     connecting: WakerSlot,
     /// Parts that tasks have changed and the shard has to process.
@@ -74,12 +82,16 @@ pub(crate) struct State<F: Face> {
 }
 
 /// The results of the handshake.
+#[derive(Debug)]
 pub(crate) struct Established {
     pub(crate) application_protocol: Option<Vec<u8>>,
     pub(crate) peer_certificates: Option<Vec<CertificateDer<'static>>>,
     pub(crate) server_name: Option<String>,
+    pub(crate) key_exchange_group: Option<&'static str>,
     /// The largest payload of an unreliable datagram when the handshake completed; `None` if the peer accepts none.
     pub(crate) max_datagram_payload: Option<usize>,
+    /// Whether the peer accepts RESET_STREAM_AT frames.
+    pub(crate) reset_stream_at: bool,
     /// The statistics when the handshake completed.
     pub(crate) statistics: Statistics,
 }
@@ -166,6 +178,42 @@ impl<F: Face> Shared<F> {
         })
     }
 
+    /// Waits until it is known whether early data can be exchanged before the handshake is complete: a client's session
+    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete.
+    pub(crate) fn poll_early(
+        &self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
+        self.act(|state, effects| {
+            if let Some(error) = &state.error {
+                return Poll::Ready(Err(error.clone()));
+            }
+            if state.established.is_some() {
+                return Poll::Ready(Ok(None));
+            }
+            if let Some(early) = &state.early {
+                return Poll::Ready(Ok(Some(early.clone())));
+            }
+            match state.early_data {
+                // A server learns of early data with the ClientHello, at the latest when the handshake is complete.
+                None => {
+                    state.connecting.register(context, effects);
+                    Poll::Pending
+                }
+                Some(_) => Poll::Ready(Ok(None)),
+            }
+        })
+    }
+
+    /// Waits until the handshake is complete, and returns whether early data was accepted.
+    pub(crate) async fn early_data_accepted(&self) -> bool {
+        let wanted = self.wait(Signal::Connection, |state| {
+            let is_over = state.established.is_some() || state.error.is_some();
+            is_over.then(|| state.early_data == Some(EarlyData::Accepted))
+        });
+        wanted.await
+    }
+
     /// Closes the connection, unless it has ended already: tasks get `error` at once, and the shard sends CONNECTION_CLOSE.
     pub(crate) fn close(&self, error_code: VarInt, reason: Bytes, error: F::Error) {
         self.act(|state, effects| {
@@ -200,6 +248,28 @@ impl<F: Face> State<F> {
         self.established = Some(Arc::new(established));
         self.remote_address = Some(connection.remote_address());
         self.connecting.wake(effects);
+        effects.signal(Signal::Connection);
+    }
+
+    /// The shard has processed the connection: takes note of what became of early data.
+    pub(crate) fn note_early_data(&mut self, connection: &Connection, effects: &mut Effects<F>) {
+        let now = connection.early_data();
+        let is_known = connection.side().is_client() || now != EarlyData::None;
+        if self.early_data == Some(now) || !is_known {
+            return;
+        }
+        self.early_data = Some(now);
+        let can_exchange = matches!(now, EarlyData::Offered | EarlyData::Accepted);
+        if can_exchange && self.established.is_none() && self.early.is_none() {
+            self.early = Some(Arc::new(Established::new(connection)));
+            self.remote_address = Some(connection.remote_address());
+        }
+        self.connecting.wake(effects);
+    }
+
+    /// Whether application data can be exchanged.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.established.is_some() || self.early.is_some()
     }
 
     /// Marks a part as changed, so that the shard processes it.
@@ -235,6 +305,7 @@ impl<F: Face> State<F> {
             self.unmark(key);
         }
         self.face.fail(&error, effects);
+        self.fail_migration(effects);
         self.error = Some(error);
         self.connecting.wake(effects);
         effects.signal_all();
@@ -245,11 +316,14 @@ impl<F: Face> Default for State<F> {
     fn default() -> Self {
         Self {
             established: None,
+            early_data: None,
+            early: None,
             error: None,
             is_gone: false,
             remote_address: None,
             statistics: None,
             close: None,
+            paths: PathState::default(),
             connecting: WakerSlot::default(),
             changed: Vec::new(),
             face: F::default(),
@@ -264,7 +338,9 @@ impl Established {
             application_protocol: session.application_protocol().map(<[u8]>::to_vec),
             peer_certificates: session.peer_certificates().map(<[_]>::to_vec),
             server_name: session.server_name().map(str::to_owned),
+            key_exchange_group: session.key_exchange_group(),
             max_datagram_payload: connection.max_datagram_payload(),
+            reset_stream_at: connection.peer_parameters().is_some_and(|it| it.reset_stream_at),
             statistics: connection.statistics(),
         }
     }

@@ -1,14 +1,21 @@
 //! The configuration of clients and servers.
 
+use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{
-    ClientSessions, ServerSessions, TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
+    ServerSessions, ServerTrust, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings,
+    TlsServerConfig, TlsServerSettings, TransportConfig,
 };
+use rustls::crypto::SupportedKxGroup;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ResolvesServerCert;
+use rustls::sign::SingleCertAndKey;
 use rustls::{RootCertStore, SupportedCipherSuite};
 
+use crate::certificates::{CertificateResolver, Identity, Resolving};
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 
@@ -20,8 +27,15 @@ pub struct ClientConfig {
     protocols: Vec<Vec<u8>>,
     /// `None` for the default.
     cipher_suites: Option<Vec<SupportedCipherSuite>>,
+    /// `None` for the default.
+    key_exchange_groups: Option<Vec<&'static dyn SupportedKxGroup>>,
+    certificate: Option<Identity>,
+    encrypted_client_hello: EncryptedClientHello,
     logs_keys: bool,
     token: Vec<u8>,
+    pub(crate) early_data: bool,
+    /// `None` for sessions and tokens in memory.
+    store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
     /// Built from the other fields when it is first needed.
@@ -72,8 +86,13 @@ impl ClientConfig {
             trust,
             protocols: Vec::new(),
             cipher_suites: None,
+            key_exchange_groups: None,
+            certificate: None,
+            encrypted_client_hello: EncryptedClientHello::Off,
             logs_keys: false,
             token: Vec::new(),
+            early_data: false,
+            store: None,
             transport: Arc::default(),
             observers: Observers::default(),
             sessions: OnceLock::new(),
@@ -92,12 +111,62 @@ impl ClientConfig {
     }
 
     /// The cipher suites to offer, the preferred one first. By default TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384 and
-    /// TLS_CHACHA20_POLY1305_SHA256. A client that does not verify certificates always offers these.
+    /// TLS_CHACHA20_POLY1305_SHA256.
     pub fn cipher_suites(
         mut self,
         cipher_suites: impl IntoIterator<Item = SupportedCipherSuite>,
     ) -> Self {
         self.cipher_suites = Some(cipher_suites.into_iter().collect());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The key exchange groups to offer, the preferred one first. By default X25519MLKEM768, X25519, secp256r1 and
+    /// secp384r1: what is recorded of a connection today then withstands quantum computers of a later day, if the server
+    /// knows X25519MLKEM768, too. Key shares are sent of the first group and, if that is X25519MLKEM768 and X25519 is
+    /// offered, of X25519. A server that knows neither asks for another (HelloRetryRequest), which costs a round trip.
+    ///
+    /// The share of X25519MLKEM768 has 1,184 bytes: the ClientHello takes two datagrams, and loss of either costs time.
+    pub fn key_exchange_groups(
+        mut self,
+        groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
+    ) -> Self {
+        self.key_exchange_groups = Some(groups.into_iter().collect());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// The certificate that is presented to servers that ask for one. The handshake is complete for the client before the
+    /// server has verified it: a refusal ends the connection later, with CRYPTO_ERROR and the alert of TLS (RFC 8446 §6.2)
+    /// in [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
+    pub fn client_certificate(mut self, certificate: Identity) -> Self {
+        self.certificate = Some(certificate);
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Encrypts the ClientHello, and with it the server's name, with the first supported configuration of `config_list`
+    /// (ECH, RFC 9849): an ECHConfigList as the server publishes it in the `ech` parameter of its HTTPS record in DNS
+    /// (RFC 9848), not base64. It holds for this server only, and so does this configuration then.
+    ///
+    /// A server that has lost the key completes the handshake under the configuration's public name. Then the connection
+    /// fails with the [cause](crate::transport::TransportErrorCause::EncryptedClientHelloRejected)
+    /// `EncryptedClientHelloRejected`, which has the list with which to try once more.
+    ///
+    /// # Errors
+    /// A malformed list, or one without a supported configuration, is an error when a connection is begun:
+    /// [`SessionError::EncryptedClientHello`](crate::transport::SessionError::EncryptedClientHello).
+    pub fn encrypted_client_hello(mut self, config_list: impl Into<Vec<u8>>) -> Self {
+        self.encrypted_client_hello = EncryptedClientHello::ConfigList(config_list.into());
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Sends what looks like an encrypted ClientHello, with random content (GREASE, RFC 9849 §6.2): nothing is hidden,
+    /// but a path that lets such a ClientHello pass lets encrypted ones pass, too. Off by default, since it makes the
+    /// ClientHello some 300 bytes longer.
+    pub fn grease_encrypted_client_hello(mut self) -> Self {
+        self.encrypted_client_hello = EncryptedClientHello::Grease;
         self.sessions = OnceLock::new();
         self
     }
@@ -113,6 +182,24 @@ impl ClientConfig {
     /// not exist, it is created so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Whether early data may be sent on a connection that resumes a session, before the handshake is complete (RFC 9001
+    /// §4.6); not by default. Someone on the path can have the server process it more than once, so it has to be harmless
+    /// then. An HTTP/3 client sends only requests with safe methods early; of raw streams, see
+    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    pub fn early_data(mut self, offers: bool) -> Self {
+        self.early_data = offers;
+        self.sessions = OnceLock::new();
+        self
+    }
+
+    /// Keeps TLS sessions and the tokens of servers in `store`, for example to use them in another process. By default both
+    /// are kept in memory, and used for later connections with this configuration or a clone of it.
+    pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.store = Some(store);
         self.sessions = OnceLock::new();
         self
     }
@@ -146,21 +233,24 @@ impl ClientConfig {
     }
 
     fn make_sessions(&self) -> Result<Arc<dyn ClientSessions>, ConfigError> {
-        let protocols = borrowed(&self.protocols);
-        let tls = match &self.trust {
+        let trust = match &self.trust {
             Trust::Sessions(sessions) => return Ok(sessions.clone()),
-            Trust::Roots(roots) => {
-                let roots = (**roots).clone();
-                match &self.cipher_suites {
-                    Some(suites) => {
-                        TlsClientConfig::with_cipher_suites(roots, suites.clone(), &protocols)?
-                    }
-                    None => TlsClientConfig::with_roots(roots, &protocols)?,
-                }
-            }
-            Trust::Anyone => {
-                TlsClientConfig::dangerous_without_certificate_verification(&protocols)?
-            }
+            Trust::Roots(roots) => ServerTrust::Roots(roots.clone()),
+            Trust::Anyone => ServerTrust::DangerousAnyone,
+        };
+        let mut settings = TlsClientSettings::new(trust, &borrowed(&self.protocols));
+        if let Some(suites) = &self.cipher_suites {
+            settings.cipher_suites.clone_from(suites);
+        }
+        if let Some(groups) = &self.key_exchange_groups {
+            settings.key_exchange_groups.clone_from(groups);
+        }
+        settings.certificate = self.certificate.as_ref().map(Identity::certified_key);
+        settings.encrypted_client_hello = self.encrypted_client_hello.clone();
+        let tls = TlsClientConfig::from_settings(settings)?.early_data(self.early_data);
+        let tls = match &self.store {
+            Some(store) => tls.session_store(store.clone()),
+            None => tls.token_store(Arc::new(MemorySessionStore::default())),
         };
         Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
     }
@@ -169,19 +259,37 @@ impl ClientConfig {
 /// A server's configuration.
 #[derive(Debug)]
 pub struct ServerConfig {
-    identity: Identity,
+    presented: Presented,
     protocols: Vec<Vec<u8>>,
+    /// `None` for the default.
+    key_exchange_groups: Option<Vec<&'static dyn SupportedKxGroup>>,
+    clients: ClientTrust,
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) requires_retry: bool,
+    early_data: bool,
+    ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
     pub(crate) observers: Observers,
+    preferred_addresses: PreferredAddresses,
 }
 
+/// What a server proves itself with.
 #[derive(Debug)]
-enum Identity {
+enum Presented {
     Certificate(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    Resolver(Arc<dyn CertificateResolver>),
     Sessions(Arc<dyn ServerSessions>),
+}
+
+/// Whether clients need a certificate; see [`ServerConfig::client_certificates`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ClientCertificates {
+    /// Clients without a certificate are accepted, too.
+    Optional,
+    /// Clients without a certificate are refused.
+    Required,
 }
 
 /// How long the token of a Retry packet is valid.
@@ -197,23 +305,33 @@ impl ServerConfig {
         certificate_chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Self {
-        Self::from_identity(Identity::Certificate(certificate_chain, key))
+        Self::presenting(Presented::Certificate(certificate_chain, key))
+    }
+
+    /// Lets `resolver` choose the certificate for each client, for example [`Certificates`](crate::Certificates).
+    pub fn with_resolver(resolver: Arc<dyn CertificateResolver>) -> Self {
+        Self::presenting(Presented::Resolver(resolver))
     }
 
     /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
-        Self::from_identity(Identity::Sessions(sessions))
+        Self::presenting(Presented::Sessions(sessions))
     }
 
-    fn from_identity(identity: Identity) -> Self {
+    fn presenting(presented: Presented) -> Self {
         Self {
-            identity,
+            presented,
             protocols: Vec::new(),
+            key_exchange_groups: None,
+            clients: ClientTrust::NotAsked,
             logs_keys: false,
             transport: Arc::default(),
             requires_retry: false,
+            early_data: false,
+            ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             observers: Observers::default(),
+            preferred_addresses: PreferredAddresses::default(),
         }
     }
 
@@ -227,6 +345,36 @@ impl ServerConfig {
         self
     }
 
+    /// The key exchange groups to accept; by default X25519MLKEM768, X25519, secp256r1 and secp384r1. Of those that a
+    /// client supports, it gets the one that it prefers.
+    pub fn key_exchange_groups(
+        mut self,
+        groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
+    ) -> Self {
+        self.key_exchange_groups = Some(groups.into_iter().collect());
+        self
+    }
+
+    /// Asks clients for certificates, whose chains must end at one of `roots`, and which
+    /// [`Connection::peer_identity`](crate::Connection::peer_identity) then has. By default they are not asked.
+    ///
+    /// A client that is refused gets CRYPTO_ERROR with an alert of TLS: certificate_required without a certificate,
+    /// unknown_ca, certificate_expired and others with a wrong one. Here the connection fails with
+    /// [`NoCertificatesPresented`](rustls::Error::NoCertificatesPresented) or
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause. A session that is resumed keeps the identity
+    /// that was verified when it began.
+    pub fn client_certificates(
+        mut self,
+        need: ClientCertificates,
+        roots: impl Into<Arc<RootCertStore>>,
+    ) -> Self {
+        self.clients = match need {
+            ClientCertificates::Optional => ClientTrust::Optional(roots.into()),
+            ClientCertificates::Required => ClientTrust::Required(roots.into()),
+        };
+        self
+    }
+
     /// The transport's settings.
     pub fn transport(mut self, transport: TransportConfig) -> Self {
         self.transport = Arc::new(transport);
@@ -237,6 +385,36 @@ impl ServerConfig {
     /// (RFC 9000 §8.1.2).
     pub fn require_retry(mut self, required: bool) -> Self {
         self.requires_retry = required;
+        self
+    }
+
+    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6); not by default. It may have been
+    /// repeated by someone on the path: see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt), and for HTTP/3
+    /// [`Early`](crate::http3::Early).
+    pub fn early_data(mut self, accepts: bool) -> Self {
+        self.early_data = accepts;
+        self
+    }
+
+    /// Seals session tickets with `keys`, so that they are accepted after a restart, and by other processes with the same
+    /// keys; by default a few hundred sessions are kept in memory. What this means for early data is described at
+    /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
+        self.ticket_keys = Some(keys);
+        self
+    }
+
+    /// Asks clients that connect over IPv4 to move to this address after the handshake (RFC 9000 §9.6). The server also
+    /// listens there; port 0 means any free port. An example is a server that is reached by an anycast address, and whose
+    /// connections go on at the unicast address of one machine.
+    pub fn preferred_address_v4(mut self, address: SocketAddrV4) -> Self {
+        self.preferred_addresses.v4 = Some(address);
+        self
+    }
+
+    /// Like [`preferred_address_v4`](Self::preferred_address_v4), for clients that connect over IPv6.
+    pub fn preferred_address_v6(mut self, address: SocketAddrV6) -> Self {
+        self.preferred_addresses.v6 = Some(address);
         self
     }
 
@@ -262,22 +440,49 @@ impl ServerConfig {
 
     /// The settings of the endpoint.
     pub(crate) fn build(self) -> Result<clearway_transport::ServerConfig, ConfigError> {
-        let sessions: Arc<dyn ServerSessions> = match self.identity {
-            Identity::Sessions(sessions) => sessions,
-            Identity::Certificate(chain, key) => {
-                let protocols = borrowed(&self.protocols);
-                let tls = TlsServerConfig::with_certificate(chain, key, &protocols)?;
-                Arc::new(if self.logs_keys { tls.key_log_file() } else { tls })
-            }
-        };
+        let PreferredAddresses { v4, v6 } = self.preferred_addresses;
+        let preferred = v4.map(SocketAddr::from).into_iter().chain(v6.map(SocketAddr::from));
+        if let Some(wrong) = preferred.into_iter().find(|address| !is_of_one_host(*address)) {
+            return Err(ConfigError::PreferredAddress(wrong));
+        }
         Ok(clearway_transport::ServerConfig {
-            sessions,
+            sessions: self.make_sessions()?,
             transport: self.transport,
             retry_token_lifetime: RETRY_TOKEN_LIFETIME,
             new_token_lifetime: NEW_TOKEN_LIFETIME,
-            preferred_addresses: clearway_transport::PreferredAddresses::default(),
+            preferred_addresses: self.preferred_addresses,
         })
     }
+
+    fn make_sessions(&self) -> Result<Arc<dyn ServerSessions>, ConfigError> {
+        let certificates: Arc<dyn ResolvesServerCert> = match &self.presented {
+            Presented::Sessions(sessions) => return Ok(sessions.clone()),
+            Presented::Resolver(resolver) => Arc::new(Resolving(resolver.clone())),
+            Presented::Certificate(chain, key) => {
+                let identity = Identity::from_der(chain.clone(), key.clone_key())?;
+                Arc::new(SingleCertAndKey::from(identity.certified_key()))
+            }
+        };
+        let mut settings = TlsServerSettings::new(certificates, &borrowed(&self.protocols));
+        if let Some(groups) = &self.key_exchange_groups {
+            settings.key_exchange_groups.clone_from(groups);
+        }
+        settings.clients = self.clients.clone();
+        let tls = TlsServerConfig::from_settings(settings)?.early_data(self.early_data);
+        let tls = match &self.ticket_keys {
+            Some(keys) => tls.ticket_keys(keys.clone()),
+            None => tls,
+        };
+        Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))
+    }
+}
+
+/// Whether a client could be asked to move to the address.
+fn is_of_one_host(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    let is_v4_in_v6 = ip != ip.to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !(ip.is_unspecified() || ip.is_multicast() || is_broadcast || is_v4_in_v6)
 }
 
 fn owned(protocols: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Vec<Vec<u8>> {

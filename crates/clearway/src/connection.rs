@@ -6,16 +6,19 @@ use core::net::SocketAddr;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use clearway_transport::{ConnectionError, Statistics};
+use clearway_transport::{
+    ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, Statistics,
+};
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
-use crate::error::{ConnectError, ExportError, SendDatagramError};
+use crate::error::{ConnectError, ExportError, MigrateError, SendDatagramError};
+use crate::path::PathEvent;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
@@ -32,6 +35,12 @@ struct Owner(Arc<Shared>);
 impl ConnectionRef {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self(Arc::new(Owner(shared)))
+    }
+}
+
+impl ConnectionRef {
+    fn shared(&self) -> Arc<Shared> {
+        self.0.0.clone()
     }
 }
 
@@ -66,6 +75,48 @@ impl Connecting {
     pub fn remote_address(&self) -> SocketAddr {
         self.remote
     }
+
+    /// The connection before its handshake is complete, if early data can be exchanged on it (RFC 9001 §4.6), and whether
+    /// the server accepts that data.
+    ///
+    /// On a client this is so if its [configuration](crate::ClientConfig::early_data) asks for it, and it resumes a
+    /// session that permits it. What it sends until the handshake is complete can be processed by the server more than
+    /// once, if someone on the path repeats it. If the server rejects the early data, everything that was written is sent
+    /// again; an application whose data depends on what the server accepted before should then reset its streams.
+    ///
+    /// On a server this is so if it [accepts](crate::ServerConfig::early_data) early data of this client. What arrives
+    /// before the handshake is complete may be a repetition, so it must not have an effect that a client would not want
+    /// twice; what the server sends in answer goes to a client that is not authenticated yet.
+    ///
+    /// # Errors
+    /// Returns itself, to wait for the handshake, if there is no early data.
+    pub async fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
+        let Some(reference) = &self.reference else { return Err(self) };
+        let reference = reference.clone();
+        match core::future::poll_fn(|context| reference.poll_early(context)).await {
+            Ok(Some(early)) => {
+                let accepted = ZeroRttAccepted(reference.clone());
+                Ok((Connection::new(reference, early), accepted))
+            }
+            Ok(None) | Err(_) => Err(self),
+        }
+    }
+}
+
+/// Whether the server accepts the early data of a connection, which is known when the handshake is complete.
+pub struct ZeroRttAccepted(ConnectionRef);
+
+impl ZeroRttAccepted {
+    /// Waits for the end of the handshake; `false` if the early data was rejected, or the connection was lost before.
+    pub async fn wait(self) -> bool {
+        self.0.early_data_accepted().await
+    }
+}
+
+impl fmt::Debug for ZeroRttAccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZeroRttAccepted").finish_non_exhaustive()
+    }
 }
 
 impl Future for Connecting {
@@ -77,7 +128,7 @@ impl Future for Connecting {
             return Poll::Ready(Err(CLOSED));
         };
         match reference.poll_established(context) {
-            Poll::Ready(Ok(established)) => Poll::Ready(Ok(Connection { reference, established })),
+            Poll::Ready(Ok(known)) => Poll::Ready(Ok(Connection::new(reference, known))),
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => {
                 self.reference = Some(reference);
@@ -100,10 +151,33 @@ impl fmt::Debug for Connecting {
 #[derive(Clone)]
 pub struct Connection {
     reference: ConnectionRef,
-    established: Arc<Established>,
+    /// What was known of the connection when it began to be used.
+    first: Arc<Established>,
+    /// What is known of it since the handshake is complete.
+    established: OnceLock<Arc<Established>>,
 }
 
 impl Connection {
+    fn new(reference: ConnectionRef, first: Arc<Established>) -> Self {
+        Self { reference, first, established: OnceLock::new() }
+    }
+
+    fn established(&self) -> &Established {
+        if let Some(established) = self.established.get() {
+            return established;
+        }
+        match self.reference.lock().established.clone() {
+            Some(established) => self.established.get_or_init(|| established),
+            None => &self.first,
+        }
+    }
+
+    /// Whether the early data of this connection was accepted, once the handshake is complete: see
+    /// [`Connecting::into_0rtt`].
+    pub async fn early_data_accepted(&self) -> bool {
+        self.reference.early_data_accepted().await
+    }
+
     /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
     /// data.
     ///
@@ -196,12 +270,15 @@ impl Connection {
         self.reference.close(error_code, Bytes::copy_from_slice(reason), CLOSED);
     }
 
-    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost without
-    /// notice, on the path or before it is sent.
+    /// Sends `data` as an unreliable datagram (RFC 9221): at most once, and without order. It may be lost, on the path or before
+    /// it is sent. Returns what identifies it in [`datagram_outcome`](Self::datagram_outcome).
+    ///
+    /// Where the queue of those that wait to be sent is full, the datagram is refused, or takes the place of the oldest
+    /// ([`datagram_drops_oldest`](crate::TransportConfigBuilder::datagram_drops_oldest)).
     ///
     /// # Errors
     /// If it cannot be sent.
-    pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
+    pub fn send_datagram(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
         let maximum = self.max_datagram_size().ok_or(SendDatagramError::Unsupported)?;
         if data.len() > maximum {
             return Err(SendDatagramError::TooLarge { maximum });
@@ -210,13 +287,63 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(SendDatagramError::ConnectionLost(error));
             }
-            if !state.face.datagrams_to_send.has_room_for(&data) {
+            let id = state.face.datagrams.send(data).ok_or(SendDatagramError::QueueFull)?;
+            effects.wake_shard();
+            Ok(id)
+        })
+    }
+
+    /// Like [`send_datagram`](Self::send_datagram), but waits until there is room. Cancel-safe: if the future is dropped, the
+    /// datagram is not sent.
+    ///
+    /// # Errors
+    /// If it cannot be sent; [`QueueFull`](SendDatagramError::QueueFull) only if it is larger than the whole queue.
+    pub async fn send_datagram_wait(&self, data: Bytes) -> Result<DatagramId, SendDatagramError> {
+        loop {
+            match self.send_datagram(data.clone()) {
+                Err(SendDatagramError::QueueFull) => {}
+                outcome => return outcome,
+            }
+            let room = self.reference.wait(Signal::DatagramRoom, |state| {
+                let datagrams = &mut state.face.datagrams;
+                if state.error.is_some() || datagrams.has_room_for(&data) {
+                    return Some(true);
+                }
+                if !datagrams.can_ever_hold(data.len() as u64) {
+                    return Some(false);
+                }
+                datagrams.await_room();
+                None
+            });
+            if !room.await {
                 return Err(SendDatagramError::QueueFull);
             }
-            state.face.datagrams_to_send.push(data);
-            effects.wake_shard();
-            Ok(())
-        })
+        }
+    }
+
+    /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
+    /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
+    pub fn datagram_send_buffer_space(&self) -> usize {
+        usize::try_from(self.reference.lock().face.datagrams.send_space()).unwrap_or(usize::MAX)
+    }
+
+    /// Waits until it is known what became of an unreliable datagram: acknowledged, lost, or dropped before it was sent (RFC
+    /// 9221 §5.2). Only with [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices). The newest 16,384 outcomes
+    /// wait to be taken.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn datagram_outcome(&self) -> Result<(DatagramId, DatagramOutcome), ConnectionError> {
+        let wanted = self.reference.wait(Signal::DatagramOutcomes, |state| {
+            let next = state.face.datagrams.next_outcome();
+            next.map(Ok).or_else(|| state.lost().map(Err))
+        });
+        wanted.await
+    }
+
+    /// Counts of unreliable datagrams, as of the last batch of datagrams.
+    pub fn datagram_statistics(&self) -> DatagramStatistics {
+        self.reference.lock().face.datagrams.statistics()
     }
 
     /// The largest payload that [`send_datagram`](Self::send_datagram) accepts now; `None` if the peer does not support
@@ -226,8 +353,8 @@ impl Connection {
     /// when they no longer do. Datagrams that wait to be sent at that time and are too large are dropped. A payload of up to 1,156 bytes is always accepted, unless the peer's
     /// `max_datagram_frame_size` is smaller (RFC 9221 §3).
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let now = self.reference.lock().face.max_datagram_payload;
-        now.or(self.established.max_datagram_payload)
+        let now = self.reference.lock().face.datagrams.max_payload;
+        now.or(self.established().max_datagram_payload)
     }
 
     /// Waits for the next unreliable datagram from the peer.
@@ -236,7 +363,7 @@ impl Connection {
     /// If the connection ends.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         let wanted = self.reference.wait(Signal::Datagrams, |state| {
-            let next = state.face.datagrams_received.pop();
+            let next = state.face.datagrams.receive();
             next.map(Ok).or_else(|| state.lost().map(Err))
         });
         wanted.await
@@ -247,24 +374,65 @@ impl Connection {
         self.reference.lock().remote_address.unwrap_or(UNKNOWN_ADDRESS)
     }
 
-    /// The negotiated application protocol (ALPN).
-    pub fn application_protocol(&self) -> Option<&[u8]> {
-        self.established.application_protocol.as_deref()
+    /// Moves this client's connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once
+    /// it is there. Port 0 means a free port, and 0.0.0.0 or :: the IP address of the route to the server; so
+    /// `0.0.0.0:0` is another port of the same address, or after a change of network an address of the new one. The
+    /// [endpoint's address](crate::Endpoint::local_address) leads back to where connections begin.
+    ///
+    /// A socket is opened for this connection alone, unless another connection of the endpoint has moved to exactly this
+    /// address and port. The path from there is validated while the connection goes on where it is, so nothing is lost
+    /// if it does not work. The new path gets connection IDs of its own, and congestion control, round-trip times and the size of
+    /// datagrams begin anew, unless only the port differs (§9.4, §9.5). The socket that was left is closed soon after.
+    ///
+    /// Where other libraries put a new socket in the place of an endpoint's (quinn's `Endpoint::rebind`), all connections
+    /// change to it at once and untested. Here each moves on its own.
+    ///
+    /// The call waits for the handshake to be confirmed, which it is about a round trip after it is established. If the
+    /// future is dropped, the connection moves all the same.
+    ///
+    /// # Errors
+    /// If the connection cannot move. It stays where it is then.
+    pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
+        self.reference.shared().migrate(local).await
     }
 
-    /// The peer's certificate chain, its own certificate first.
+    /// Waits for the next change of the connection's path, such as a NAT rebinding of the peer. The last 16 are kept.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn path_event(&self) -> Result<PathEvent, ConnectionError> {
+        let wanted = self.reference.wait(Signal::Path, |state| {
+            let next = state.next_path_event();
+            next.map(Ok).or_else(|| state.lost().map(Err))
+        });
+        wanted.await
+    }
+
+    /// The negotiated application protocol (ALPN).
+    pub fn application_protocol(&self) -> Option<&[u8]> {
+        self.established().application_protocol.as_deref()
+    }
+
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    pub fn key_exchange_group(&self) -> Option<&'static str> {
+        self.established().key_exchange_group
+    }
+
+    /// The peer's certificate chain, its own certificate first. A client has one only if the server asks for it
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); then it was verified.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
-        self.established.peer_certificates.as_deref()
+        self.established().peer_certificates.as_deref()
     }
 
     /// The server name that the client requested (SNI).
     pub fn server_name(&self) -> Option<&str> {
-        self.established.server_name.as_deref()
+        self.established().server_name.as_deref()
     }
 
     /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        self.reference.lock().statistics.unwrap_or(self.established.statistics)
+        let now = self.reference.lock().statistics;
+        now.unwrap_or_else(|| self.established().statistics)
     }
 
     /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a

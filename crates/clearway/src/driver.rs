@@ -13,7 +13,7 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId};
 
-use crate::bridge::{SendState, Signal};
+use crate::bridge::SendState;
 use crate::error::{ConnectError, ExportError};
 use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stream, incoming};
 
@@ -39,7 +39,7 @@ impl Application for Driver {
         while let Some(event) = connection.next_event() {
             on_event(connection, &mut state, event, effects);
         }
-        receive_datagrams(connection, &mut state, effects);
+        state.note_early_data(connection, effects);
         if !*is_closed {
             state.take_changed(changed);
             for id in changed.drain(..) {
@@ -48,7 +48,6 @@ impl Application for Driver {
             for direction in [Direction::Bidirectional, Direction::Unidirectional] {
                 open_streams(shared, connection, &mut state, direction, effects);
             }
-            send_datagrams(connection, &mut state);
             export(connection, &mut state, effects);
             if let Some((error_code, reason)) = state.close.take() {
                 connection.close(now, error_code, &reason);
@@ -56,7 +55,7 @@ impl Application for Driver {
             *is_closed = connection.is_closed();
         }
         state.statistics = Some(connection.statistics());
-        state.face.max_datagram_payload = connection.max_datagram_payload();
+        state.face.datagrams.exchange(connection, effects);
         drop(state);
         effects.carry_out(shared);
     }
@@ -75,7 +74,10 @@ impl Drop for Driver {
 
 fn on_event(connection: &mut Connection, state: &mut State, event: Event, effects: &mut Effects) {
     match event {
-        Event::Connected => state.establish(connection, effects),
+        Event::Connected => {
+            state.establish(connection, effects);
+            state.face.datagrams.establish(connection);
+        }
         Event::Opened(direction) => {
             while let Some(id) = connection.accept(direction) {
                 let stream = Stream::new(direction == Direction::Bidirectional, true);
@@ -101,14 +103,16 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
         Event::Finished(id) => {
             with_send(state, id, |send| send.buffer.end(SendState::Delivered, effects));
         }
-        Event::PeerMigrated(remote) => state.remote_address = Some(remote),
+        Event::DatagramSettled { id, outcome } => {
+            state.face.datagrams.on_settled(id, outcome, effects);
+        }
         Event::NewToken(token) => state.face.new_token = Some(token),
         Event::Closed(error) => {
             read_the_rest(connection, state, effects);
             state.fail(ConnectError::Lost(error), effects);
         }
         // Tasks that open streams, and datagrams, are served in every batch. No task waits for any other event.
-        _ => {}
+        event => state.on_path_event(event, effects),
     }
 }
 
@@ -164,6 +168,18 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
     }
     if !buffer.is_sendable() {
         return;
+    }
+    if let SendState::ResettingAt { error_code, reliable_size } = *buffer.state() {
+        return match buffer.hand_over(|data| connection.write(id, data)) {
+            // The transport waits for room.
+            Ok(false) => {}
+            outcome => {
+                // If the peer has stopped the stream, or if the stream was finished before: there is nothing more to write.
+                let _: Result<bool, _> = outcome;
+                let _ = connection.reset_at(id, error_code, reliable_size);
+                buffer.end(SendState::Reset, effects);
+            }
+        };
     }
     match buffer.hand_over(|data| connection.write(id, data)) {
         Ok(true) if *buffer.state() == SendState::Finishing => {
@@ -222,7 +238,10 @@ fn read(
                 break;
             }
             Err(transport::ReadError::Reset(error_code)) => {
-                buffer.clear();
+                // What a reset in part leaves to be delivered was read here, and is kept for the task.
+                if connection.received_reliable_size(id).is_none() {
+                    buffer.clear();
+                }
                 buffer.finish(Err(error_code), effects);
                 break;
             }
@@ -255,7 +274,7 @@ fn open_streams(
     direction: Direction,
     effects: &mut Effects,
 ) {
-    if state.established.is_none() {
+    if !state.is_usable() {
         return;
     }
     loop {
@@ -271,23 +290,6 @@ fn open_streams(
         let stream = Stream::new(true, direction == Direction::Bidirectional);
         state.face.streams.insert(id, stream);
         effects.replies().opened.push((reply, Opened::new(shared.clone(), id)));
-    }
-}
-
-fn receive_datagrams(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
-    while let Some(data) = connection.receive_datagram() {
-        // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.
-        let received = &mut state.face.datagrams_received;
-        while !received.has_room_for(&data) && received.pop().is_some() {}
-        received.push(data);
-        effects.signal(Signal::Datagrams);
-    }
-}
-
-fn send_datagrams(connection: &mut Connection, state: &mut State) {
-    while let Some(data) = state.face.datagrams_to_send.pop() {
-        // Datagrams are unreliable: one that is too large for the path or for the queue is lost.
-        let _: Result<(), _> = connection.send_datagram(data);
     }
 }
 

@@ -1,7 +1,7 @@
 //! An endpoint: one UDP socket with all of its connections.
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::pin::pin;
 use std::collections::VecDeque;
 use std::io;
@@ -256,9 +256,19 @@ impl Endpoint {
         self.default_client = Some(config);
     }
 
-    /// The local address.
+    /// The local address with which connections begin.
     pub fn local_address(&self) -> SocketAddr {
         self.owner.shard.local_address()
+    }
+
+    /// The address that clients are asked to move to that connect over IPv4, with its port.
+    pub fn preferred_address_v4(&self) -> Option<SocketAddrV4> {
+        self.owner.shard.preferred_addresses().v4
+    }
+
+    /// The address that clients are asked to move to that connect over IPv6, with its port.
+    pub fn preferred_address_v6(&self) -> Option<SocketAddrV6> {
+        self.owner.shard.preferred_addresses().v6
     }
 
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, with the default client

@@ -1,12 +1,17 @@
 //! Errors, one enum for each kind of operation.
 
 use core::fmt;
+use core::net::SocketAddr;
 use std::io;
 use std::sync::Arc;
 
-use clearway_io::ConnectFailure;
-use clearway_transport::{ConnectionError, ExportError as TlsExportError, SessionError};
+use clearway_io::{ConnectFailure, MigrateFailure};
+use clearway_transport::{
+    ConnectionError, ExportError as TlsExportError, MigrationFailure, SessionError,
+};
 use clearway_wire::VarInt;
+
+use crate::certificates::IdentityError;
 
 /// A configuration is invalid.
 #[derive(Clone, Debug)]
@@ -14,17 +19,23 @@ use clearway_wire::VarInt;
 pub enum ConfigError {
     /// TLS rejects the configuration.
     Tls(SessionError),
+    /// The server's certificate and its key cannot be used.
+    Identity(IdentityError),
     /// No root certificates of the platform were found; holds the first error of reading them, if there was one.
     NoNativeRoots(Option<Arc<dyn core::error::Error + Send + Sync>>),
     /// The endpoint has no default client configuration: see
     /// [`set_default_client_config`](crate::Endpoint::set_default_client_config).
     NoClientConfig,
+    /// No client can be asked to move to this address, which is unspecified, multicast or broadcast: see
+    /// [`preferred_address_v4`](crate::ServerConfig::preferred_address_v4).
+    PreferredAddress(SocketAddr),
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tls(error) => error.fmt(f),
+            Self::Identity(error) => error.fmt(f),
             Self::NoNativeRoots(why) => {
                 f.write_str("the platform has no root certificates to trust: ")?;
                 match why {
@@ -33,6 +44,9 @@ impl fmt::Display for ConfigError {
                 }
             }
             Self::NoClientConfig => f.write_str("the endpoint has no client configuration"),
+            Self::PreferredAddress(address) => {
+                write!(f, "{address} is not the address of one host, which clients could move to")
+            }
         }
     }
 }
@@ -41,9 +55,16 @@ impl core::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tls(error) => Some(error),
+            Self::Identity(error) => Some(error),
             Self::NoNativeRoots(Some(error)) => Some(&**error),
-            Self::NoNativeRoots(None) | Self::NoClientConfig => None,
+            Self::NoNativeRoots(None) | Self::NoClientConfig | Self::PreferredAddress(_) => None,
         }
+    }
+}
+
+impl From<IdentityError> for ConfigError {
+    fn from(error: IdentityError) -> Self {
+        Self::Identity(error)
     }
 }
 
@@ -274,6 +295,27 @@ impl fmt::Display for StreamClosed {
 
 impl core::error::Error for StreamClosed {}
 
+/// A stream was not reset in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ResetAtError {
+    /// The peer does not accept RESET_STREAM_AT frames.
+    Unsupported,
+    /// The stream was reset by this endpoint before.
+    ClosedStream,
+}
+
+impl fmt::Display for ResetAtError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "the peer does not support RESET_STREAM_AT",
+            Self::ClosedStream => "the stream was reset by this end",
+        })
+    }
+}
+
+impl core::error::Error for ResetAtError {}
+
 /// An unreliable datagram was not accepted for sending.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -309,6 +351,38 @@ impl core::error::Error for SendDatagramError {
         match self {
             Self::ConnectionLost(error) => Some(error),
             Self::Unsupported | Self::TooLarge { .. } | Self::QueueFull => None,
+        }
+    }
+}
+
+/// A connection has not moved to another local address.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// The migration could not begin.
+    NotStarted(MigrateFailure),
+    /// The new path could not be used, and the connection goes on where it was.
+    Failed(MigrationFailure),
+    /// The connection ended.
+    ConnectionEnded,
+}
+
+impl fmt::Display for MigrateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted(failure) => failure.fmt(f),
+            Self::Failed(failure) => failure.fmt(f),
+            Self::ConnectionEnded => f.write_str("the connection has ended"),
+        }
+    }
+}
+
+impl core::error::Error for MigrateError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NotStarted(error) => Some(error),
+            Self::Failed(error) => Some(error),
+            Self::ConnectionEnded => None,
         }
     }
 }

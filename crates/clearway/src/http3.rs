@@ -19,6 +19,7 @@ mod body;
 mod client;
 mod datagrams;
 mod driver;
+mod early;
 mod error;
 mod exchanges;
 mod feed;
@@ -37,6 +38,7 @@ pub use clearway_http3::{
 pub use client::{Client, PendingResponse};
 pub use datagrams::Datagrams;
 pub use driver::PROTOCOL;
+pub use early::Early;
 pub use error::Error;
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
 pub use progress::Timeouts;

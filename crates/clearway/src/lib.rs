@@ -48,24 +48,30 @@
 //! ```
 
 mod bridge;
+mod certificates;
 mod config;
 mod connection;
+mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
 pub mod http3;
 mod observe;
+mod path;
 mod recv_stream;
 mod send_stream;
 mod streams;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
-    ShardHandle, ShardStatistics, halt,
+    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
+    ShardStatistics, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, Event, InvalidSetting, Observation, Observer, Side, SpinBit, Statistics,
-    TransportConfig, TransportConfigBuilder,
+    ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
+    IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError, MigrationFailure,
+    Observation, Observer, SavedSession, SavedSessionError, SessionStore, Side, SocketIndex,
+    SpinBit, Statistics, TicketKeys, TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};
@@ -84,13 +90,14 @@ pub mod congestion {
 /// this crate exports directly.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, ClientSessions, Connection, ConnectionHandle, ConnectionState,
-        ConnectionVersions, DatagramError, DatagramStatistics, DropReason, EcnCodepoint,
-        EcnFailure, EcnState, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
-        LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
-        ReadOutcome, RecoveryStats, ServerSessions, Session, SessionError, SpaceId, StreamEvent,
-        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
-        TlsServerConfig, TransportError, TransportErrorCause, UnknownStream, WriteError,
+        AcceptError, Arrival, ClientSessions, ClientTrust, Connection, ConnectionHandle,
+        ConnectionState, ConnectionVersions, DatagramError, DropReason, EcnCodepoint, EcnFailure,
+        EcnState, EncryptedClientHello, ExportError, HelloParameters, Incoming, KeySchedule,
+        LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation,
+        ReadError, ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
+        SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
+        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings,
+        TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }
 
@@ -105,13 +112,15 @@ pub mod wire {
 // Whole: who builds a `TlsClientConfig` needs all of it, and in the version that this crate is built with.
 pub use rustls;
 
-pub use config::{ClientConfig, ServerConfig};
-pub use connection::{Connecting, Connection};
+pub use certificates::{CertificateResolver, Certificates, Identity, IdentityError};
+pub use config::{ClientCertificates, ClientConfig, ServerConfig};
+pub use connection::{Connecting, Connection, ZeroRttAccepted};
 pub use endpoint::Endpoint;
 pub use error::{
-    ConfigError, ConnectError, EndpointError, ExportError, ReadError, ReadToEndError,
-    SendDatagramError, StreamClosed, WriteError,
+    ConfigError, ConnectError, EndpointError, ExportError, MigrateError, ReadError, ReadToEndError,
+    ResetAtError, SendDatagramError, StreamClosed, WriteError,
 };
 pub use observe::ObserverFactory;
+pub use path::PathEvent;
 pub use recv_stream::RecvStream;
 pub use send_stream::SendStream;

@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 
 use crate::bridge::SendState;
 use crate::connection::ConnectionRef;
-use crate::error::{StreamClosed, WriteError};
+use crate::error::{ResetAtError, StreamClosed, WriteError};
 use crate::streams::{Effects, SendHalf};
 
 /// The largest number of bytes that one write copies.
@@ -131,7 +131,38 @@ impl SendStream {
                 Ok(())
             }
             SendState::Failed(_) | SendState::Delivered => Ok(()),
-            SendState::Resetting(_) | SendState::Reset => Err(StreamClosed),
+            SendState::Resetting(_) | SendState::ResettingAt { .. } | SendState::Reset => {
+                Err(StreamClosed)
+            }
+        })
+    }
+
+    /// Resets the stream like [`reset`](Self::reset), but its first `reliable_size` bytes, or all that were written if those are
+    /// fewer, are still delivered (RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset). The peer reads them, and then the
+    /// reset.
+    ///
+    /// # Errors
+    /// If the peer does not support it, or the stream was reset before.
+    pub fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) -> Result<(), ResetAtError> {
+        self.connection.act(|state, effects| {
+            let is_supported =
+                state.established.as_ref().is_some_and(|established| established.reset_stream_at);
+            let send = state.send_half(self.id).ok_or(ResetAtError::ClosedStream)?;
+            match send.buffer.state() {
+                SendState::Open | SendState::Finishing | SendState::Finished => {}
+                SendState::Failed(_) | SendState::Delivered => return Ok(()),
+                SendState::Resetting(_) | SendState::ResettingAt { .. } | SendState::Reset => {
+                    return Err(ResetAtError::ClosedStream);
+                }
+            }
+            match reliable_size {
+                0 => send.buffer.reset(error_code),
+                _ if is_supported => send.buffer.reset_at(error_code, reliable_size),
+                _ => return Err(ResetAtError::Unsupported),
+            }
+            state.change(self.id);
+            effects.wake_shard();
+            Ok(())
         })
     }
 
@@ -175,9 +206,13 @@ impl SendStream {
             let Some(send) = state.send_half(self.id) else { return Poll::Ready(Ok(None)) };
             match (send.buffer.state(), lost) {
                 (SendState::Failed(code), _) => Poll::Ready(Ok(Some(*code))),
-                (SendState::Delivered | SendState::Resetting(_) | SendState::Reset, _) => {
-                    Poll::Ready(Ok(None))
-                }
+                (
+                    SendState::Delivered
+                    | SendState::Resetting(_)
+                    | SendState::ResettingAt { .. }
+                    | SendState::Reset,
+                    _,
+                ) => Poll::Ready(Ok(None)),
                 (_, Some(error)) => Poll::Ready(Err(error)),
                 _ => {
                     send.buffer.watch_end(context, effects);

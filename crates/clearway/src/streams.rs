@@ -9,15 +9,12 @@ use clearway_wire::{Direction, StreamId, VarInt};
 use tokio::sync::oneshot;
 
 use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal};
+use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, ExportError};
 
 /// The peer gets new flow control credit with the next batch; the shard is woken for that at once when the credit
 /// reaches one part in this many of a window.
 pub(crate) const CREDIT_PART: u64 = 4;
-/// How many bytes of unreliable datagrams are buffered between tasks and the transport, in each direction; each
-/// datagram counts [`DATAGRAM_OVERHEAD`] in addition to its payload.
-pub(crate) const DATAGRAM_BUFFER: usize = 1 << 20;
-pub(crate) const DATAGRAM_OVERHEAD: usize = 64;
 
 pub(crate) type Shared = bridge::Shared<Streams>;
 pub(crate) type State = bridge::State<Streams>;
@@ -36,10 +33,7 @@ pub(crate) struct Streams {
     pub(crate) credit_step: u64,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
 
-    pub(crate) datagrams_to_send: DatagramQueue,
-    /// The largest payload of a datagram, as of the last batch.
-    pub(crate) max_datagram_payload: Option<usize>,
-    pub(crate) datagrams_received: DatagramQueue,
+    pub(crate) datagrams: Datagrams,
     pub(crate) exports: Vec<ExportRequest>,
     pub(crate) new_token: Option<Bytes>,
 }
@@ -127,30 +121,6 @@ impl ReceiveHalf {
     /// data.
     pub(crate) fn is_due(&self) -> bool {
         self.credit >= self.credit_step || (self.buffer.has_more && self.buffer.is_empty())
-    }
-}
-
-/// A queue of datagrams, bounded by their size with overhead.
-#[derive(Default)]
-pub(crate) struct DatagramQueue {
-    queue: VecDeque<Bytes>,
-    cost: usize,
-}
-
-impl DatagramQueue {
-    pub(crate) fn has_room_for(&self, data: &Bytes) -> bool {
-        self.cost + data.len() + DATAGRAM_OVERHEAD <= DATAGRAM_BUFFER
-    }
-
-    pub(crate) fn push(&mut self, data: Bytes) {
-        self.cost += data.len() + DATAGRAM_OVERHEAD;
-        self.queue.push_back(data);
-    }
-
-    pub(crate) fn pop(&mut self) -> Option<Bytes> {
-        let data = self.queue.pop_front()?;
-        self.cost -= data.len() + DATAGRAM_OVERHEAD;
-        Some(data)
     }
 }
 

@@ -2,52 +2,95 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::pem::{Error as PemError, PemObject};
-use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use clearway::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use clearway::{Identity, IdentityError};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::failure::Failure;
 
-/// A server's certificate chain and private key.
+/// A certificate that this program generated.
 #[derive(Debug)]
-pub(crate) struct Identity {
-    /// The server's own certificate comes first.
-    pub(crate) chain: Vec<CertificateDer<'static>>,
-    pub(crate) key: PrivateKeyDer<'static>,
-    /// The certificate as PEM, if this program generated it.
-    pub(crate) development_pem: Option<String>,
+pub(crate) struct Development {
+    pub(crate) identity: Identity,
+    /// The certificate, which clients can trust.
+    pub(crate) pem: String,
 }
 
 /// The names for which a development certificate is valid.
 const DEVELOPMENT_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-impl Identity {
+impl Development {
     /// A new self-signed certificate, which nobody trusts yet, for the names of this machine.
-    pub(crate) fn development() -> Result<Self, Failure> {
-        let cannot = |error| Failure::new(format!("cannot make a certificate: {error}"));
-        let key = KeyPair::generate().map_err(cannot)?;
+    pub(crate) fn generate() -> Result<Self, Failure> {
+        let cannot = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot make a certificate: {error}"))
+        };
+        let key = KeyPair::generate().map_err(|error| cannot(&error))?;
         let names = DEVELOPMENT_NAMES.map(str::to_owned).to_vec();
-        let mut parameters = CertificateParams::new(names).map_err(cannot)?;
+        let mut parameters = CertificateParams::new(names).map_err(|error| cannot(&error))?;
         // Every certificate has a name of its own, so that a client that trusts an earlier one reports an unknown
         // issuer instead of a bad signature.
         let mark: String =
             key.public_key_raw().iter().rev().take(8).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("clearway development {mark}");
         parameters.distinguished_name.push(DnType::CommonName, name);
-        let certificate = parameters.self_signed(&key).map_err(cannot)?;
-        let development_pem = Some(certificate.pem());
+        let certificate = parameters.self_signed(&key).map_err(|error| cannot(&error))?;
         let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-        Ok(Self { chain: vec![certificate.der().clone()], key: key.into(), development_pem })
+        let identity = Identity::from_der(vec![certificate.der().clone()], key.into())
+            .map_err(|error| cannot(&error))?;
+        Ok(Self { identity, pem: certificate.pem() })
     }
+}
 
-    /// Reads the certificate chain and the private key from two PEM files.
-    pub(crate) fn read(certificates: &Path, key: &Path) -> Result<Self, Failure> {
-        let chain = read_certificates(certificates)?;
-        let read_key = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| unreadable("private key", key, &error))?;
-        Ok(Self { chain, key: read_key, development_pem: None })
+/// Reads a certificate chain and its private key from two PEM files, which may be one. The certificate has to be valid
+/// now.
+pub(crate) fn read_identity(certificates: &Path, key: &Path) -> Result<Identity, Failure> {
+    let chain = read("certificate", certificates)?;
+    let private_key = read("private key", key)?;
+    Identity::from_pem(&chain, &private_key)
+        .and_then(|identity| identity.check_validity(SystemTime::now()).map(|()| identity))
+        .map_err(|error| unusable(&error, certificates, key))
+}
+
+/// What is wrong with which of the files, and what to do.
+fn unusable(error: &IdentityError, certificates: &Path, key_file: &Path) -> Failure {
+    let (file, key) = (certificates.display(), key_file.display());
+    match error {
+        IdentityError::NoCertificate => unparsable("certificate", certificates, None),
+        IdentityError::CertificatePem(error) => unparsable("certificate", certificates, Some(error)),
+        IdentityError::NoPrivateKey => unparsable("private key", key_file, None),
+        IdentityError::KeyPem(error) => unparsable("private key", key_file, Some(error)),
+        IdentityError::EncryptedKey => {
+            Failure::new(format!("the private key {key} is encrypted with a password"))
+                .advise(format!("decrypt it first: openssl pkey -in {key} -out FILE"))
+        }
+        IdentityError::InvalidCertificate(error) => {
+            Failure::new(format!("cannot use the certificate {file}: {error}"))
+                .advise("it must be an X.509 certificate of version 3")
+        }
+        IdentityError::InvalidKey(error) => {
+            Failure::new(format!("cannot use the private key {key}: {error}"))
+                .advise("it must be an RSA, ECDSA or Ed25519 key in PKCS#8, PKCS#1 or SEC1")
+        }
+        IdentityError::KeyMismatch => {
+            Failure::new(format!("the key {key} does not belong to the certificate {file}"))
+                .advise("give the key with which the certificate was requested; the server's own certificate comes first in its file")
+        }
+        IdentityError::Expired { not_after } => {
+            let when = httpdate::fmt_http_date(*not_after);
+            Failure::new(format!("the certificate {file} expired on {when}"))
+                .advise("renew it, or correct the clock of this machine")
+        }
+        IdentityError::NotValidYet { not_before } => {
+            let when = httpdate::fmt_http_date(*not_before);
+            Failure::new(format!("the certificate {file} is not valid before {when}"))
+                .advise("correct the clock of this machine")
+        }
+        error => Failure::new(format!("cannot use the certificate {file} with the key {key}: {error}")),
     }
 }
 
@@ -64,23 +107,31 @@ pub(crate) fn read_roots(file: &Path) -> Result<RootCertStore, Failure> {
 }
 
 fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let chain = CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unreadable("certificate", file, &error))?;
+    let text = read("certificate", file)?;
+    let chain = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unparsable("certificate", file, Some(&error)))?;
     match chain.is_empty() {
-        true => Err(unreadable("certificate", file, &PemError::NoItemsFound)),
+        true => Err(unparsable("certificate", file, None)),
         false => Ok(chain),
     }
 }
 
-fn unreadable(what: &str, file: &Path, error: &PemError) -> Failure {
+fn read(what: &str, file: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(file).map_err(|error| {
+        let path = file.display();
+        Failure::new(format!("cannot read the {what} {path}: {error}"))
+            .advise("check the path and the permissions of the file")
+    })
+}
+
+/// A PEM file has no section of the kind, or is malformed.
+fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> Failure {
     let path = file.display();
     match error {
-        PemError::Io(error) => Failure::new(format!("cannot read the {what} {path}: {error}"))
-            .advise("check the path and the permissions of the file"),
-        PemError::NoItemsFound => Failure::new(format!("{path} contains no {what}"))
+        None | Some(PemError::NoItemsFound) => Failure::new(format!("{path} contains no {what}"))
             .advise("it must be a PEM file, with a line that begins with -----BEGIN"),
-        error => Failure::new(format!("cannot parse the {what} {path}: {error:?}"))
+        Some(error) => Failure::new(format!("cannot parse the {what} {path}: {error}"))
             .advise("it must be a PEM file"),
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct ConnectionOptions {
     /// requires it.
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u64).range(1..))]
     key_update_after: Option<u64>,
+    /// Do not ask the peer to acknowledge less often, nor to acknowledge probes at once (draft-ietf-quic-ack-frequency).
+    #[arg(long)]
+    no_ack_frequency: bool,
     /// Write a qlog file for each connection into this folder [default: $QLOGDIR]. A server writes one for every
     /// connection whose client address is validated; of handshakes that fail before that, it logs the first 16, then
     /// one per second, and at most 1,000 in all.
@@ -42,6 +45,7 @@ impl ConnectionOptions {
             .controller(Arc::new(self.controller))
             .max_idle_timeout(Some(self.idle_timeout).filter(|timeout| !timeout.is_zero()))
             .key_update_after(self.key_update_after)
+            .ack_frequency(!self.no_ack_frequency)
     }
 
     /// A factory of the observers that write qlog files, if they are enabled, and of those that feed `view --live`.

@@ -6,24 +6,33 @@ mod connect;
 mod download;
 mod explain;
 mod progress;
+mod rebind;
+mod sessions;
 mod sink;
 mod target;
+mod tls;
+mod tunnel;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clearway::http3::{Priority, Protocol};
 use clearway::rustls::SupportedCipherSuite;
 use clearway::{ClientConfig, Version};
 use clearway_network::parse_duration;
 
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
+use crate::http3_options::{Http3Options, parse_priority};
 use crate::interrupt::Interrupt;
 use crate::{output, quic_version};
 use batch::{Batch, Job};
+use sessions::Sessions;
+pub(crate) use sessions::bytes_of;
 use target::Target;
+use tls::TlsOptions;
 
 /// Download over HTTP/3.
 ///
@@ -59,21 +68,56 @@ pub(crate) struct GetCommand {
     /// this client; 0 disables this.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     keep_alive: Duration,
+    /// Move each connection on purpose to another local port once it is this old (RFC 9000 §9.2), for example 500ms. The new
+    /// path is tried first; if the server does not answer there or forbids it, the download goes on where it is, and a
+    /// message says why.
+    #[arg(long, value_name = "TIME", value_parser = rebind::parse)]
+    rebind_after: Option<Duration>,
     /// Download the first URL, close its connection, and download the others on new connections, which resume the TLS
     /// session of the first if the server agrees.
     #[arg(long)]
     resume: bool,
+    /// Remember the TLS sessions and the tokens of servers in this file, and use those of earlier runs: the handshake is
+    /// shorter, and --early-data becomes possible. Whoever can read the file can read and forge early data, so that it is
+    /// readable for this user only. A file that is damaged, too large or of another version is ignored and replaced.
+    #[arg(long, value_name = "FILE")]
+    sessions: Option<PathBuf>,
+    /// Send the requests before the handshake is complete (0-RTT), if a session of this server is known that permits it:
+    /// the answer comes a round trip earlier. Someone on the path can have the server answer the same request again, to
+    /// himself unreadable.
+    #[arg(long)]
+    early_data: bool,
+    /// Report on standard error whether early data was accepted.
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
     /// Offer only these cipher suites, the preferred one first: TLS_AES_128_GCM_SHA256, TLS_AES_256_GCM_SHA384,
     /// TLS_CHACHA20_POLY1305_SHA256. By default all, in this order.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse, conflicts_with = "insecure")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = cipher_suites::parse)]
     cipher_suites: Vec<SupportedCipherSuite>,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Use HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
-    /// Begin with this version of QUIC: 1 or 2. The server may go on in the other; a server that does not speak the
-    /// version costs another round trip.
-    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = quic_version::parse)]
-    quic_version: Version,
+    /// Ask the server for this priority of all responses (RFC 9218): u=0, the most urgent, to u=7; i for one of which parts
+    /// are of use, so that it is sent in turns with others. Without this, servers assume u=3.
+    #[arg(long, value_name = "u=N,i", value_parser = parse_priority, conflicts_with = "http09")]
+    priority: Option<Priority>,
+    /// Open a tunnel with this protocol (extended CONNECT, RFC 9220) instead of downloading: standard input is sent, and
+    /// what arrives is the content.
+    #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol, conflicts_with_all = ["http09", "resume"])]
+    tunnel: Option<Protocol>,
+    /// Send each line of standard input as a datagram in the tunnel (RFC 9297), and write each one that arrives as a line.
+    /// It ends when as many have arrived as were sent, or when none has for a second: datagrams can be lost.
+    #[arg(long, requires = "tunnel")]
+    datagrams: bool,
+    /// Speak these versions of QUIC, the preferred one first: 1, 2, or both with a comma between them, as by default. The
+    /// server may go on in any of them.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = quic_version::parse)]
+    quic_versions: Vec<Version>,
+    /// Begin with this version, by default 1 if it is spoken. A server that does not speak it costs another round trip.
+    #[arg(long, value_name = "NUMBER", value_parser = quic_version::parse)]
+    quic_version: Option<Version>,
     /// Print one JSON object for each URL.
     #[arg(long)]
     json: bool,
@@ -81,7 +125,13 @@ pub(crate) struct GetCommand {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
+    http3: Http3Options,
+    #[command(flatten)]
     connection: ConnectionOptions,
+}
+
+fn parse_protocol(input: &str) -> Result<Protocol, String> {
+    Protocol::new(input).ok_or_else(|| "expected an upgrade token, such as connect-udp".to_owned())
 }
 
 const AFTER_HELP: &str = "\
@@ -90,8 +140,16 @@ Examples:
     clearway get https://www.example.org/
   Download two files from a server with a self-signed certificate:
     clearway get -O --ca cert.pem https://localhost:4433/a.bin https://localhost:4433/b.bin
+  Talk to the echo of `clearway serve --echo` in datagrams:
+    seq 3 | clearway get --ca cert.pem --tunnel echo --datagrams https://localhost:4433/
+  Move to another port in the middle of a download, as after a change of network:
+    clearway get -O --ca cert.pem --rebind-after 500ms https://localhost:4433/large.bin
   Download through an impaired link (see clearway link --help):
-    clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file";
+    clearway get -o file --ca cert.pem --connect 127.0.0.1:4434 https://localhost:4433/file
+  Show a certificate to a server that asks for one:
+    clearway get --cert me.pem --key me.key https://www.example.org/
+  Hide the name of the server from the path, with what dig +short HTTPS shows as ech=:
+    clearway get --ech ech.txt https://www.example.org/";
 
 /// Runs the command.
 pub(crate) async fn run(command: GetCommand) -> Result<(), Failure> {
@@ -125,18 +183,23 @@ async fn download_all(command: &GetCommand) -> Result<(), Failure> {
         .map(|target| Ok(Job { file: file(command, &target)?, target }))
         .collect::<Result<_, Failure>>()?;
     check_outputs(command, &jobs)?;
+    if command.tunnel.is_some() && jobs.len() > 1 {
+        return Err(Failure::new("standard input cannot be sent to several URLs")
+            .advise("run one command with --tunnel for each"));
+    }
     if command.insecure {
         output::status(
             "warning: --insecure does not verify the server; the content may come from anyone",
         );
     }
     // TLS sessions are resumed between connections of the same configuration.
-    let config = connect::config(command)?;
+    let sessions = command.sessions.as_deref().map(Sessions::open);
+    let config = connect::config(command, sessions.as_ref())?;
     let (first, others) = jobs.split_at(if command.resume { 1 } else { jobs.len() });
-    download_batch(command, &config, first).await?;
+    download_batch(command, &config, first, sessions.as_ref()).await?;
     match others.is_empty() {
         true => Ok(()),
-        false => download_batch(command, &config, others).await,
+        false => download_batch(command, &config, others, sessions.as_ref()).await,
     }
 }
 
@@ -145,9 +208,19 @@ async fn download_batch(
     command: &GetCommand,
     config: &ClientConfig,
     jobs: &[Job],
+    sessions: Option<&Sessions>,
 ) -> Result<(), Failure> {
     let batch = Batch::new(command, config, jobs);
     let outcome = batch.run(jobs).await;
+    batch.report().await;
+    if let Some(sessions) = sessions {
+        if outcome.is_ok() {
+            sessions.wait().await;
+        }
+        let saved = sessions.save();
+        batch.close();
+        return outcome.and(saved);
+    }
     batch.close();
     outcome
 }

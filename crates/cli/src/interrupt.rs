@@ -1,7 +1,9 @@
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
@@ -12,6 +14,11 @@ pub(crate) struct Interrupt {
     terminate: Signal,
     /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
+    /// Notified of SIGHUP while the terminal is still there, or if there never was one. `None` if SIGHUP always ends the
+    /// program.
+    reload: Option<Arc<Notify>>,
+    /// Whether the program was started in a terminal.
+    has_terminal: bool,
 }
 
 /// The signal that ended the program.
@@ -52,21 +59,44 @@ impl Interrupt {
         let has_terminal = std::io::stdin().is_terminal();
         let hang_up = has_terminal.then(|| listen(SignalKind::hangup())).transpose()?;
         let interrupt = listen(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: listen(SignalKind::terminate())?, hang_up })
+        let terminate = listen(SignalKind::terminate())?;
+        Ok(Self { interrupt, terminate, hang_up, reload: None, has_terminal })
     }
 
-    /// Waits for the next signal.
+    /// As [`listen`](Self::listen), but SIGHUP ends the program only when its terminal was closed. Otherwise, as for other
+    /// servers, it means to read the configuration again, and what is returned is notified.
+    pub(crate) fn listen_and_reload() -> Result<(Self, Arc<Notify>), Failure> {
+        let mut interrupt = Self::listen()?;
+        let reload = Arc::new(Notify::new());
+        if interrupt.hang_up.is_none() {
+            let hang_up = signal(SignalKind::hangup())
+                .map_err(|error| Failure::new(format!("cannot handle SIGHUP: {error}")))?;
+            interrupt.hang_up = Some(hang_up);
+        }
+        interrupt.reload = Some(reload.clone());
+        Ok((interrupt, reload))
+    }
+
+    /// Waits for the next signal that ends the program.
     pub(crate) async fn received(&mut self) -> Ended {
-        let hung_up = async {
-            match &mut self.hang_up {
-                Some(hang_up) => hang_up.recv().await,
-                None => std::future::pending().await,
+        loop {
+            let hung_up = async {
+                match &mut self.hang_up {
+                    Some(hang_up) => hang_up.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.interrupt.recv() => return Ended::Interrupted,
+                _ = self.terminate.recv() => return Ended::Terminated,
+                _ = hung_up => match &self.reload {
+                    // A terminal that was closed is none any more.
+                    Some(reload) if !self.has_terminal || std::io::stdin().is_terminal() => {
+                        reload.notify_one();
+                    }
+                    _ => return Ended::HungUp,
+                },
             }
-        };
-        tokio::select! {
-            _ = self.interrupt.recv() => Ended::Interrupted,
-            _ = self.terminate.recv() => Ended::Terminated,
-            _ = hung_up => Ended::HungUp,
         }
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Listening {
 impl Listening {
     /// QUIC connections, and relayed datagrams.
     pub(crate) const UDP: Self = Self { protocol: "UDP", option: "--listen" };
+    /// A server's preferred address.
+    pub(crate) const PREFERRED: Self = Self { protocol: "UDP", option: "--preferred-address" };
     /// The viewer's page.
     pub(crate) const PAGE: Self = Self { protocol: "TCP", option: "--listen" };
     /// Traces that can be followed.

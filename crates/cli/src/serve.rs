@@ -1,38 +1,48 @@
 //! `clearway serve`: a file server.
 
 mod answer;
+mod certificates;
 mod conditions;
 mod files;
 mod http09;
 mod http3;
 mod memory;
+mod reload;
 mod store;
+mod ticket_keys;
+mod tunnel;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clearway::http3::Timeouts;
-use clearway::{EndpointError, ServerConfig, Version};
+use clearway::http3::{Config, Timeouts};
+use clearway::{
+    ConfigError, Endpoint, EndpointError, PreferredAddressUnusable, ServerConfig, Version,
+};
 use clearway_network::{parse_duration, parse_size};
 
-use crate::certificate::{self, Identity};
 use crate::connection_options::ConnectionOptions;
 use crate::failure::Failure;
+use crate::http3_options::{Http3Options, with_datagrams};
 use crate::interrupt::Interrupt;
+use crate::key_exchange::KeyExchangeOptions;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::units::bytes_text;
 use crate::{output, quic_version};
+use certificates::{CertificateOptions, Presented};
 use files::Files;
 use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
-/// trust it when they are given the file of --save-cert. When the server is interrupted (Ctrl-C), it answers
-/// the requests that it has received and ends; interrupted again, it ends at once. SSLKEYLOGFILE is honoured.
+/// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again. Responses are
+/// sent in the order that the clients' priorities ask for (RFC 9218). When the server is interrupted (Ctrl-C, SIGTERM), it
+/// asks its clients for no more requests, answers those that are on their way, and ends; interrupted again, it ends at
+/// once. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeCommand {
@@ -42,18 +52,27 @@ pub(crate) struct ServeCommand {
     /// The address to listen on; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
     listen: SocketAddr,
-    /// PEM file with the server's certificate, followed by the intermediate certificates.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// PEM file with the certificate's private key.
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// Write the generated certificate to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "cert")]
-    save_cert: Option<PathBuf>,
+    /// Ask clients to move to this address after the handshake (RFC 9000 §9.6), and listen there as well; port 0 means any
+    /// free port. May be given twice, for IPv4 and for IPv6. Clients of the other family stay at --listen, and so do
+    /// those that get no answer from this address.
+    #[arg(long, value_name = "ADDRESS")]
+    preferred_address: Vec<SocketAddr>,
+    #[command(flatten)]
+    certificates: CertificateOptions,
+    #[command(flatten)]
+    key_exchange: KeyExchangeOptions,
     /// Validate the address of every client with a Retry packet.
     #[arg(long)]
     retry: bool,
+    /// Do not accept early data (0-RTT). By default it is accepted, since a file can be read twice without harm: GET and
+    /// HEAD are answered, and any other method with 425 (Too Early).
+    #[arg(long)]
+    no_early_data: bool,
+    /// Seal session tickets with the key in this file, so that they are accepted after a restart and by other servers with
+    /// the same file. Each of its lines is a key of 64 hexadecimal digits: the first is used, a second is that from before
+    /// and still accepted. The file is read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    ticket_keys: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
@@ -78,9 +97,21 @@ pub(crate) struct ServeCommand {
     /// Reset an incomplete request of which nothing arrives for this long.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     request_timeout: Duration,
+    /// When the server is interrupted, wait at most this long until the responses in progress are complete.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
+    shutdown_timeout: Duration,
+    /// Send all responses in turns, whatever priorities the clients state.
+    #[arg(long, conflicts_with = "http09")]
+    ignore_priorities: bool,
+    /// Accept tunnels (extended CONNECT, RFC 9220) with the protocol "echo", and send back their content, capsules among
+    /// it, and their datagrams (RFC 9297). For tests of clients and of paths.
+    #[arg(long, conflicts_with = "http09")]
+    echo: bool,
     /// Do not print a line for each request.
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    http3: Http3Options,
     #[command(flatten)]
     connection: ConnectionOptions,
     #[command(flatten)]
@@ -93,7 +124,12 @@ Examples:
     clearway serve --save-cert /tmp/cert.pem
     clearway get --ca /tmp/cert.pem https://localhost:4433/README.md
   Serve a folder publicly, with a certificate from a CA:
-    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem";
+    clearway serve /srv/www --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
+  Serve two names with a certificate each, only to clients with a certificate of our own CA:
+    clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
+    clearway get --cert me.pem --key me.key https://a.example:4433/file
+  Take clients at an address that several machines share, and go on at that of this machine:
+    clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …";
 
 /// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -120,76 +156,130 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
-    let identity = match (&command.cert, &command.key) {
-        (Some(certificates), Some(key)) => Identity::read(certificates, key)?,
-        _ => Identity::development()?,
-    };
-    let development = identity.development_pem.clone();
+    let mut presented = command.certificates.present()?;
     let live = command.live.start().await?;
-    let config = config(&command, identity, live)?;
+    let config = config(&command, &presented, live)?;
     let log = AccessLog { is_quiet: command.quiet };
-    let interrupt = Interrupt::listen()?;
+    let (interrupt, hung_up) = Interrupt::listen_and_reload()?;
+    if let Some(reloading) = presented.reloading.take() {
+        tokio::spawn(reloading.run(hung_up));
+    }
     if command.http09 {
         let server = http09::Http09::bind(command.listen, config)?;
-        announce(&command, development.as_deref(), server.local_address(), "hq-interop")?;
-        server.run(files, log, interrupt).await;
+        announce(&command, &presented, server.endpoint(), "hq-interop")?;
+        server.run(files, log, interrupt, command.shutdown_timeout).await;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
-        let server = http3::Http3::bind(command.listen, config, timeouts)?;
-        announce(&command, development.as_deref(), server.local_address(), "h3")?;
-        server.run(files, log, interrupt).await;
+        let http3 = Config {
+            prioritize: !command.ignore_priorities,
+            extended_connect: command.echo,
+            datagrams: command.echo,
+            ..command.http3.config()
+        };
+        let server = http3::Http3::bind(command.listen, config, http3, timeouts)?;
+        announce(&command, &presented, server.endpoint(), "h3")?;
+        server.run(files, log, interrupt, command.shutdown_timeout).await;
     }
     Ok(())
 }
 
 fn config(
     command: &ServeCommand,
-    identity: Identity,
+    presented: &Presented,
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
     let mut transport = command.connection.transport();
+    if command.echo {
+        transport = with_datagrams(transport);
+    }
     if !command.quic_versions.is_empty() {
         let versions = command.quic_versions.iter().copied();
         transport = transport.versions(versions).prefers_own_version(true);
     }
     let transport = transport.build()?;
     let observers = command.connection.observers(&transport, live)?;
-    let config = ServerConfig::new(identity.chain, identity.key)
+    let config = command.certificates.configure(presented)?;
+    let config = match command.key_exchange.groups() {
+        Some(groups) => config.key_exchange_groups(groups),
+        None => config,
+    };
+    let config = config
         .transport(transport)
         .require_retry(command.retry)
+        .early_data(!command.no_early_data)
         .key_log_from_environment();
+    let config = match &command.ticket_keys {
+        Some(file) => config.ticket_keys(ticket_keys::follow(file)?),
+        None => config,
+    };
+    let config = prefer(config, &command.preferred_address)?;
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
     })
 }
 
-/// Prints the address of the server, and how clients can trust a generated certificate.
+/// The configuration with the preferred addresses, of which there is at most one of each family.
+fn prefer(mut config: ServerConfig, addresses: &[SocketAddr]) -> Result<ServerConfig, Failure> {
+    for (at, address) in addresses.iter().enumerate() {
+        if addresses[..at].iter().any(|other| other.is_ipv4() == address.is_ipv4()) {
+            let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+            return Err(Failure::new(format!("there are two preferred addresses of {family}"))
+                .advise("give --preferred-address once for IPv4 and once for IPv6"));
+        }
+        config = match *address {
+            SocketAddr::V4(v4) => config.preferred_address_v4(v4),
+            SocketAddr::V6(v6) => config.preferred_address_v6(v6),
+        };
+    }
+    Ok(config)
+}
+
+/// Prints the addresses of the server, and how clients can trust a generated certificate.
 fn announce(
     command: &ServeCommand,
-    development: Option<&str>,
-    address: SocketAddr,
+    presented: &Presented,
+    endpoint: &Endpoint,
     protocol: &str,
 ) -> Result<(), Failure> {
-    match (&command.save_cert, development) {
-        (Some(file), Some(pem)) => {
-            certificate::save(pem, file)?;
-            output::status(&format!("clients can trust this server with --ca {}", file.display()));
-        }
-        (None, Some(_)) => output::status(
-            "the certificate was generated now; to let clients trust it, save it with --save-cert FILE",
-        ),
-        (_, None) => {}
+    command.certificates.announce(presented)?;
+    let v4 = endpoint.preferred_address_v4().map(SocketAddr::from);
+    let v6 = endpoint.preferred_address_v6().map(SocketAddr::from);
+    for preferred in v4.into_iter().chain(v6) {
+        output::status(&format!("clients are asked to move to {preferred}"));
     }
-    output::result(&format!("listening on https://{address} ({protocol})"))
+    output::result(&format!("listening on https://{} ({protocol})", endpoint.local_address()))
 }
 
 /// The failure of a server that cannot start.
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
-        EndpointError::Io(error) => Listening::UDP.failed(listen, &error),
-        error => Failure::new(format!("cannot serve at {listen}: {error}"))
-            .advise("check that the key of --key belongs to the certificate of --cert"),
+        EndpointError::Io(error) => {
+            let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+            match cause {
+                Some(PreferredAddressUnusable { address, error, .. }) => {
+                    Listening::PREFERRED.failed(*address, error)
+                }
+                None => Listening::UDP.failed(listen, &error),
+            }
+        }
+        EndpointError::Config(error @ ConfigError::PreferredAddress(_)) => {
+            Failure::new(format!("clients cannot be asked to move: {error}"))
+                .advise("give --preferred-address an address of this machine")
+        }
+        error => Failure::new(format!("cannot serve at {listen}: {error}")),
+    }
+}
+
+/// Waits for the end of a shutdown, until the program is interrupted again or `timeout` has passed.
+async fn end(shutdown: impl Future<Output = ()>, interrupt: &mut Interrupt, timeout: Duration) {
+    tokio::select! {
+        () = shutdown => {}
+        // A second interrupt ends the server at once.
+        _ = interrupt.received() => {}
+        () = tokio::time::sleep(timeout) => {
+            output::status(&format!("not all responses were complete after {timeout:?}; the rest is cut off"));
+        }
     }
 }
 

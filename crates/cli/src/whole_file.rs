@@ -1,11 +1,16 @@
 //! A file that exists completely or not at all.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::failure::Failure;
+
+/// The longest name of a file in bytes (NAME_MAX of Linux).
+const LONGEST_NAME: usize = 255;
 
 /// A file that is written under a temporary name and renamed when it is complete, so that a partial file cannot pass
 /// for the whole. Dropping it earlier removes it. A target that is not a regular file (a device, a pipe) is written to
@@ -33,10 +38,7 @@ impl WholeFile {
         let (file, temporary) = if target.exists() && !target.is_file() {
             (OpenOptions::new().write(true).open(&target)?, None)
         } else {
-            let mut hidden = OsString::from(".");
-            hidden.push(target.file_name().ok_or(io::ErrorKind::InvalidInput)?);
-            hidden.push(format!(".{}.part", std::process::id()));
-            let temporary = target.with_file_name(hidden);
+            let temporary = temporary(&target)?;
             (OpenOptions::new().write(true).create_new(true).open(&temporary)?, Some(temporary))
         };
         Ok(Self { file: BufWriter::new(file), target, temporary })
@@ -74,6 +76,24 @@ impl Drop for WholeFile {
             let _ = fs::remove_file(temporary);
         }
     }
+}
+
+/// Where `target` is written until it is complete: a hidden file beside it. A name that would become longer than file
+/// systems accept is cut off, and told apart from others with the same beginning by a number.
+///
+/// # Errors
+///
+/// If `target` is not the name of a file.
+pub(crate) fn temporary(target: &Path) -> io::Result<PathBuf> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
+    let mut end = format!(".{}.part", std::process::id());
+    if 1 + name.len() + end.len() > LONGEST_NAME {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        end = format!(".{}{end}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    }
+    let room = LONGEST_NAME.saturating_sub(1 + end.len()).min(name.len());
+    let kept = name.get(..room).unwrap_or(name);
+    Ok(target.with_file_name(OsStr::from_bytes(&[b".", kept, end.as_bytes()].concat())))
 }
 
 /// The failure to write `target`, which the user gave with `option`.

@@ -63,3 +63,19 @@ fn links_and_devices_are_written_to_and_not_replaced() {
     assert!(device.is_symlink());
     assert!(WholeFile::create(&folder.0).is_err(), "a folder");
 }
+
+/// Two at a time, whose names differ only at their end.
+#[test]
+fn the_longest_names_can_be_written() {
+    let folder = Folder::new("long-names");
+    let names = ["a", "b"].map(|end| format!("{}{end}", "x".repeat(254)));
+    let files = names.each_ref().map(|name| WholeFile::create(&folder.0.join(name)).unwrap());
+    for (mut file, name) in files.into_iter().zip(&names) {
+        file.write_all(name.as_bytes()).unwrap();
+        file.finish().unwrap();
+    }
+    for name in &names {
+        assert_eq!(fs::read(folder.0.join(name)).unwrap(), name.as_bytes());
+    }
+    assert_eq!(folder.names().len(), 2);
+}

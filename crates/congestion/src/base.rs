@@ -120,6 +120,13 @@ impl Base {
         self.episode.is_new_congestion(event)
     }
 
+    /// Whether the reason for a cut is a CE mark in congestion avoidance: the queue that set it is short, so a smaller
+    /// reduction empties it (RFC 8511 §3). A loss in the same event calls for the whole reduction, and so does slow
+    /// start, in which the window may be twice what the path holds.
+    pub(crate) fn is_marked_only(&self, event: &Acknowledgement<'_>) -> bool {
+        event.newly_ce_marked > 0 && event.lost.is_empty() && !self.is_in_slow_start()
+    }
+
     /// Whether `event` reports persistent congestion that the last collapse did not respond to.
     pub(crate) fn is_new_persistent_congestion(&self, event: &Acknowledgement<'_>) -> bool {
         self.episode.is_new_persistent_congestion(event)
@@ -251,6 +258,9 @@ impl Base {
             // In recovery the threshold is the window at the end of recovery.
             self.slow_start_threshold = Some(self.window);
         }
+        // RFC 9002 §7.2: two datagrams of the new size are the least.
+        let least = self.parameters.minimum_window();
+        self.slow_start_threshold = self.slow_start_threshold.map(|bytes| bytes.max(least));
     }
 
     /// RFC 9002 §7.7: somewhat more than the window per round trip, so that the window, not the
@@ -293,6 +303,12 @@ impl Base {
             prr.metrics(tell);
         }
     }
+}
+
+/// `value` times `numerator` / `denominator`, rounded down.
+pub(crate) fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(value).saturating_mul(u128::from(numerator));
+    u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
 impl Inspect for Base {

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::base::{self, Base};
+use crate::base::{self, Base, scale};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
@@ -16,12 +16,15 @@ use curve::Curve;
 /// beta_cubic (RFC 9438 §4.6).
 const BETA_NUMERATOR: u64 = 7;
 const BETA_DENOMINATOR: u64 = 10;
+/// beta_ecn for CUBIC (RFC 8511 §3.1).
+const ECN_NUMERATOR: u64 = 17;
+const ECN_DENOMINATOR: u64 = 20;
 /// Fast convergence (§4.7): (1 + beta_cubic) / 2.
 const FAST_CONVERGENCE_NUMERATOR: u64 = 17;
 const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 
-/// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start and PRR (RFC 9937) in
-/// recovery.
+/// CUBIC as in RFC 9438, with HyStart++ (RFC 9406) in the first slow start, PRR (RFC 9937) in
+/// recovery, and Alternative Backoff with ECN (RFC 8511).
 ///
 /// The epoch is not a point in time but the accumulated time in which the window or the pacer held
 /// data back (law 3): idle and application-limited periods are never part of it (§4.2, §5.8), so
@@ -62,6 +65,14 @@ impl Cubic {
         scale(self.base.window(), BETA_NUMERATOR, BETA_DENOMINATOR)
     }
 
+    /// The window after a cut for `event`.
+    fn cut_window(&self, event: &Acknowledgement<'_>) -> u64 {
+        match self.base.is_marked_only(event) {
+            true => scale(self.base.window(), ECN_NUMERATOR, ECN_DENOMINATOR),
+            false => self.reduced(),
+        }
+    }
+
     /// §4.6 and §4.7.
     fn cut(&mut self, event: &Acknowledgement<'_>) {
         let window = self.base.window();
@@ -73,7 +84,7 @@ impl Cubic {
         } else {
             window
         };
-        self.base.cut(self.reduced(), event);
+        self.base.cut(self.cut_window(event), event);
         let curve = Curve::new(self.base.window(), w_max, self.base.max_datagram_size());
         self.anchor = Anchor { w_max, prior: Some(window), curve: Some(curve) };
     }
@@ -110,11 +121,6 @@ impl Cubic {
         let prior = anchor.prior.unwrap_or(window);
         self.base.increase_window(curve.on_acked(window, prior, acked, smoothed));
     }
-}
-
-fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
-    let product = u128::from(value).saturating_mul(u128::from(numerator));
-    u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
 impl Controller for Cubic {

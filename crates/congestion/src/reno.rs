@@ -1,13 +1,17 @@
 use clearway_units::Rate;
 
-use crate::base::{Base, BeforeCut};
+use crate::base::{Base, BeforeCut, scale};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
     SpuriousLoss,
 };
 
-/// NewReno as RFC 9002 §7 describes it, with HyStart++ (RFC 9406) in the first slow start and PRR
+/// beta_ecn for Reno (RFC 8511 §3.1).
+const ECN_NUMERATOR: u64 = 4;
+const ECN_DENOMINATOR: u64 = 5;
+
+/// NewReno as RFC 9002 §7 describes it, with Alternative Backoff with ECN (RFC 8511), HyStart++ (RFC 9406) in the first slow start and PRR
 /// (RFC 9937) in recovery.
 #[derive(Clone, Debug)]
 pub struct Reno {
@@ -26,6 +30,15 @@ impl Reno {
     /// Half the window (RFC 9002 §7.3.2: kLossReductionFactor).
     fn reduced(&self) -> u64 {
         self.base.window() / 2
+    }
+
+    /// The window after a cut for `event`: after a CE mark 0.8 of the window (RFC 8511 §3.1), which RFC 9002 §8.3 permits
+    /// in place of half of it.
+    fn cut_window(&self, event: &Acknowledgement<'_>) -> u64 {
+        match self.base.is_marked_only(event) {
+            true => scale(self.base.window(), ECN_NUMERATOR, ECN_DENOMINATOR),
+            false => self.reduced(),
+        }
     }
 
     /// One datagram per window of acknowledged bytes, byte by byte (RFC 9002 §7.3.3, appendix B.5):
@@ -59,7 +72,7 @@ impl Controller for Reno {
         } else if self.base.is_new_congestion(event) {
             self.carry = 0;
             self.before_cut = (event.newly_ce_marked == 0).then(|| self.base.before_cut());
-            self.base.cut(self.reduced(), event);
+            self.base.cut(self.cut_window(event), event);
         } else {
             let acked = self.base.grow(event);
             self.avoid_congestion(acked);

@@ -117,7 +117,8 @@ impl Transport for QuicStreams<'_> {
     }
 
     fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
-        self.connection.send_datagram(data).map_err(|error| match error {
+        let sent = self.connection.send_datagram(data);
+        sent.map(|_| ()).map_err(|error| match error {
             transport::DatagramError::TooLarge { maximum } => DatagramError::TooLarge { maximum },
             transport::DatagramError::QueueFull => DatagramError::QueueFull,
             transport::DatagramError::ConnectionClosed => DatagramError::ConnectionClosed,

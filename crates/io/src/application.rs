@@ -2,10 +2,12 @@
 
 use core::fmt;
 use core::net::SocketAddr;
+use std::io;
 use std::sync::Arc;
 
 use clearway_transport::{
-    ClientConfig, ConnectError, Connection, Incoming, Observer, ServerConfig, Statistics,
+    ClientConfig, ConnectError, Connection, Incoming, MigrationError, Observer, ServerConfig,
+    SocketIndex, Statistics,
 };
 use clearway_units::Timestamp;
 
@@ -79,6 +81,67 @@ pub struct ConnectRequest {
     pub observer: Option<Box<dyn Observer>>,
     /// Called, in the shard, if the connection cannot be started.
     pub on_failure: Box<dyn FnOnce(ConnectFailure) + Send>,
+}
+
+/// Called when a migration begins or cannot begin; see [`ConnectionWaker::migrate`].
+pub type MigrationStarted = Box<dyn FnOnce(Result<Migration, MigrateFailure>) + Send>;
+
+/// A migration that has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Migration {
+    /// The local address of the new path, with its port. The IP address is unspecified if it is that of a socket for all
+    /// addresses.
+    pub local: SocketAddr,
+    /// The number of the new path's socket in the connection's events.
+    pub socket: SocketIndex,
+}
+
+/// Why a connection does not begin to move to another local address.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum MigrateFailure {
+    /// From an address of this family the server cannot be reached.
+    OtherFamily(SocketAddr),
+    /// The shard has as many sockets for connections that migrate as it may have.
+    TooManySockets {
+        /// How many that are.
+        limit: usize,
+    },
+    /// No socket could be opened at the address, or the server cannot be reached from there.
+    Socket {
+        /// The address.
+        local: SocketAddr,
+        /// The error of the operating system.
+        error: Arc<io::Error>,
+    },
+    /// The connection may not migrate now.
+    Refused(MigrationError),
+}
+
+impl fmt::Display for MigrateFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherFamily(local) => {
+                write!(f, "the server cannot be reached from {local}, which is of another family")
+            }
+            Self::TooManySockets { limit } => {
+                write!(f, "{limit} sockets are open for connections that migrate")
+            }
+            Self::Socket { local, error } => write!(f, "cannot use a socket at {local}: {error}"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for MigrateFailure {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Socket { error, .. } => Some(&**error),
+            Self::Refused(error) => Some(error),
+            Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
+        }
+    }
 }
 
 /// Why a connection could not be started.

@@ -1,7 +1,8 @@
 //! Runs [`clearway_transport`] on real sockets: UDP batches, timers, and shards.
 //!
 //! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and 13
-//! in ARCHITECTURE.md). Everything that belongs to a connection happens there: packets are opened and
+//! in ARCHITECTURE.md). It has more than one socket while connections are on other paths: at a server's preferred addresses
+//! (RFC 9000 §9.6), or after a client's connection has [migrated](ConnectionWaker::migrate). Everything that belongs to a connection happens there: packets are opened and
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch.
 //!
@@ -70,10 +71,10 @@ mod timers;
 
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    ServerSetup,
+    MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
 pub use running::halt;
-pub use shard::spawn;
+pub use shard::{PreferredAddressUnusable, spawn};
 pub use statistics::ShardStatistics;

@@ -7,16 +7,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clearway_transport::{MigrationError, PreferredAddresses};
 use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::application::ConnectRequest;
+use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
 use crate::statistics::{ShardStatistics, SharedStatistics};
 
 /// A command to a shard.
 pub(crate) enum Command {
     Connect(Box<ConnectRequest>),
     Wake(Arc<WakeTarget>),
+    Migrate(Box<MigrateRequest>),
     Shutdown {
         error_code: VarInt,
         reason: Vec<u8>,
@@ -25,6 +27,13 @@ pub(crate) enum Command {
     Release,
     /// The program is about to end.
     Halt,
+}
+
+/// A request to move a client's connection to another local address.
+pub(crate) struct MigrateRequest {
+    pub(crate) target: Arc<WakeTarget>,
+    pub(crate) local: SocketAddr,
+    pub(crate) on_start: MigrationStarted,
 }
 
 /// Commands for a shard. The event descriptor is written only while the shard sleeps.
@@ -122,16 +131,26 @@ pub struct ShardHandle(Arc<Guard>);
 struct Guard {
     mailbox: Arc<Mailbox>,
     local_address: SocketAddr,
+    preferred_addresses: PreferredAddresses,
 }
 
 impl ShardHandle {
-    pub(crate) fn new(mailbox: Arc<Mailbox>, local_address: SocketAddr) -> Self {
-        Self(Arc::new(Guard { mailbox, local_address }))
+    pub(crate) fn new(
+        mailbox: Arc<Mailbox>,
+        local_address: SocketAddr,
+        preferred_addresses: PreferredAddresses,
+    ) -> Self {
+        Self(Arc::new(Guard { mailbox, local_address, preferred_addresses }))
     }
 
-    /// The address of the shard's socket.
+    /// The address of the shard's socket with which connections begin.
     pub fn local_address(&self) -> SocketAddr {
         self.0.local_address
+    }
+
+    /// The addresses that clients are asked to move to, at which the shard listens too (RFC 9000 §9.6).
+    pub fn preferred_addresses(&self) -> PreferredAddresses {
+        self.0.preferred_addresses
     }
 
     /// Starts a connection.
@@ -180,7 +199,8 @@ pub(crate) struct WakeTarget {
     pub(crate) is_woken: AtomicBool,
 }
 
-/// Has a connection's [`Application::process`](crate::Application::process) called, from any thread.
+/// Reaches a connection from any thread: has its [`Application::process`](crate::Application::process) called, and moves it
+/// to another local address.
 #[derive(Clone)]
 pub struct ConnectionWaker {
     mailbox: Arc<Mailbox>,
@@ -198,6 +218,24 @@ impl ConnectionWaker {
         if !self.target.is_woken.swap(true, Ordering::SeqCst) {
             // A shard that has ended has reported that to its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
+        }
+    }
+
+    /// Moves a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means a free port, and 0.0.0.0 or ::
+    /// the IP address that the route to the server has. If another connection of the shard has moved to the same address
+    /// and port, both use one socket; the address of the shard itself leads back to its first socket. A socket is closed
+    /// when no connection uses it any more.
+    ///
+    /// `on_start` is called once, in the shard unless that has ended: with the new local address when validation of the
+    /// new path begins, which is after the handshake is confirmed, or with the reason why it does not begin. The
+    /// connection stays on its path until the new one is validated. Then the application gets
+    /// [`Event::Migrated`](clearway_transport::Event::Migrated), or
+    /// [`Event::MigrationFailed`](clearway_transport::Event::MigrationFailed).
+    pub fn migrate(&self, local: SocketAddr, on_start: MigrationStarted) {
+        let target = self.target.clone();
+        let request = Box::new(MigrateRequest { target, local, on_start });
+        if let Err(Command::Migrate(request)) = self.mailbox.send(Command::Migrate(request)) {
+            (request.on_start)(Err(MigrateFailure::Refused(MigrationError::Closed)));
         }
     }
 }

@@ -1,6 +1,6 @@
-//! A shard: one thread with its own socket, connections and timers (law 12).
+//! A shard: one thread with its own sockets, connections and timers (law 12).
 //!
-//! Each turn of its loop receives one bounded batch under one reading of the clock, carries out
+//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, carries out
 //! commands, fires timers, lets the applications of all connections concerned run once, and sends what
 //! comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or command.
 
@@ -9,17 +9,20 @@ mod connections;
 mod guarded;
 mod receiving;
 mod sending;
+mod sockets;
 
 use core::net::SocketAddr;
 use std::io;
 use std::sync::Arc;
 use std::thread;
 
-use clearway_transport::{Endpoint, EndpointConfig};
+use clearway_transport::{
+    Endpoint, EndpointConfig, MigrationError, PreferredAddresses, ServerConfig, SocketIndex,
+};
 use clearway_units::{Random, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::application::{ConnectFailure, ServerSetup};
+use crate::application::{ConnectFailure, MigrateFailure, ServerSetup};
 use crate::clock::Clock;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
@@ -29,13 +32,15 @@ use crate::statistics::ShardStatistics;
 
 use connections::Connections;
 use guarded::guarded;
-use receiving::{ReceiveFailures, Verdict};
+use receiving::Verdict;
 use sending::Sender;
+use sockets::{Open, Sockets};
 
-/// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration.
+/// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration. Then it also
+/// listens at the preferred addresses of that; port 0 of one means any free port.
 ///
 /// # Errors
-/// If the address cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// If an address cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
@@ -43,19 +48,22 @@ pub fn spawn(
 ) -> io::Result<ShardHandle> {
     let socket = Socket::bind(address)?;
     let local_address = socket.local_address();
+    let mut sockets = Sockets::new(socket);
+    let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
+    if let Some(server) = &mut server {
+        listen_at_preferred(&mut sockets, server)?;
+    }
+    let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
     let random = Random::from_seed(seed()?);
     let mailbox = Arc::new(Mailbox::new()?);
     let clock = Clock::start();
-    let (server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
     let endpoint = Endpoint::new(config, server, clock.now(), random);
     let shard = Shard {
         clock,
-        socket,
+        sockets,
         connections: Connections::new(endpoint, acceptor, mailbox.clone()),
         sender: Sender::new(),
         commands: Vec::new(),
-        is_readable: true,
-        receive_failures: ReceiveFailures::default(),
         is_released: false,
         is_halted: false,
         statistics: ShardStatistics::default(),
@@ -63,19 +71,64 @@ pub fn spawn(
     };
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
     running::register(mailbox.clone(), thread.spawn(move || shard.run())?);
-    Ok(ShardHandle::new(mailbox, local_address))
+    Ok(ShardHandle::new(mailbox, local_address, preferred))
+}
+
+/// Opens the sockets of a server's preferred addresses, and replaces ports 0 in the configuration by theirs.
+fn listen_at_preferred(sockets: &mut Sockets, server: &mut Arc<ServerConfig>) -> io::Result<()> {
+    let PreferredAddresses { mut v4, mut v6 } = server.preferred_addresses;
+    if v4.is_none() && v6.is_none() {
+        return Ok(());
+    }
+    let mut open = |address: SocketAddr| {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), PreferredAddressUnusable { address, error })
+        };
+        let socket = Socket::bind_beside(address, sockets.main()).map_err(named)?;
+        let port = socket.local_address().port();
+        sockets.add_permanent(socket);
+        io::Result::Ok(port)
+    };
+    if let Some(v4) = &mut v4 {
+        v4.set_port(open((*v4).into())?);
+    }
+    if let Some(v6) = &mut v6 {
+        v6.set_port(open((*v6).into())?);
+    }
+    let preferred_addresses = PreferredAddresses { v4, v6 };
+    *server = Arc::new(ServerConfig { preferred_addresses, ..ServerConfig::clone(server) });
+    Ok(())
+}
+
+/// A server cannot listen at its preferred address; the cause of an [`io::Error`] of [`spawn`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct PreferredAddressUnusable {
+    /// The preferred address.
+    pub address: SocketAddr,
+    /// The error of the operating system.
+    pub error: io::Error,
+}
+
+impl core::fmt::Display for PreferredAddressUnusable {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "cannot listen at the preferred address {}: {}", self.address, self.error)
+    }
+}
+
+impl core::error::Error for PreferredAddressUnusable {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.error)
+    }
 }
 
 struct Shard {
     clock: Clock,
-    socket: Socket,
+    sockets: Sockets,
     connections: Connections,
     sender: Sender,
     /// Commands of one turn; kept for its memory.
     commands: Vec<Command>,
-    /// The socket may have something to receive.
-    is_readable: bool,
-    receive_failures: ReceiveFailures,
     /// All handles are gone.
     is_released: bool,
     /// The program is about to end, or the socket cannot be used any more.
@@ -87,9 +140,7 @@ struct Shard {
 impl Shard {
     fn run(mut self) {
         while !self.is_over() {
-            if self.is_readable && self.receive_paused_until().is_none() {
-                self.receive();
-            }
+            self.receive();
             let now = self.clock.now();
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
@@ -98,7 +149,7 @@ impl Shard {
             self.publish();
             self.sender.send(
                 &self.clock,
-                &mut self.socket,
+                &mut self.sockets,
                 &mut self.connections,
                 &mut self.statistics,
             );
@@ -114,54 +165,42 @@ impl Shard {
     /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
     /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
-        let Self { clock, connections, socket, .. } = self;
-        let mut received_at = None;
-        let received = socket.receive(|meta, datagram| {
-            let now = *received_at.get_or_insert_with(|| clock.now());
-            connections.receive(now, &meta, datagram);
-        });
-        match received {
-            Ok(count) => {
-                if self.receive_failures.on_success() {
-                    tracing::info!("the UDP socket receives again");
+        let Self { clock, connections, sockets, statistics, .. } = self;
+        let mut unusable = Vec::new();
+        let (receiving, buffer) = sockets.receiving();
+        for (index, Open { socket, failures, is_readable, .. }) in receiving {
+            if !*is_readable || failures.paused_until(clock.now()).is_some() {
+                continue;
+            }
+            let mut received_at = None;
+            let received = socket.receive(buffer, |meta, datagram| {
+                let now = *received_at.get_or_insert_with(|| clock.now());
+                connections.receive(now, index, &meta, datagram);
+            });
+            match received {
+                Ok(count) => {
+                    if failures.on_success() {
+                        tracing::info!("the UDP socket receives again");
+                    }
+                    statistics.datagrams_received += count as u64;
+                    statistics.batches_received += u64::from(count > 0);
                 }
-                self.statistics.datagrams_received += count as u64;
-                self.statistics.batches_received += u64::from(count > 0);
+                Err(error) => {
+                    statistics.receive_failures += 1;
+                    let verdict = failures.on_failure(clock.now(), &error);
+                    warn(verdict, &error, socket.local_address());
+                    if verdict == Verdict::Never {
+                        unusable.push(index);
+                    }
+                }
             }
-            Err(error) => self.on_receive_failure(&error),
+            socket.unreachable(|destination| {
+                connections.on_unreachable(clock.now(), destination);
+            });
         }
-        let Self { clock, connections, socket, .. } = self;
-        socket.unreachable(|destination| {
-            connections.on_unreachable(clock.now(), destination);
-        });
-    }
-
-    fn on_receive_failure(&mut self, error: &io::Error) {
-        self.statistics.receive_failures += 1;
-        match self.receive_failures.on_failure(self.clock.now(), error) {
-            Verdict::Later { is_first: true } => tracing::warn!(
-                %error,
-                address = %self.socket.local_address(),
-                "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
-                 look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
-                 an interface that is down"
-            ),
-            Verdict::Later { is_first: false } => {}
-            Verdict::Never => {
-                tracing::error!(
-                    %error,
-                    address = %self.socket.local_address(),
-                    "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
-                     again"
-                );
-                self.is_halted = true;
-            }
+        for index in unusable {
+            self.is_halted |= !sockets.discard(index);
         }
-    }
-
-    /// Until when the socket is left alone because it could not receive.
-    fn receive_paused_until(&self) -> Option<Timestamp> {
-        self.receive_failures.paused_until(self.clock.now())
     }
 
     fn carry_out_commands(&mut self, now: Timestamp) {
@@ -169,7 +208,7 @@ impl Shard {
         self.mailbox.take(&mut commands);
         for command in commands.drain(..) {
             match command {
-                Command::Connect(request) => match self.socket.destination(request.remote) {
+                Command::Connect(request) => match self.destination(request.remote) {
                     Some(destination) => self.connections.connect(now, *request, destination),
                     None => {
                         let failure = ConnectFailure::UnsupportedAddress(request.remote);
@@ -178,6 +217,9 @@ impl Shard {
                     }
                 },
                 Command::Wake(target) => self.connections.wake(&target),
+                Command::Migrate(request) => {
+                    self.connections.migrate(now, *request, &mut self.sockets);
+                }
                 Command::Shutdown { error_code, reason } => {
                     self.connections.shut_down(now, error_code, &reason);
                 }
@@ -191,6 +233,11 @@ impl Shard {
         self.commands = commands;
     }
 
+    /// `remote` as the socket names it with which connections begin.
+    fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        self.sockets.get(SocketIndex::default())?.destination(remote)
+    }
+
     fn publish(&mut self) {
         self.statistics.connections = self.connections.len() as u64;
         self.statistics.incoming_refused = self.connections.refused();
@@ -200,17 +247,16 @@ impl Shard {
 
     /// Waits until there is something to do; returns at once if there is already.
     fn sleep(&mut self) {
-        let is_blocked = self.sender.is_blocked();
-        let paused_until = self.receive_paused_until();
-        let may_receive = self.socket.may_have_more() || self.socket.has_errors();
+        let now = self.clock.now();
+        let blocked = self.sender.blocked_socket();
+        let paused_until = self.sockets.paused_until(now);
         let is_busy = self.connections.has_dirty()
-            || (!is_blocked && self.connections.has_sending())
-            || (paused_until.is_none() && may_receive);
+            || (blocked.is_none() && self.connections.has_sending())
+            || self.sockets.may_receive(now);
         if is_busy || self.is_over() || !self.mailbox.prepare_to_sleep() {
-            self.is_readable = true;
+            self.sockets.try_all();
             return;
         }
-        let interest = if is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
         let timeout = deadline.map(|deadline| {
             let wait = deadline.saturating_since(self.clock.now());
@@ -219,20 +265,17 @@ impl Shard {
                 tv_nsec: wait.subsec_nanos().into(),
             }
         });
-        let mut descriptors = [
-            PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN),
-            PollFd::new(&self.socket, interest),
-        ];
-        // A socket that cannot receive may be ready all the time.
-        let count = if paused_until.is_some() { 1 } else { 2 };
+        let event = PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN);
+        let (indices, sockets): (Vec<_>, Vec<_>) = self.sockets.interest(now, blocked).unzip();
+        let mut descriptors: Vec<_> = core::iter::once(event).chain(sockets).collect();
         // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(&mut descriptors[..count], timeout.as_ref());
-        let [event, socket] = descriptors.map(|descriptor| descriptor.revents());
-        self.mailbox.awake(event.intersects(PollFlags::IN));
-        self.is_readable =
-            paused_until.is_some() || socket.intersects(PollFlags::IN | PollFlags::ERR);
-        if socket.intersects(PollFlags::ERR) {
-            self.socket.note_errors();
+        let _ = poll(&mut descriptors, timeout.as_ref());
+        let mut ready = descriptors.iter().map(PollFd::revents);
+        let is_roused = ready.next().is_some_and(|event| event.intersects(PollFlags::IN));
+        let ready: Vec<_> = indices.into_iter().zip(ready).collect();
+        self.mailbox.awake(is_roused);
+        for (index, ready) in ready {
+            self.sockets.note_readiness(index, ready);
         }
         self.statistics.wakeups += 1;
     }
@@ -242,10 +285,37 @@ impl Drop for Shard {
     /// However the shard ends, no application waits for it any longer.
     fn drop(&mut self) {
         for command in self.mailbox.close() {
-            if let Command::Connect(request) = command {
-                let _ = guarded(|| (request.on_failure)(ConnectFailure::ShuttingDown));
+            match command {
+                Command::Connect(request) => {
+                    let _ = guarded(|| (request.on_failure)(ConnectFailure::ShuttingDown));
+                }
+                Command::Migrate(request) => {
+                    let failure = MigrateFailure::Refused(MigrationError::Closed);
+                    let _ = guarded(|| (request.on_start)(Err(failure)));
+                }
+                _ => {}
             }
         }
+    }
+}
+
+/// Tells the operator of a socket that cannot receive, once for each time that it begins.
+fn warn(verdict: Verdict, error: &io::Error, address: SocketAddr) {
+    match verdict {
+        Verdict::Later { is_first: true } => tracing::warn!(
+            %error,
+            %address,
+            "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
+             look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
+             an interface that is down"
+        ),
+        Verdict::Later { is_first: false } => {}
+        Verdict::Never => tracing::error!(
+            %error,
+            %address,
+            "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
+             again"
+        ),
     }
 }
 

@@ -8,10 +8,12 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_transport::{EcnCodepoint, Transmit};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimestampns;
 use quinn_udp::{RecvMeta, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, SockRef, Type};
 
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
 const RECEIVE_BUFFERS: usize = 8;
@@ -50,13 +52,22 @@ pub(crate) enum SendOutcome {
     Failed(io::Error),
 }
 
+/// Where datagrams are received; sockets that are used in turn share one.
+#[derive(Debug)]
+pub(crate) struct ReceiveBuffer(Box<[u8]>);
+
+impl ReceiveBuffer {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
+    }
+}
+
 /// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
 #[derive(Debug)]
 pub(crate) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
-    receive_buffer: Box<[u8]>,
     /// The last call to the kernel filled all buffers, or failed: there may be more.
     may_have_more: bool,
     has_errors: bool,
@@ -68,30 +79,46 @@ impl Socket {
     /// # Errors
     /// Those of the operating system: for example that the address is in use.
     pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        Self::bind_beside(address, None)
+    }
+
+    /// As [`bind`](Self::bind). If `other` has the same port at all addresses, this socket takes `address` from it, and
+    /// datagrams for that address arrive here. While it is bound, and no longer, both have SO_REUSEADDR: with it, any
+    /// socket of this user could take an address away.
+    pub(crate) fn bind_beside(address: SocketAddr, other: Option<&Self>) -> io::Result<Self> {
+        let is_covering =
+            |local: SocketAddr| local.ip().is_unspecified() && local.port() == address.port();
+        let covering = other.filter(|other| is_covering(other.local_address));
         let socket =
             socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
-            // Where that cannot be, IPv6 alone is served.
-            let _ = socket.set_only_v6(!address.ip().is_unspecified());
+            // Where that cannot be, IPv6 alone is served. An IPv4 address in the form of IPv6 is of IPv4 alone.
+            let serves_v4 = address.ip().is_unspecified() || address.ip().to_canonical().is_ipv4();
+            let _ = socket.set_only_v6(!serves_v4);
         }
-        socket.bind(&address.into())?;
+        match covering {
+            None => socket.bind(&address.into())?,
+            Some(other) => {
+                let both = [SockRef::from(&socket), SockRef::from(&other.socket)];
+                both.iter().try_for_each(|socket| socket.set_reuse_address(true))?;
+                let bound = socket.bind(&address.into());
+                both.iter().try_for_each(|socket| socket.set_reuse_address(false))?;
+                bound?;
+            }
+        }
         let socket = UdpSocket::from(socket);
         // Datagrams are sent with the Don't Fragment bit set.
         let state = UdpSocketState::new((&socket).into())?;
+        // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
+        // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
+        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // Best effort: the kernel cuts these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         // Without it a client notices only by a timeout that there is no server.
         let _ = state.enable_transport_errors((&socket).into());
         let local_address = socket.local_addr()?;
-        Ok(Self {
-            socket,
-            state,
-            local_address,
-            receive_buffer: vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into(),
-            may_have_more: true,
-            has_errors: false,
-        })
+        Ok(Self { socket, state, local_address, may_have_more: true, has_errors: false })
     }
 
     /// The socket's own address.
@@ -128,9 +155,13 @@ impl Socket {
     /// # Errors
     /// Those of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
     /// earlier datagrams (see [`unreachable`](Self::unreachable)).
-    pub(crate) fn receive(&mut self, mut each: impl FnMut(Meta, &mut [u8])) -> io::Result<usize> {
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut ReceiveBuffer,
+        mut each: impl FnMut(Meta, &mut [u8]),
+    ) -> io::Result<usize> {
         let mut metas = [RecvMeta::default(); RECEIVE_BUFFERS];
-        let mut chunks = self.receive_buffer.chunks_mut(RECEIVE_BUFFER_SIZE);
+        let mut chunks = buffer.0.chunks_mut(RECEIVE_BUFFER_SIZE);
         let mut buffers: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
             array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
         let filled = match self.state.recv((&self.socket).into(), &mut buffers, &mut metas) {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{SendOutcome, Socket};
+use super::{ReceiveBuffer, SendOutcome, Socket};
 
 fn bind() -> Socket {
     Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap()
@@ -40,7 +40,7 @@ fn a_batch_arrives_as_the_datagrams_that_it_was() {
     while datagrams.len() < 11 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
         let count = receiver
-            .receive(|meta, datagram| {
+            .receive(&mut ReceiveBuffer::new(), |meta, datagram| {
                 assert_eq!(meta.remote, sender.local_address());
                 datagrams.push(datagram.to_vec());
             })
@@ -64,7 +64,9 @@ fn a_batch_goes_on_where_it_stopped() {
     let mut bytes = Vec::new();
     while bytes.len() < 5 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN));
-        receiver.receive(|_, datagram| bytes.extend_from_slice(datagram)).unwrap();
+        receiver
+            .receive(&mut ReceiveBuffer::new(), |_, datagram| bytes.extend_from_slice(datagram))
+            .unwrap();
     }
     assert_eq!(bytes, [2, 2, 2, 2, 3]);
 }
@@ -72,7 +74,7 @@ fn a_batch_goes_on_where_it_stopped() {
 #[test]
 fn nothing_to_receive_is_no_error() {
     let mut socket = bind();
-    assert_eq!(socket.receive(|_, _| ()).unwrap(), 0);
+    assert_eq!(socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 0);
     assert!(!socket.may_have_more());
 }
 
@@ -87,7 +89,7 @@ fn an_unreachable_port_is_reported() {
         socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
         socket.send(&transmit(free, 1, None), &[0], &mut 0);
         wait(&socket, PollFlags::IN);
-        socket.receive(|_, _| ()).unwrap();
+        socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap();
         socket.unreachable(|destination| unreachable.push(destination));
     }
     assert!(unreachable.iter().all(|destination| *destination == free), "{unreachable:?}");
@@ -143,9 +145,64 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
         let mut received = 0;
         while received == 0 {
             assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "nothing arrived");
-            receiver.receive(|_, datagram| received = datagram.len()).unwrap();
+            receiver
+                .receive(&mut ReceiveBuffer::new(), |_, datagram| received = datagram.len())
+                .unwrap();
         }
         assert_eq!(received, largest, "{address}");
+    }
+}
+
+/// RFC 9000 §13.4: the ECN field of every datagram of a batch is that of the batch, and is read again.
+#[test]
+fn the_ecn_field_is_sent_and_received() {
+    let both = [("127.0.0.1:0", "127.0.0.1:0"), ("[::1]:0", "[::1]:0")];
+    // A socket of both families also sends to and receives from IPv4 addresses.
+    let mixed = [("[::]:0", "127.0.0.1:0"), ("127.0.0.1:0", "[::]:0"), ("[::1]:0", "[::]:0")];
+    for (address, other) in both.into_iter().chain(mixed) {
+        let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
+        let Ok(mut receiver) = Socket::bind(other.parse().unwrap()) else { continue };
+        let mut to = receiver.local_address();
+        if to.ip().is_unspecified() {
+            to.set_ip(sender.local_address().ip());
+        }
+        let to = sender.destination(to).unwrap();
+        for ecn in [EcnCodepoint::Ect0, EcnCodepoint::Ce, EcnCodepoint::NotEct, EcnCodepoint::Ect1]
+        {
+            let batch = Transmit { ecn, ..transmit(to, 3000, Some(1000)) };
+            let mut progress = 0;
+            let outcome = sender.send(&batch, &[7; 3000], &mut progress);
+            assert!(matches!(outcome, SendOutcome::Sent), "{address} {ecn:?}");
+            let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
+            while received.len() < 3 {
+                assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+                receiver.receive(&mut buffer, |meta, _| received.push(meta.ecn)).unwrap();
+            }
+            assert_eq!(received, [ecn; 3], "{address} {other}");
+        }
+    }
+}
+
+/// A server at all addresses can prefer one of them, with the same port (RFC 9000 §9.6).
+#[test]
+fn an_address_is_taken_from_a_socket_at_all_addresses() {
+    for all in ["0.0.0.0:0", "[::]:0"] {
+        let Ok(mut main) = Socket::bind(all.parse().unwrap()) else { continue };
+        let port = main.local_address().port();
+        let [taken, other] = [3, 4].map(|last| SocketAddr::from(([127, 0, 0, last], port)));
+        let mut beside = Socket::bind_beside(taken, Some(&main)).unwrap();
+        let mut sender = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        for (receiver, to) in [(&mut beside, taken), (&mut main, other)] {
+            let outcome = sender.send(&transmit(to, 10, None), &[7; 10], &mut 0);
+            assert!(matches!(outcome, SendOutcome::Sent), "{all} {to}");
+            assert!(wait(receiver, PollFlags::IN).contains(PollFlags::IN), "{all} {to}");
+            assert_eq!(receiver.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 1);
+        }
+        let thief =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+        thief.set_reuse_address(true).unwrap();
+        let refused = thief.bind(&other.into()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse, "{all}");
     }
 }
 

@@ -23,8 +23,10 @@ mod watch;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clearway_network::Ecn;
 use clearway_transport::{
-    ConnectionError, Metrics, Observation, Observer, PacketObservation, TimerChange, TimerKind,
+    ConnectionError, EcnState, Metrics, Observation, Observer, PacketObservation, TimerChange,
+    TimerKind,
 };
 use clearway_units::Timestamp;
 
@@ -130,11 +132,11 @@ impl Checker {
         Box::new(EndObserver { end, checker: self.clone() })
     }
 
-    /// A datagram of `size` bytes was handed to the network, for `to`.
-    pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, size: usize) {
+    /// A datagram of `size` bytes was handed to the network with the mark `ecn`, for `to`.
+    pub fn on_submitted(&self, now: Timestamp, from: EndId, to: SocketAddr, ecn: Ecn, size: usize) {
         let mut state = self.state();
         let watch = &mut state.end_mut(from).watch;
-        let verdict = watch.on_submitted(to, size as u64);
+        let verdict = watch.on_submitted(to, ecn, size as u64);
         if watch.has_other_connection() {
             // Which of them the client's packets reach is not known.
             let client = EndId { side: Side::Client, ..from };
@@ -143,10 +145,26 @@ impl Checker {
         state.judge(now, from, verdict);
     }
 
-    /// The network delivered `datagram`, which came from `from`.
-    pub fn on_delivered(&self, _now: Timestamp, to: EndId, from: SocketAddr, datagram: &[u8]) {
+    /// `datagram` was handed to the network, from this socket of an end.
+    pub fn on_path_used(
+        &self,
+        now: Timestamp,
+        from: EndId,
+        socket: u32,
+        to: SocketAddr,
+        datagram: &[u8],
+    ) {
         let mut state = self.state();
+        let verdict = state.end_mut(from).watch.on_path_used(socket, to, datagram);
+        state.judge(now, from, verdict);
+    }
+
+    /// The network delivered `datagram`, which came from `from`, with the mark `ecn`.
+    pub fn on_delivered(&self, to: EndId, from: SocketAddr, ecn: Ecn, datagram: &[u8]) {
+        let mut state = self.state();
+        state.end_mut(to).watch.books.marks.on_delivered(ecn);
         state.end_mut(to).watch.books.resets.on_delivered(datagram);
+        state.end_mut(to).watch.books.connection_ids.on_received(from, datagram);
         if to.side == Side::Client {
             return;
         }
@@ -281,13 +299,17 @@ impl State {
                 self.history.note(now, end, Happening::Discarded(*space));
                 watch.on_discarded(now, *space);
             }
-            Observation::PathUpdated { remote, is_validated, is_new_path } => {
+            Observation::PathUpdated { socket, remote, is_validated, is_new_path } => {
                 if *is_new_path {
                     self.history.note(now, end, Happening::Path);
                     watch.on_new_path(now);
                 }
-                return watch.on_moved(now, *remote, *is_validated);
+                return watch.on_moved(now, (socket.0, *remote), *is_validated);
             }
+            Observation::EcnStateUpdated { new: EcnState::Failed(_), .. } => {
+                return watch.on_ecn_given_up();
+            }
+            Observation::PacketBuffered { .. } => watch.books.marks.on_waiting(),
             Observation::MtuUpdated { new, .. } => return watch.on_mtu(now, *new),
             Observation::Closed(error) => {
                 self.history.note(now, end, Happening::Closed);

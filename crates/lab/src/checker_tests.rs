@@ -6,6 +6,8 @@ mod catalogue;
 mod cubic;
 #[path = "checker_tests/liveness.rs"]
 mod liveness;
+#[path = "checker_tests/marks.rs"]
+mod marks;
 #[path = "checker_tests/recovery.rs"]
 mod recovery;
 #[path = "checker_tests/safety.rs"]

@@ -20,7 +20,7 @@ use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
 #[cfg(feature = "quinn")]
 use crate::stack::QuinnStack;
 use crate::stack::{ClearwayStack, Stack, Vitals};
-use crate::world::{End, FlowPlan, Stop, World};
+use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
 /// Makes an observer for an end; returns `None` for an end that is not to be observed.
 pub type MakeObserver = Box<dyn Fn(EndId) -> Option<Box<dyn Observer>>>;
@@ -330,7 +330,10 @@ fn plan(
                 let transport = transport.map_err(|error| error.to_string())?;
                 let random = random.fork();
                 let observer = watch(Side::Server);
-                let stack = ClearwayStack::server(now, flow.session, transport, random, observer);
+                let preferred = flow.server.prefers_address.then(|| preferred_address(index));
+                let session = flow.session;
+                let stack =
+                    ClearwayStack::server(now, session, transport, preferred, random, observer);
                 Box::new(stack.map_err(failed)?.with_batch(batch))
             }
             #[cfg(feature = "quinn")]
@@ -346,7 +349,8 @@ fn plan(
         let application =
             Box::new(Client::new(now, &flow.traffic, http3(&flow.client), &mut random));
         let client = End::new(client, application, flow.client.stack.is_observable())
-            .with_key_updates(flow.client.key_updates.clone());
+            .with_key_updates(flow.client.key_updates.clone())
+            .with_migrations(flow.client.migrations.clone());
         let application = Box::new(Server::new(http3(&flow.server), &mut random));
         let server = End::new(server, application, flow.server.stack.is_observable())
             .with_key_updates(flow.server.key_updates.clone());
@@ -355,9 +359,15 @@ fn plan(
     FlowPlan { start, birth: Box::new(birth), is_optional }
 }
 
+/// The shortest delay of an acknowledgement that an end can be asked for.
+const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
+
 fn transport(end: &EndSetup, candidate: &Candidate) -> Result<TransportConfig, InvalidSetting> {
     versions(TransportConfig::builder(), end)
         .ecn(end.marks_ecn)
+        .min_ack_delay(end.ack_frequency.then_some(MIN_ACK_DELAY))
+        .ack_frequency(end.ack_frequency)
+        .reset_stream_at(false)
         .grease_quic_bit(end.grease_quic_bit)
         .spin_bit(end.spin_bit)
         .initial_datagram_size(end.max_datagram_size.into())

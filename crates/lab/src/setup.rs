@@ -114,6 +114,10 @@ pub struct EndSetup {
     /// When its application requests key updates (RFC 9001 §6.1). A request that comes when the connection cannot
     /// update its keys has no effect.
     pub key_updates: Vec<Moment>,
+    /// When its application asks for migrations, in this order; a client's only.
+    pub migrations: Vec<Migration>,
+    /// Whether a server asks its client to move to another of its addresses (RFC 9000 §9.6).
+    pub prefers_address: bool,
     /// The versions of QUIC that are negotiated, the preferred one first, which a server changes to. `None` speaks
     /// version 1 and sends no version information, so that runs are the same as before there was a choice.
     pub versions: Option<Vec<Version>>,
@@ -121,6 +125,9 @@ pub struct EndSetup {
     pub first_version: Option<Version>,
     /// Whether HTTP/3 uses QPACK's dynamic table (RFC 9204 §3.2) and priorities (RFC 9218).
     pub http3_extensions: bool,
+    /// Whether the peer may ask for fewer acknowledgements, and is asked for them (draft-ietf-quic-ack-frequency). Applies to
+    /// Clearway's stack only.
+    pub ack_frequency: bool,
     /// Whether packets are marked with ECN (RFC 9000 §13.4).
     pub marks_ecn: bool,
     /// Whether the fixed bit is greased.
@@ -151,14 +158,37 @@ impl Default for EndSetup {
             max_connection_receive_window: standard.max_connection_receive_window(),
             send_buffer: standard.send_buffer(),
             key_updates: Vec::new(),
+            migrations: Vec::new(),
+            prefers_address: false,
             versions: None,
             first_version: None,
             http3_extensions: false,
+            ack_frequency: false,
             marks_ecn: false,
             grease_quic_bit: false,
             spin_bit: SpinBit::Zero,
         }
     }
+}
+
+/// A migration of a client on purpose (RFC 9000 §9.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// When the application asks for it. If the connection cannot migrate yet, it asks again whenever something happens.
+    pub at: Moment,
+    /// Where the client moves.
+    pub to: MigrationTarget,
+}
+
+/// Where a client moves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MigrationTarget {
+    /// To another port of the same IP address.
+    Port,
+    /// To another IP address.
+    Address,
+    /// To the address at which the connection began.
+    Back,
 }
 
 /// The QUIC implementation of an end.

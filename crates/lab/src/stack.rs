@@ -27,7 +27,7 @@ mod null_session;
 mod quinn;
 mod tls;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use clearway_http3::Transport;
 use clearway_network::Ecn;
@@ -39,13 +39,30 @@ pub use null_session::{NullSessions, null_application_key, null_initial_key};
 pub use quinn::{QuinnError, QuinnStack};
 pub use tls::LabCertificateError;
 
-/// Receives each datagram that an end sends: its destination, its ECN codepoint and its payload.
-pub type Sink<'a> = dyn FnMut(SocketAddr, Ecn, &[u8]) + 'a;
+/// Receives each datagram that an end sends: the number of the socket that sends it, its destination, its ECN codepoint and
+/// its payload.
+pub type Sink<'a> = dyn FnMut(u32, SocketAddr, Ecn, &[u8]) + 'a;
+
+/// A local address of an end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LocalAddress {
+    /// The number of its socket: 0 is that with which the connection begins.
+    pub socket: u32,
+    /// Its IP address, if the end knows it.
+    pub ip: Option<IpAddr>,
+}
 
 /// One end of one connection, without I/O.
 pub trait Stack {
     /// A datagram arrives at `now`. The contents of `payload` are undefined afterwards.
-    fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]);
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        at: LocalAddress,
+        ecn: Ecn,
+        payload: &mut [u8],
+    );
 
     /// Sends all that may be sent at `now`.
     fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>);
@@ -64,6 +81,13 @@ pub trait Stack {
 
     /// Starts a key update at `now` (RFC 9001 §6.1), if the connection can start one.
     fn update_keys(&mut self, now: Timestamp);
+
+    /// Begins to move the connection to another local address of the client (RFC 9000 §9.2). Returns whether that has begun;
+    /// a stack that cannot migrate never begins.
+    fn migrate(&mut self, now: Timestamp, to: LocalAddress) -> bool {
+        let _ = (now, to);
+        false
+    }
 
     /// The metrics that the stack reports about itself.
     fn vitals(&self) -> Vitals;

@@ -6,9 +6,10 @@
 //! make the ends act more often ([`Acting`]).
 
 use core::time::Duration;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
-use clearway_network::{Datagram, Delivery, FlowCounters, Link, Moment, Way};
+use clearway_network::{Datagram, Delivery, Ecn, FlowCounters, Link, Moment, Way};
 use clearway_units::Timestamp;
 
 use crate::application::{Application, Progress};
@@ -16,8 +17,8 @@ use crate::checker::Checker;
 use crate::digest::Digest;
 use crate::end::{EndId, Side};
 use crate::samples::{Queueing, Sample, Sampler};
-use crate::setup::Acting;
-use crate::stack::{Stack, Vitals};
+use crate::setup::{Acting, Migration, MigrationTarget};
+use crate::stack::{LocalAddress, Stack, Vitals};
 
 /// A stack with its application.
 pub struct End {
@@ -33,6 +34,10 @@ pub struct End {
     reached_floor: bool,
     /// The future moments at which it updates its keys.
     key_updates: Vec<Moment>,
+    /// The migrations that it has not begun.
+    migrations: VecDeque<Migration>,
+    /// Whether each of its sockets is at another IP address than the first.
+    sockets: Vec<bool>,
 }
 
 impl End {
@@ -43,13 +48,59 @@ impl End {
         is_observed: bool,
     ) -> Self {
         let (deadline, is_touched, reached_floor) = (None, true, false);
-        let key_updates = Vec::new();
-        Self { stack, application, deadline, is_touched, is_observed, reached_floor, key_updates }
+        Self {
+            stack,
+            application,
+            deadline,
+            is_touched,
+            is_observed,
+            reached_floor,
+            key_updates: Vec::new(),
+            migrations: VecDeque::new(),
+            sockets: vec![false],
+        }
     }
 
     /// The same end, which updates its keys at `key_updates`.
     pub fn with_key_updates(self, key_updates: Vec<Moment>) -> Self {
         Self { key_updates, ..self }
+    }
+
+    /// The same end, which asks for these migrations in turn.
+    pub fn with_migrations(self, migrations: Vec<Migration>) -> Self {
+        Self { migrations: migrations.into(), ..self }
+    }
+
+    /// Begins the next migration, if its moment has come and the connection can migrate.
+    fn migrate(&mut self, now: Timestamp, link: &Link, flow: usize) {
+        let Some(next) = self.migrations.front() else { return };
+        if time_of(next.at, link).is_none_or(|at| now < at) {
+            return;
+        }
+        let (socket, is_other_ip) = match next.to {
+            MigrationTarget::Back => (0, false),
+            MigrationTarget::Port => (self.sockets.len(), false),
+            MigrationTarget::Address => (self.sockets.len(), true),
+        };
+        let ip = Some(client_address(flow, 0, 0, (socket, is_other_ip)).ip());
+        if self.stack.migrate(now, LocalAddress { socket: socket as u32, ip }) {
+            self.migrations.pop_front();
+            if socket > 0 {
+                self.sockets.push(is_other_ip);
+            }
+        }
+    }
+
+    /// Whether a migration could begin now.
+    fn migration_is_due(&self, now: Timestamp, link: &Link) -> bool {
+        let due = self.migrations.front().and_then(|next| time_of(next.at, link));
+        due.is_some_and(|at| at == now)
+    }
+
+    /// The time of the next migration, as far as it is known and has not come.
+    fn next_migration(&self, now: Timestamp, link: &Link) -> Option<Timestamp> {
+        let next = self.migrations.front()?;
+        time_of(next.at, link).filter(|at| now < *at)
     }
 
     /// Starts the key updates whose moment has come.
@@ -102,9 +153,36 @@ struct Flow {
     start: Timestamp,
     birth: Option<Birth>,
     ends: Option<[End; 2]>,
-    /// The client's addresses, by the generation of its NAT mapping.
-    bindings: Vec<SocketAddr>,
+    /// The client's addresses from which datagrams have come, each with the generation of its NAT mapping and the client's
+    /// socket.
+    places: Vec<(SocketAddr, u64, u32)>,
     is_optional: bool,
+}
+
+impl Flow {
+    /// The address at which the server sees a socket of the client behind a NAT mapping.
+    fn client_at(&mut self, index: usize, binding: u64, socket: u32, link: &Link) -> SocketAddr {
+        let known = self.places.iter().find(|(_, of, from)| (*of, *from) == (binding, socket));
+        if let Some((address, ..)) = known {
+            return *address;
+        }
+        let place = self.socket(socket);
+        let address = client_address(index, binding, link.addresses(binding), place);
+        self.places.push((address, binding, socket));
+        address
+    }
+
+    /// The client's own address at one of its sockets.
+    fn local_address(&self, index: usize, socket: u32) -> LocalAddress {
+        let ip = client_address(index, 0, 0, self.socket(socket)).ip();
+        LocalAddress { socket, ip: Some(ip) }
+    }
+
+    fn socket(&self, socket: u32) -> (usize, bool) {
+        let sockets = self.ends.as_ref().map(|[client, _]| client.sockets.as_slice());
+        let number = socket as usize;
+        (number, sockets.and_then(|sockets| sockets.get(number)).copied().unwrap_or_default())
+    }
 }
 
 /// Why a simulation stopped.
@@ -159,17 +237,49 @@ pub struct World {
 }
 
 const SERVER_PORT: u16 = 443;
+/// The port of the server's preferred address.
+const PREFERRED_PORT: u16 = 8443;
 const CLIENT_PORT: u16 = 50_000;
+/// The client's socket with which a connection begins.
+const FIRST: (usize, bool) = (0, false);
+const HOSTS_OF_A_SOCKET: u64 = 13;
+const PORTS_OF_A_SOCKET: u16 = 1000;
+
+/// The path of a datagram inside the network: its flow, the client's socket and the server's. The network's own settings
+/// for flows apply to the path with which a flow begins.
+fn path(flow: usize, client: u32, server: u32) -> u32 {
+    flow as u32 | client << 24 | server << 28
+}
+
+/// The flow of a path, and the sockets of client and server.
+fn ends_of(path: u32) -> (usize, u32, u32) {
+    ((path & 0xff_ffff) as usize, path >> 24 & 0xf, path >> 28)
+}
 
 fn address(flow: usize, host: u8, port: u16) -> SocketAddr {
     let [high, low] = (flow as u16).to_be_bytes();
     SocketAddr::new(Ipv4Addr::new(10, high, low, host).into(), port)
 }
 
-/// The client's address after its NAT mapping has changed `binding` times, and the IP address `hosts` times.
-fn client_address(flow: usize, binding: u64, hosts: u64) -> SocketAddr {
-    let host = 2 + (hosts % 250) as u8;
-    address(flow, host, CLIENT_PORT + (binding % 10_000) as u16)
+/// The client's address after its NAT mapping has changed `binding` times, and the IP address `hosts` times, for one of
+/// its sockets: its number, and whether it is at another IP address than the first.
+fn client_address(
+    flow: usize,
+    binding: u64,
+    hosts: u64,
+    (socket, is_other_ip): (usize, bool),
+) -> SocketAddr {
+    let socket = socket as u64 % 16;
+    let moved = if is_other_ip { HOSTS_OF_A_SOCKET * socket } else { 0 };
+    let host = 2 + ((hosts + moved) % 250) as u8;
+    let port = CLIENT_PORT - PORTS_OF_A_SOCKET * socket as u16;
+    address(flow, host, port + (binding % 10_000) as u16)
+}
+
+/// The address to which a server asks the client of a flow to move.
+pub fn preferred_address(flow: usize) -> SocketAddrV4 {
+    let [high, low] = (flow as u16).to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(10, high, low, 1), PREFERRED_PORT)
 }
 
 impl World {
@@ -184,7 +294,7 @@ impl World {
             start: plan.start,
             birth: Some(plan.birth),
             ends: None,
-            bindings: vec![client_address(index, 0, 0)],
+            places: vec![(client_address(index, 0, 0, FIRST), 0, 0)],
             is_optional: plan.is_optional,
         });
         Self {
@@ -293,8 +403,11 @@ impl World {
     fn next_moment(&self) -> Option<Timestamp> {
         let starts = self.flows.iter().filter(|flow| flow.birth.is_some()).map(|flow| flow.start);
         let ends = self.flows.iter().filter_map(|flow| flow.ends.as_ref()).flatten();
-        let wakes =
-            |end: &End| end.deadline.into_iter().chain(end.next_key_update(&self.link)).min();
+        let wakes = |end: &End| {
+            let planned = end.next_key_update(&self.link).into_iter();
+            let planned = planned.chain(end.next_migration(self.now, &self.link));
+            end.deadline.into_iter().chain(planned).min()
+        };
         starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
     }
 
@@ -304,6 +417,7 @@ impl World {
         let ends = flows.iter_mut().filter_map(|flow| flow.ends.as_mut()).flatten();
         let is_any = ends.fold(false, |is_any, end| {
             end.update_keys(*now, link);
+            end.is_touched |= end.migration_is_due(*now, link);
             is_any || end.is_touched
         });
         is_any.then(|| self.act()).flatten()
@@ -312,22 +426,23 @@ impl World {
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { way, datagram, binding, .. } = delivery;
         let Datagram { mut payload, ecn, flow } = datagram;
-        let index = flow as usize;
+        let (index, client_socket, server_socket) = ends_of(flow);
         let Some(flow) = self.flows.get_mut(index) else { return };
-        while (flow.bindings.len() as u64) <= binding {
-            let next = flow.bindings.len() as u64;
-            flow.bindings.push(client_address(index, next, self.link.addresses(next)));
-        }
-        let from = match way {
-            Way::ToServer => flow.bindings[binding as usize],
-            Way::ToClient => address(index, 1, SERVER_PORT),
+        let server_port = if server_socket == 0 { SERVER_PORT } else { PREFERRED_PORT };
+        let server = address(index, 1, server_port);
+        let (from, at) = match way {
+            Way::ToServer => {
+                let from = flow.client_at(index, binding, client_socket, &self.link);
+                (from, LocalAddress { socket: server_socket, ip: Some(server.ip()) })
+            }
+            Way::ToClient => (server, flow.local_address(index, client_socket)),
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
-            checker.on_delivered(now, EndId { flow: index, side }, from, &payload);
+            checker.on_delivered(EndId { flow: index, side }, from, ecn, &payload);
         }
         if let Some(end) = self.end_mut(EndId { flow: index, side }) {
-            end.stack.receive(now, from, ecn, &mut payload);
+            end.stack.receive(now, from, at, ecn, &mut payload);
             end.is_touched = true;
         }
         self.link.recycle(payload);
@@ -375,18 +490,19 @@ impl World {
             end.stack.on_deadline(now);
         }
         end.application.run(now, &mut *end.stack);
-        let bindings = &flow.bindings;
-        end.stack.transmit(now, &mut |to, ecn, payload| {
+        end.migrate(now, link, id.flow);
+        let places = &flow.places;
+        end.stack.transmit(now, &mut |socket, to, ecn, payload| {
             if let Some(digest) = digest {
                 digest.add(now, id, to, payload);
             }
             if let Some(checker) = checker {
-                checker.on_submitted(now, id, to, payload.len());
+                checker.on_submitted(now, id, to, ecn, payload.len());
+                checker.on_path_used(now, id, socket, to, payload);
             }
             let mut bytes = link.buffer();
             bytes.extend_from_slice(payload);
-            let datagram = Datagram { payload: bytes, ecn, flow: id.flow as u32 };
-            submit(link, now, id.side, bindings, to, datagram);
+            submit(link, now, (id, socket), places, to, (bytes, ecn));
         });
         end.note_floor();
         let deadline = end.stack.deadline();
@@ -445,22 +561,27 @@ fn queueing(link: &Link, way: Way) -> Queueing {
     link.flows(way).fold(Queueing::default(), add)
 }
 
-/// Sends a datagram into the network. A datagram to an address that the client never had is dropped.
+/// Sends a datagram into the network, from a socket of an end. A datagram to an address that the client never had is
+/// dropped.
 fn submit(
     link: &mut Link,
     now: Timestamp,
-    from: Side,
-    bindings: &[SocketAddr],
+    (from, socket): (EndId, u32),
+    places: &[(SocketAddr, u64, u32)],
     to: SocketAddr,
-    datagram: Datagram,
+    (payload, ecn): (Vec<u8>, Ecn),
 ) {
-    match from {
+    let datagram = |flow| Datagram { payload, ecn, flow };
+    match from.side {
         Side::Client => {
-            link.submit(now, Way::ToServer, datagram);
+            let server = u32::from(to.port() == PREFERRED_PORT);
+            link.submit(now, Way::ToServer, datagram(path(from.flow, socket, server)));
         }
         Side::Server => {
-            if let Some(binding) = bindings.iter().position(|address| *address == to) {
-                link.submit_to_client(now, binding as u64, datagram);
+            let place = places.iter().find(|(address, ..)| *address == to);
+            if let Some((_, binding, client)) = place {
+                let datagram = datagram(path(from.flow, *client, socket));
+                link.submit_to_client(now, *binding, datagram);
             }
         }
     }

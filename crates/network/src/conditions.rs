@@ -2,7 +2,9 @@ use core::time::Duration;
 
 use clearway_units::Rate;
 
-use crate::{AckFilter, Discipline, Freezes, Host, LossRule, Policer, Probability, Trace};
+use crate::{
+    AckFilter, Discipline, EcnTreatment, Freezes, Host, LossRule, Policer, Probability, Trace,
+};
 
 /// The effects of one direction of a link on datagrams. The default is a perfect wire.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -54,8 +56,10 @@ pub struct Conditions {
     pub mtu: Option<usize>,
     /// Other largest payloads from given times on, ordered by time.
     pub mtu_steps: Vec<Step<Option<usize>>>,
-    /// Whether the ECN field is cleared.
-    pub bleach: bool,
+    /// What happens to the ECN field.
+    pub ecn: EcnTreatment,
+    /// Other treatments of it from given times on, ordered by time.
+    pub ecn_steps: Vec<Step<EcnTreatment>>,
     /// The receiver at which the datagrams arrive; `None` receives them at once.
     pub host: Option<Host>,
 }

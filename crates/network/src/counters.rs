@@ -57,6 +57,8 @@ pub struct WayCounters {
     pub dropped_pipe: u64,
     /// [`DropReason::TooLarge`].
     pub too_large: u64,
+    /// [`DropReason::Ecn`].
+    pub dropped_ecn: u64,
     /// [`DropReason::Policer`].
     pub dropped_policer: u64,
     /// [`DropReason::QueueManagement`].
@@ -77,6 +79,8 @@ pub struct WayCounters {
     pub marked: u64,
     /// ECN codepoints cleared.
     pub bleached: u64,
+    /// ECN codepoints changed to another, except by a queue.
+    pub remarked: u64,
 }
 
 impl WayCounters {
@@ -90,6 +94,7 @@ impl WayCounters {
             self.dropped_queue,
             self.dropped_pipe,
             self.too_large,
+            self.dropped_ecn,
             self.dropped_policer,
             self.dropped_queue_management,
             self.dropped_ack_filter,
@@ -109,6 +114,7 @@ impl WayCounters {
             DropReason::Queue => &mut self.dropped_queue,
             DropReason::Pipe => &mut self.dropped_pipe,
             DropReason::TooLarge => &mut self.too_large,
+            DropReason::Ecn => &mut self.dropped_ecn,
             DropReason::Policer => &mut self.dropped_policer,
             DropReason::QueueManagement => &mut self.dropped_queue_management,
             DropReason::AckFilter => &mut self.dropped_ack_filter,
@@ -142,6 +148,7 @@ impl fmt::Display for WayCounters {
             ("dropped by the queue", self.dropped_queue),
             ("dropped by the full pipe", self.dropped_pipe),
             ("too large", self.too_large),
+            ("dropped for the ECN field", self.dropped_ecn),
             ("dropped by the policer", self.dropped_policer),
             ("dropped by queue management", self.dropped_queue_management),
             ("dropped by the ACK filter", self.dropped_ack_filter),
@@ -152,6 +159,7 @@ impl fmt::Display for WayCounters {
             ("corrupted", self.corrupted),
             ("marked CE", self.marked),
             ("bleached", self.bleached),
+            ("marked otherwise", self.remarked),
         ];
         for (name, count) in details.into_iter().filter(|(_, count)| *count > 0) {
             write!(formatter, ", {count} {name}")?;
@@ -182,6 +190,7 @@ mod tests {
             DropReason::Queue,
             DropReason::Pipe,
             DropReason::TooLarge,
+            DropReason::Ecn,
             DropReason::Policer,
             DropReason::QueueManagement,
             DropReason::AckFilter,
@@ -191,7 +200,7 @@ mod tests {
         for reason in reasons {
             counters.count_drop(reason);
         }
-        assert_eq!(counters.dropped(), 12);
+        assert_eq!(counters.dropped(), 13);
         let expected = WayCounters {
             lost_random: 1,
             lost_burst: 1,
@@ -200,6 +209,7 @@ mod tests {
             dropped_queue: 1,
             dropped_pipe: 1,
             too_large: 1,
+            dropped_ecn: 1,
             dropped_policer: 1,
             dropped_queue_management: 1,
             dropped_ack_filter: 1,

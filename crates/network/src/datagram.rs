@@ -62,6 +62,38 @@ impl Ecn {
     }
 }
 
+/// What a direction does with the ECN field of each datagram that enters, before any queue can mark it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum EcnTreatment {
+    /// It is forwarded as it is.
+    #[default]
+    Kept,
+    /// It is cleared ("bleached").
+    Cleared,
+    /// ECT(0) becomes ECT(1).
+    ToEct1,
+    /// ECT(0) and ECT(1) become CE, whether or not there is congestion.
+    ToCe,
+    /// Datagrams with ECT(0), ECT(1) or CE are dropped ([`DropReason::Ecn`]).
+    Dropped,
+}
+
+impl EcnTreatment {
+    /// The field of a datagram that entered with `ecn`; `None` if it is dropped.
+    pub(crate) const fn apply(self, ecn: Ecn) -> Option<Ecn> {
+        match (self, ecn) {
+            (_, Ecn::NotEct) => Some(Ecn::NotEct),
+            (Self::Kept, ecn) => Some(ecn),
+            (Self::Cleared, _) => Some(Ecn::NotEct),
+            (Self::ToEct1, Ecn::Ect0) => Some(Ecn::Ect1),
+            (Self::ToEct1, ecn) => Some(ecn),
+            (Self::ToCe, _) => Some(Ecn::Ce),
+            (Self::Dropped, _) => None,
+        }
+    }
+}
+
 /// A UDP datagram on a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
@@ -140,6 +172,8 @@ pub enum DropReason {
     Pipe,
     /// The payload is larger than [`Conditions::mtu`](crate::Conditions::mtu) permits at that time.
     TooLarge,
+    /// It was ECN-capable or marked, and the direction drops such datagrams ([`EcnTreatment::Dropped`]).
+    Ecn,
     /// The policer had no tokens for it.
     Policer,
     /// The queue's discipline dropped it ([`Discipline::CoDel`](crate::Discipline::CoDel),

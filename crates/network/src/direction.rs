@@ -15,7 +15,7 @@ use crate::pipe::{Due, Pipe};
 use crate::policer::PolicerState;
 use crate::queue::Waiting;
 use crate::travel::TravelTimes;
-use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, Step, Way};
+use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, EcnTreatment, Step, Way};
 
 /// The most that one direction holds, in bytes of payload plus a fixed cost per datagram. Datagrams
 /// beyond it are dropped ([`DropReason::Pipe`]), whatever the queue's own limit is.
@@ -31,7 +31,8 @@ pub(crate) struct Direction {
     overhead: u64,
     mtu: Option<usize>,
     mtu_steps: Vec<Step<Option<usize>>>,
-    bleach: bool,
+    ecn: EcnTreatment,
+    ecn_steps: Vec<Step<EcnTreatment>>,
     impairments: Impairments,
     policer: Option<PolicerState>,
     bottleneck: Option<Bottleneck>,
@@ -76,13 +77,16 @@ impl Direction {
     ) -> Self {
         let mut mtu_steps = core::mem::take(&mut conditions.mtu_steps);
         mtu_steps.sort_by_key(|step| step.after);
+        let mut ecn_steps = core::mem::take(&mut conditions.ecn_steps);
+        ecn_steps.sort_by_key(|step| step.after);
         Self {
             way,
             mark_above: conditions.mark_above,
             overhead: conditions.overhead.into(),
             mtu: conditions.mtu,
             mtu_steps,
-            bleach: conditions.bleach,
+            ecn: conditions.ecn,
+            ecn_steps,
             policer: conditions.policer.map(PolicerState::new),
             bottleneck: Bottleneck::new(&mut conditions),
             travel: TravelTimes::new(&mut conditions, flows, &mut schedules),
@@ -110,11 +114,11 @@ impl Direction {
         let place = self.count_received(&entry.datagram, inside);
         let mut draws = self.impairments.draw((now, first), self.entered, length);
         draws.disturb(verdict);
-        if self.bleach && entry.datagram.ecn != Ecn::NotEct {
-            entry.datagram.ecn = Ecn::NotEct;
-            increment(&mut inside.counters.of_mut(self.way).bleached);
-        }
-        let refusal = self.refusal((now, first), length);
+        let ecn = step_at(self.ecn, &self.ecn_steps, first, now).apply(entry.datagram.ecn);
+        let refusal = match ecn {
+            Some(_) => self.refusal((now, first), length),
+            None => Some(DropReason::Ecn),
+        };
         if let Some(reason) = refusal.or(draws.lost) {
             inside.count_drop(self.way, reason, &mut self.flows, place);
             inside.recycle(core::mem::take(&mut entry.datagram.payload));
@@ -125,6 +129,13 @@ impl Direction {
             return Err(reason);
         }
         let counters = inside.counters.of_mut(self.way);
+        if let Some(ecn) = ecn.filter(|ecn| *ecn != entry.datagram.ecn) {
+            increment(match ecn {
+                Ecn::NotEct => &mut counters.bleached,
+                _ => &mut counters.remarked,
+            });
+            entry.datagram.ecn = ecn;
+        }
         if let Some((position, flip)) = draws.corruption
             && let Some(byte) = entry.datagram.payload.get_mut(position)
         {
@@ -160,7 +171,7 @@ impl Direction {
         length: usize,
     ) -> Option<DropReason> {
         let bytes = self.bytes(length);
-        if self.mtu_at(first, now).is_some_and(|mtu| length > mtu) {
+        if step_at(self.mtu, &self.mtu_steps, first, now).is_some_and(|mtu| length > mtu) {
             Some(DropReason::TooLarge)
         } else if !self.has_room(length) {
             Some(DropReason::Pipe)
@@ -171,12 +182,6 @@ impl Direction {
         } else {
             None
         }
-    }
-
-    fn mtu_at(&self, first: Timestamp, at: Timestamp) -> Option<usize> {
-        let past = self.mtu_steps.partition_point(|step| first + step.after <= at);
-        let step = past.checked_sub(1).and_then(|last| self.mtu_steps.get(last));
-        step.map_or(self.mtu, |step| step.value)
     }
 
     /// Puts a datagram, whose payload had `length` bytes, into the bottleneck or past it.
@@ -410,6 +415,13 @@ impl Direction {
     pub(crate) fn base_delay(&self, first: Timestamp, flow: u32, at: Timestamp) -> Duration {
         self.travel.base_delay(first, flow, at)
     }
+}
+
+/// The value that applies at the time `at`: that of the last of `steps` that has come, or `value`.
+fn step_at<T: Copy>(value: T, steps: &[Step<T>], first: Timestamp, at: Timestamp) -> T {
+    let past = steps.partition_point(|step| first + step.after <= at);
+    let step = past.checked_sub(1).and_then(|last| steps.get(last));
+    step.map_or(value, |step| step.value)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@ use clearway_units::Rate;
 use super::*;
 use crate::testing::{at_ms, datagram, drain, flows, likely, link_to_client, ms, passes, stream};
 use crate::{
-    Corrupt, Jitter, Link, LinkConfig, LossModel, LossRule, Outcome, Probability, QueueLimit,
-    Reorder, Step, Window,
+    Corrupt, EcnTreatment, Jitter, Link, LinkConfig, LossModel, LossRule, Outcome, Probability,
+    QueueLimit, Reorder, Step, Window,
 };
 
 const RATE: Option<Rate> = Some(Rate::from_bits_per_second(10_000_000));
@@ -302,16 +302,31 @@ fn what_fits_may_change() {
 }
 
 #[test]
-fn ecn_passes_unless_it_is_bleached() {
-    let codepoints = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
-    for bleach in [false, true] {
-        let mut link = link_to_client(Conditions { bleach, ..Conditions::default() });
-        for ecn in codepoints {
-            link.submit(at_ms(0), Way::ToClient, Datagram { ecn, ..datagram(0, 10) });
+fn the_ecn_field_is_kept_or_changed_as_told() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    let codepoints = [NotEct, Ect0, Ect1, Ce];
+    for (ecn, expected, [bleached, remarked, dropped]) in [
+        (EcnTreatment::Kept, &codepoints[..], [0, 0, 0]),
+        (EcnTreatment::Cleared, &[NotEct; 4], [3, 0, 0]),
+        (EcnTreatment::ToEct1, &[NotEct, Ect1, Ect1, Ce], [0, 1, 0]),
+        (EcnTreatment::ToCe, &[NotEct, Ce, Ce, Ce], [0, 2, 0]),
+        (EcnTreatment::Dropped, &[NotEct], [0, 0, 3]),
+    ] {
+        // From 10 ms on it is kept.
+        let ecn_steps = vec![Step { after: ms(10), value: EcnTreatment::Kept }];
+        let mut link = link_to_client(Conditions { ecn, ecn_steps, ..Conditions::default() });
+        for at in [0, 10] {
+            for ecn in codepoints {
+                link.submit(at_ms(at), Way::ToClient, Datagram { ecn, ..datagram(0, 10) });
+            }
         }
         let seen: Vec<_> = drain(&mut link).iter().map(|delivery| delivery.datagram.ecn).collect();
-        assert_eq!(seen, if bleach { [Ecn::NotEct; 4] } else { codepoints });
-        assert_eq!(link.counters().to_client.bleached, if bleach { 3 } else { 0 });
+        assert_eq!(seen, [expected, &codepoints].concat(), "{ecn:?}");
+        let counters = &link.counters().to_client;
+        assert_eq!(
+            [counters.bleached, counters.remarked, counters.dropped_ecn],
+            [bleached, remarked, dropped]
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A [`Link`] is a wire between two sides, called the client and the server. Each of its two
 //! directions has its own [`Conditions`]: rate and queue, delay and jitter, loss, reordering,
-//! duplication, corruption, maximum datagram size, ECN bleaching. A [`Rebind`] makes the NAT in
+//! duplication, corruption, maximum datagram size, changes to the ECN field. A [`Rebind`] makes the NAT in
 //! front of the client forget its mapping; a [`Disturbance`] happens once, at a chosen moment. The
 //! lab drives a link in virtual time; a relay drives the same link in real time over UDP sockets.
 //!
@@ -27,9 +27,10 @@
 //! # The path of a datagram through a link
 //!
 //! When a datagram enters, all its random values are drawn, and the first of these that applies
-//! drops it: it is too large, the link is full, the policer has no tokens, the queue is full, a
+//! drops it: it has an ECN mark that is not let through, it is too large, the link is full, the policer has no tokens, the queue is full, a
 //! loss rule applies. A datagram lost by a loss rule still takes its place in the queue and its
-//! time on the wire. ECN bleaching and corruption are applied at this point too. After that, in this order:
+//! time on the wire. Changes to the ECN field and corruption are
+//! applied at this point too. After that, in this order:
 //!
 //! 1. It waits in the queue. An ACK filter may drop it there, and the queue's [`Discipline`] may
 //!    drop or mark it when its turn comes; otherwise it takes its time on the wire, by a rate or a
@@ -89,7 +90,7 @@ mod testing;
 pub use ack_filter::AckFilter;
 pub use conditions::{Conditions, Corrupt, Jitter, QueueLimit, Reorder, Step};
 pub use counters::{Counters, WayCounters};
-pub use datagram::{Datagram, Delivery, DropReason, Dropped, Ecn, Outcome, Way};
+pub use datagram::{Datagram, Delivery, DropReason, Dropped, Ecn, EcnTreatment, Outcome, Way};
 pub use direction::PIPE_LIMIT;
 pub use disturbance::{Disturbance, Effect, Fate, Moment};
 pub use flows::{FLOW_LIMIT, FlowCounters, FlowDelay};

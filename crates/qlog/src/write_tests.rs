@@ -153,8 +153,18 @@ fn transfer(run: &mut dyn FnMut(Observation<'_>)) {
 
 fn ending(run: &mut dyn FnMut(Observation<'_>)) {
     let remote = "[2001:db8::1]:4433".parse().unwrap();
-    run(Observation::PathUpdated { remote, is_validated: false, is_new_path: true });
-    run(Observation::PathUpdated { remote, is_validated: true, is_new_path: false });
+    run(Observation::PathUpdated {
+        socket: SocketIndex(0),
+        remote,
+        is_validated: false,
+        is_new_path: true,
+    });
+    run(Observation::PathUpdated {
+        socket: SocketIndex(0),
+        remote,
+        is_validated: true,
+        is_new_path: false,
+    });
     run(Observation::StateUpdated(ConnectionState::Draining));
     run(Observation::Closed(&ConnectionError::ApplicationClosed {
         error_code: number(256),
@@ -327,6 +337,29 @@ fn probes_of_the_mtu_and_its_changes_are_written() {
 }
 
 #[test]
+fn marks_and_the_state_of_ecn_are_written() {
+    let marked = |ecn| PacketObservation { ecn, ..packet(&[1]) };
+    let failed = EcnState::Failed(EcnFailure::CountsTooLow);
+    let memory = log(&[
+        Observation::EcnStateUpdated { old: None, new: EcnState::Testing },
+        Observation::PacketSent(marked(EcnCodepoint::Ect0)),
+        Observation::PacketSent(packet(&[1])),
+        Observation::PacketReceived(marked(EcnCodepoint::Ce)),
+        Observation::PacketReceived(marked(EcnCodepoint::Ect1)),
+        Observation::EcnStateUpdated { old: Some(EcnState::Testing), new: failed },
+    ]);
+    let marks = |name| {
+        let events = memory.events(name);
+        events.iter().map(|event| event["ecn"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(marks("quic:packet_sent"), [Some("ECT(0)".to_owned()), None]);
+    let received = ["CE", "ECT(1)"].map(|mark| Some(mark.to_owned()));
+    assert_eq!(marks("quic:packet_received"), received);
+    let states = [json!({"new": "testing"}), json!({"old": "testing", "new": "failed"})];
+    assert_eq!(memory.events("quic:ecn_state_updated"), states);
+}
+
+#[test]
 fn every_send_limit_has_a_name() {
     let observations =
         SEND_LIMITS.map(|new| Observation::SendLimitUpdated { old: Some(SendLimit::Batch), new });
@@ -459,6 +492,7 @@ fn an_ack_delay_is_scaled_by_its_senders_exponent() {
 #[test]
 fn a_path_that_is_given_up() {
     let update = |remote: &str, is_validated| Observation::PathUpdated {
+        socket: SocketIndex(0),
         remote: remote.parse().unwrap(),
         is_validated,
         is_new_path: false,

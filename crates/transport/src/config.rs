@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clearway_congestion::ControllerFactory;
 use clearway_wire::{VarInt, Version};
 
-use crate::datagram::DatagramsConfig;
+use crate::datagram::{DatagramsConfig, QueueLimits};
 use crate::path::{MtuConfig, SpinBit};
 use crate::streams::StreamsConfig;
 
@@ -47,8 +47,17 @@ pub struct TransportConfig {
     pub(crate) max_connection_receive_window: u64,
     pub(crate) send_buffer: u64,
     pub(crate) max_datagram_frame_size: Option<u64>,
+    pub(crate) datagram_receive_buffer: u64,
+    pub(crate) datagram_receive_limit: usize,
+    pub(crate) datagram_send_buffer: u64,
+    pub(crate) datagram_send_limit: usize,
+    pub(crate) datagram_drops_oldest: bool,
+    pub(crate) datagram_notices: bool,
+    pub(crate) reset_stream_at: bool,
     pub(crate) max_ack_delay: Duration,
     pub(crate) ack_eliciting_threshold: u32,
+    pub(crate) min_ack_delay: Option<Duration>,
+    pub(crate) ack_frequency: bool,
     pub(crate) initial_rtt: Duration,
     pub(crate) packet_threshold: u64,
     pub(crate) controller: Arc<dyn ControllerFactory>,
@@ -84,8 +93,17 @@ impl Default for TransportConfig {
             max_connection_receive_window: 48 << 20,
             send_buffer: 32 << 20,
             max_datagram_frame_size: None,
+            datagram_receive_buffer: 1 << 20,
+            datagram_receive_limit: 1 << 14,
+            datagram_send_buffer: 1 << 20,
+            datagram_send_limit: 1 << 14,
+            datagram_drops_oldest: false,
+            datagram_notices: false,
+            reset_stream_at: true,
             max_ack_delay: Duration::from_millis(25),
             ack_eliciting_threshold: 2,
+            min_ack_delay: Some(Duration::from_millis(1)),
+            ack_frequency: true,
             initial_rtt: Duration::from_millis(333),
             packet_threshold: 3,
             controller: Arc::new(clearway_congestion::Algorithm::default()),
@@ -212,6 +230,51 @@ impl TransportConfig {
         self.max_datagram_frame_size
     }
 
+    /// See [`TransportConfigBuilder::datagram_receive_buffer`].
+    pub fn datagram_receive_buffer(&self) -> u64 {
+        self.datagram_receive_buffer
+    }
+
+    /// See [`TransportConfigBuilder::datagram_receive_limit`].
+    pub fn datagram_receive_limit(&self) -> usize {
+        self.datagram_receive_limit
+    }
+
+    /// See [`TransportConfigBuilder::datagram_send_buffer`].
+    pub fn datagram_send_buffer(&self) -> u64 {
+        self.datagram_send_buffer
+    }
+
+    /// See [`TransportConfigBuilder::datagram_send_limit`].
+    pub fn datagram_send_limit(&self) -> usize {
+        self.datagram_send_limit
+    }
+
+    /// See [`TransportConfigBuilder::datagram_drops_oldest`].
+    pub fn datagram_drops_oldest(&self) -> bool {
+        self.datagram_drops_oldest
+    }
+
+    /// See [`TransportConfigBuilder::datagram_notices`].
+    pub fn datagram_notices(&self) -> bool {
+        self.datagram_notices
+    }
+
+    /// See [`TransportConfigBuilder::reset_stream_at`].
+    pub fn reset_stream_at(&self) -> bool {
+        self.reset_stream_at
+    }
+
+    /// See [`TransportConfigBuilder::min_ack_delay`].
+    pub fn min_ack_delay(&self) -> Option<Duration> {
+        self.min_ack_delay
+    }
+
+    /// See [`TransportConfigBuilder::ack_frequency`].
+    pub fn ack_frequency(&self) -> bool {
+        self.ack_frequency
+    }
+
     /// See [`TransportConfigBuilder::max_ack_delay`].
     pub fn max_ack_delay(&self) -> Duration {
         self.max_ack_delay
@@ -289,6 +352,19 @@ impl TransportConfig {
             && self.versions.first().is_some_and(|preferred| *preferred != original)
     }
 
+    /// `max_ack_delay` as a transport parameter, in milliseconds.
+    pub(crate) fn max_ack_delay_parameter(&self) -> VarInt {
+        let milliseconds = u64::try_from(self.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
+        VarInt::saturating(milliseconds.min((1 << 14) - 1))
+    }
+
+    /// `min_ack_delay` as in the transport parameter: at most `max_ack_delay` as in its own
+    /// (draft-ietf-quic-ack-frequency §3).
+    pub(crate) fn least_ack_delay(&self) -> Option<Duration> {
+        let longest = Duration::from_millis(self.max_ack_delay_parameter().get());
+        self.min_ack_delay.map(|least| least.min(longest))
+    }
+
     /// The idle timeout as a transport parameter, in milliseconds; 0 for none.
     pub(crate) fn idle_timeout_parameter(&self) -> VarInt {
         let milliseconds = self.max_idle_timeout.map_or(0, |timeout| timeout.as_millis());
@@ -310,8 +386,16 @@ impl TransportConfig {
     pub(crate) fn datagrams(&self) -> DatagramsConfig {
         DatagramsConfig {
             max_frame_size: self.max_datagram_frame_size.unwrap_or(0),
-            send_buffer: UNRELIABLE_BUFFER,
-            receive_buffer: UNRELIABLE_BUFFER,
+            receive: QueueLimits {
+                bytes: self.datagram_receive_buffer,
+                datagrams: self.datagram_receive_limit,
+            },
+            send: QueueLimits {
+                bytes: self.datagram_send_buffer,
+                datagrams: self.datagram_send_limit,
+            },
+            drops_oldest: self.datagram_drops_oldest,
+            notices: self.datagram_notices,
         }
     }
 
@@ -329,8 +413,6 @@ impl TransportConfig {
     }
 }
 
-/// Bytes of unreliable datagrams that wait in either direction.
-const UNRELIABLE_BUFFER: u64 = 1 << 20;
 /// The first byte, the longest connection ID, the longest packet number.
 const MAX_SHORT_HEADER: usize = 1 + 20 + 4;
 const TAG: usize = 16;

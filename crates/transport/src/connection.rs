@@ -3,10 +3,12 @@
 //! The parts do not use each other. Each received frame is passed to the one part that owns it (`receive`), and each
 //! packet is filled by the parts in a fixed order (`transmit`).
 
+mod ack_frequency;
 mod answer;
 mod application;
 mod blocked;
 mod closing;
+mod early;
 mod frames;
 mod lifecycle;
 mod marks;
@@ -16,6 +18,7 @@ mod mtu;
 mod packet;
 mod probing;
 mod receive;
+mod shares;
 mod statistics;
 mod timers;
 mod transmit;
@@ -34,11 +37,12 @@ pub(crate) use lifecycle::local_parameters;
 pub use statistics::Statistics;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
+use crate::ack_frequency::AckFrequency;
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::ecn::{EcnCodepoint, EcnState};
 use crate::event::{ConnectionError, Event};
-use crate::handshake::{Handshake, Session};
+use crate::handshake::{ClientSessions, Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
 use crate::observer::{LostPacket, Observation, Observer, TimerKind};
 use crate::path::{Arrival, Paths, SocketIndex};
@@ -53,6 +57,7 @@ use lifecycle::Lifecycle;
 use marks::Marks;
 use packet::Draft;
 use receive::HeldPackets;
+use shares::Shares;
 use versions::Versions;
 
 /// Datagrams in the caller's buffer, to be sent with one system call.
@@ -90,6 +95,7 @@ pub struct Connection {
     paths: Paths,
     streams: Streams,
     datagrams: Datagrams,
+    ack_frequency: AckFrequency,
     local_ids: LocalIds,
     remote_ids: RemoteIds,
 
@@ -99,6 +105,7 @@ pub struct Connection {
     flags: Flags,
     idle: timers::IdleTimer,
     answer: answer::AnswerTimer,
+    early: early::Early,
     blocked: blocked::BlockedTimer,
     held: HeldPackets,
     outgoing: Outgoing,
@@ -126,6 +133,8 @@ struct Identity {
     new_token: Option<Vec<u8>>,
     /// The name of the server that the client connects to.
     server_name: Option<Box<str>>,
+    /// Where a client keeps the server's tokens.
+    sessions: Option<Arc<dyn ClientSessions>>,
 }
 
 /// What is known of the peer.
@@ -133,12 +142,6 @@ struct Identity {
 struct Peer {
     parameters: TransportParameters,
     parameters_are_known: bool,
-}
-
-impl Peer {
-    fn max_ack_delay(&self) -> Duration {
-        Duration::from_millis(self.parameters.max_ack_delay.get())
-    }
 }
 
 /// What is to be sent to the peer and belongs to no part.
@@ -174,6 +177,8 @@ struct Outgoing {
     mtu_is_done: bool,
     /// The probe of the path's MTU in the batch.
     mtu_probe: Option<MtuProbe>,
+    /// What unreliable datagrams and streams have sent of late, while both waited.
+    shares: Shares,
     /// The ECN mark of the datagram that is being built.
     ecn: EcnCodepoint,
 }
@@ -212,6 +217,7 @@ pub(crate) struct Start {
     pub(crate) new_tokens: Vec<(Version, Vec<u8>)>,
     pub(crate) address_is_validated: bool,
     pub(crate) server_name: Option<Box<str>>,
+    pub(crate) sessions: Option<Arc<dyn ClientSessions>>,
     pub(crate) observer: Option<Box<dyn Observer>>,
 }
 
@@ -219,6 +225,11 @@ impl Connection {
     /// Which end this is.
     pub fn side(&self) -> Side {
         self.side
+    }
+
+    /// The settings of this endpoint.
+    pub fn config(&self) -> &TransportConfig {
+        &self.config
     }
 
     /// The peer's address.
@@ -311,7 +322,7 @@ impl Connection {
             peer_completed_address_validation: self.peer_completed_address_validation(),
             at_amplification_limit: self.at_amplification_limit(),
             has_handshake_keys: self.handshake.protection().can_seal(SpaceId::Handshake),
-            max_ack_delay: self.peer.max_ack_delay(),
+            max_ack_delay: self.ack_frequency.max_ack_delay(),
         }
     }
 
@@ -328,7 +339,7 @@ impl Connection {
 
     /// The probe timeout without backoff, which is the unit of other timers.
     fn probe_timeout(&self) -> Duration {
-        self.recovery.pto(self.peer.max_ack_delay())
+        self.recovery.pto(self.ack_frequency.max_ack_delay())
     }
 
     /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
@@ -363,6 +374,9 @@ impl core::fmt::Debug for Connection {
     }
 }
 
+#[cfg(test)]
+#[path = "connection/extensions_tests.rs"]
+mod extensions_tests;
 #[cfg(test)]
 #[path = "connection_tests.rs"]
 mod tests;

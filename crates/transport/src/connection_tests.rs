@@ -117,10 +117,43 @@ impl Wire {
             transport,
             token: Vec::new(),
         };
-        let mut client = endpoint(None, 1, now);
-        let mut server = endpoint(Some(server), 2, now);
+        let client = endpoint(None, 1, now);
+        let server = endpoint(Some(server), 2, now);
+        Self::connect(now, client, server, &client_config, change)
+    }
+
+    /// Like [`Self::begin`], on a connection that resumes the session of an earlier one and offers early data.
+    pub(super) fn resumed() -> Self {
+        let now = Timestamp::from_origin(Duration::from_secs(1));
+        let (roots, sessions) = tls();
+        let server = ServerConfig {
+            sessions: Arc::new(TlsServerConfig::clone(sessions).early_data(true)),
+            transport: Arc::default(),
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(15),
+            preferred_addresses: crate::PreferredAddresses::default(),
+        };
+        let tls = TlsClientConfig::with_roots(roots.clone(), &[b"test"]).unwrap();
+        let client_config = ClientConfig {
+            sessions: Arc::new(tls.early_data(true)),
+            transport: Arc::default(),
+            token: Vec::new(),
+        };
+        let (client, server) = (endpoint(None, 1, now), endpoint(Some(server), 2, now));
+        let mut first = Self::connect(now, client, server, &client_config, |_| {});
+        first.exchange();
+        Self::connect(first.now, first.client, first.server, &client_config, |_| {})
+    }
+
+    fn connect(
+        now: Timestamp,
+        mut client: Endpoint,
+        mut server: Endpoint,
+        client_config: &ClientConfig,
+        change: impl Fn(&mut Vec<u8>),
+    ) -> Self {
         let handle =
-            client.connect(now, &client_config, address(SERVER), "localhost", None).unwrap();
+            client.connect(now, client_config, address(SERVER), "localhost", None).unwrap();
         let mut first = datagrams(&mut client, handle, now);
         change(&mut first[0]);
         let Received::Incoming(incoming) = server.receive(now, from(CLIENT), &mut first[0]) else {
@@ -168,7 +201,7 @@ impl Wire {
     }
 
     /// The server receives a 1-RTT packet with these bytes as its frames.
-    fn send(&mut self, frames: &[u8]) {
+    pub(super) fn send(&mut self, frames: &[u8]) {
         let mut datagram = self.forge(frames);
         self.server.receive(self.now, from(CLIENT), &mut datagram);
     }
@@ -215,6 +248,7 @@ pub(super) fn forge(
         destination,
         token,
         key_phase: connection.handshake.protection().key_phase(),
+        is_early: space == SpaceId::Application && connection.sends_early(),
     };
     let mut buffer = vec![0; 1400];
     let mut writer = Writer::new(&mut buffer);
@@ -278,6 +312,15 @@ fn retire(sequence: u64) -> Vec<u8> {
     encoded(&[&Frame::RetireConnectionId(frame::RetireConnectionId { sequence })])
 }
 
+pub(super) fn ack_frequency(microseconds: u64) -> Vec<u8> {
+    encoded(&[&Frame::AckFrequency(frame::AckFrequency {
+        sequence: VarInt::ZERO,
+        ack_eliciting_threshold: varint(1),
+        max_ack_delay: varint(microseconds),
+        reordering_threshold: varint(1),
+    })])
+}
+
 #[test]
 fn violations_end_the_connection_with_the_code_of_the_rfc() {
     let crypto = |offset: u64| {
@@ -328,6 +371,31 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
         ("§4.5 a reset beyond the limit", reset(0, 1 << 40), Code::FLOW_CONTROL_ERROR),
         ("§19.11 too many streams", max_streams, Code::FRAME_ENCODING_ERROR),
         ("§19.16 an ID that was never sent", retire(99), Code::PROTOCOL_VIOLATION),
+        (
+            "ack-frequency §4 a delay below min_ack_delay",
+            ack_frequency(999),
+            Code::PROTOCOL_VIOLATION,
+        ),
+        (
+            "ack-frequency §4 a delay that max_ack_delay cannot have",
+            ack_frequency(16_384_000),
+            Code::PROTOCOL_VIOLATION,
+        ),
+        (
+            "ack-frequency §4 a frame that ends early",
+            vec![0x40, 0xaf, 0, 1],
+            Code::FRAME_ENCODING_ERROR,
+        ),
+        (
+            "reliable-stream-reset §4 more is reliable than there is",
+            vec![0x24, 0, 7, 5, 6],
+            Code::FRAME_ENCODING_ERROR,
+        ),
+        (
+            "reliable-stream-reset §4 a final size beyond the limit",
+            [vec![0x24, 0, 7], (1_u64 << 40 | 3 << 62).to_be_bytes().to_vec(), vec![6]].concat(),
+            Code::FLOW_CONTROL_ERROR,
+        ),
         ("§19.16 the ID of the packet itself", retire(0), Code::PROTOCOL_VIOLATION),
         (
             "§5.1.1 too many IDs",

@@ -1,4 +1,4 @@
-//! Unreliable datagrams (RFC 9221): a queue of those to send and one of those received.
+//! Unreliable datagrams (RFC 9221): a queue of those to send and one of those received, and what became of those sent.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -48,12 +48,39 @@ impl fmt::Display for DatagramError {
 
 impl core::error::Error for DatagramError {}
 
+/// Identifies an unreliable datagram among those that were queued to be sent on one connection; later ones are greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DatagramId(pub u64);
+
+impl fmt::Display for DatagramId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What became of an unreliable datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum DatagramOutcome {
+    /// The packet with it was acknowledged: the peer's transport has received it, which does not mean that its application
+    /// has. This may also follow [`Lost`](Self::Lost), if the datagram was only late (RFC 9221 §5.2).
+    Acknowledged,
+    /// The packet with it was declared lost. It is not sent again.
+    Lost,
+    /// It was dropped before it was sent, because the queue was full and a newer one took its place.
+    Displaced,
+    /// It was dropped before it was sent, because the path no longer carries datagrams of its size (RFC 8899 §4.4).
+    Outgrown,
+}
+
 /// Counts over a connection's life, in datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatagramStatistics {
     /// Datagrams sent.
     pub sent: u64,
-    /// Datagrams sent and declared lost.
+    /// Datagrams sent and acknowledged, those included that had been declared lost.
+    pub acknowledged: u64,
+    /// Datagrams sent and declared lost, those included that were acknowledged later.
     pub lost: u64,
     /// Datagrams received.
     pub received: u64,
@@ -61,6 +88,10 @@ pub struct DatagramStatistics {
     pub dropped: u64,
     /// Datagrams dropped before they were sent, because the path no longer carries them (RFC 8899 §4.4).
     pub outgrown: u64,
+    /// Datagrams dropped before they were sent, because newer ones took their place in the queue.
+    pub displaced: u64,
+    /// Datagrams that wait to be sent now.
+    pub queued: u64,
 }
 
 /// Limits of the datagrams that are accepted and queued.
@@ -68,10 +99,23 @@ pub struct DatagramStatistics {
 pub(crate) struct DatagramsConfig {
     /// The largest DATAGRAM frame that is accepted, in bytes, as in the transport parameters; 0 accepts none.
     pub(crate) max_frame_size: u64,
-    /// How many bytes of received datagrams are kept for the application.
-    pub(crate) receive_buffer: u64,
-    /// How many bytes of datagrams are kept to be sent.
-    pub(crate) send_buffer: u64,
+    /// How many received datagrams are kept for the application.
+    pub(crate) receive: QueueLimits,
+    /// How many datagrams are kept to be sent.
+    pub(crate) send: QueueLimits,
+    /// Whether a datagram to send takes the place of the oldest ones if there is no room for it.
+    pub(crate) drops_oldest: bool,
+    /// Whether the outcome of each datagram is reported.
+    pub(crate) notices: bool,
+}
+
+/// What a queue of datagrams holds at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QueueLimits {
+    /// The sum of their payloads, and 64 for each datagram.
+    pub(crate) bytes: u64,
+    /// Their number.
+    pub(crate) datagrams: usize,
 }
 
 /// The datagrams of one connection.
@@ -82,8 +126,14 @@ pub(crate) struct Datagrams {
     peer_max_frame_size: u64,
     /// The room that a packet has for frames.
     packet_room: usize,
-    outgoing: Queue,
-    incoming: Queue,
+    /// Their numbers are in sequence but for those that were dropped.
+    outgoing: Queue<(DatagramId, Bytes)>,
+    incoming: Queue<Bytes>,
+    next_id: u64,
+    /// Outcomes that were not reported yet.
+    outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
+    /// The application found no room for a datagram, and is told when there is.
+    awaits_room: bool,
     chunk: BytesMut,
     /// Datagrams were received of which the application has not been notified.
     has_news: bool,
@@ -91,26 +141,54 @@ pub(crate) struct Datagrams {
 }
 
 /// The unreliable datagrams of a connection, and their counts.
-#[derive(Debug, Default)]
-struct Queue {
-    datagrams: VecDeque<Bytes>,
+#[derive(Debug)]
+struct Queue<T> {
+    datagrams: VecDeque<T>,
     cost: u64,
 }
 
-impl Queue {
-    fn cost_of(data: &Bytes) -> u64 {
-        (data.len() as u64).saturating_add(OVERHEAD)
+/// An element of a queue.
+trait Payload {
+    fn payload(&self) -> &Bytes;
+}
+
+impl Payload for Bytes {
+    fn payload(&self) -> &Bytes {
+        self
+    }
+}
+
+impl Payload for (DatagramId, Bytes) {
+    fn payload(&self) -> &Bytes {
+        &self.1
+    }
+}
+
+fn cost_of(payload: &Bytes) -> u64 {
+    (payload.len() as u64).saturating_add(OVERHEAD)
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { datagrams: VecDeque::new(), cost: 0 }
+    }
+}
+
+impl<T: Payload> Queue<T> {
+    fn push(&mut self, datagram: T) {
+        self.cost = self.cost.saturating_add(cost_of(datagram.payload()));
+        self.datagrams.push_back(datagram);
     }
 
-    fn push(&mut self, data: Bytes) {
-        self.cost = self.cost.saturating_add(Self::cost_of(&data));
-        self.datagrams.push_back(data);
+    fn pop(&mut self) -> Option<T> {
+        let datagram = self.datagrams.pop_front()?;
+        self.cost = self.cost.saturating_sub(cost_of(datagram.payload()));
+        Some(datagram)
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
-        let data = self.datagrams.pop_front()?;
-        self.cost = self.cost.saturating_sub(Self::cost_of(&data));
-        Some(data)
+    /// Whether another datagram of `cost` fits within `limits`.
+    fn has_room(&self, cost: u64, limits: QueueLimits) -> bool {
+        self.datagrams.len() < limits.datagrams && self.cost.saturating_add(cost) <= limits.bytes
     }
 }
 
@@ -123,6 +201,9 @@ impl Datagrams {
             packet_room,
             outgoing: Queue::default(),
             incoming: Queue::default(),
+            next_id: 0,
+            outcomes: VecDeque::new(),
+            awaits_room: false,
             chunk: BytesMut::new(),
             has_news: false,
             statistics: DatagramStatistics::default(),
@@ -141,11 +222,12 @@ impl Datagrams {
         self.packet_room = packet_room;
         let Some(maximum) = self.max_payload().filter(|_| has_shrunk) else { return };
         for _ in 0..self.outgoing.datagrams.len() {
-            let Some(data) = self.outgoing.pop() else { break };
+            let Some((id, data)) = self.outgoing.pop() else { break };
             if data.len() <= maximum {
-                self.outgoing.push(data);
+                self.outgoing.push((id, data));
             } else {
                 self.statistics.outgrown = self.statistics.outgrown.saturating_add(1);
+                self.report(id, DatagramOutcome::Outgrown);
             }
         }
     }
@@ -162,17 +244,57 @@ impl Datagrams {
         Some(frame.saturating_sub(header))
     }
 
-    /// Queues a datagram to be sent once.
-    pub(crate) fn send(&mut self, data: Bytes) -> Result<(), DatagramError> {
+    /// Queues a datagram to be sent once, and returns its number.
+    pub(crate) fn send(&mut self, data: Bytes) -> Result<DatagramId, DatagramError> {
         let maximum = self.max_payload().ok_or(DatagramError::Unsupported)?;
         if data.len() > maximum {
             return Err(DatagramError::TooLarge { maximum });
         }
-        if self.outgoing.cost.saturating_add(Queue::cost_of(&data)) > self.config.send_buffer {
+        let (cost, limits) = (cost_of(&data), self.config.send);
+        if cost > limits.bytes {
             return Err(DatagramError::QueueFull);
         }
-        self.outgoing.push(data);
-        Ok(())
+        while self.config.drops_oldest && !self.outgoing.has_room(cost, limits) {
+            let Some((id, _)) = self.outgoing.pop() else { break };
+            self.statistics.displaced = self.statistics.displaced.saturating_add(1);
+            self.report(id, DatagramOutcome::Displaced);
+        }
+        if !self.outgoing.has_room(cost, limits) {
+            self.awaits_room = true;
+            return Err(DatagramError::QueueFull);
+        }
+        let id = DatagramId(self.next_id);
+        self.next_id = self.next_id.saturating_add(1);
+        self.outgoing.push((id, data));
+        Ok(id)
+    }
+
+    /// The largest payload for which there is room in the queue, in bytes, whatever the path carries; 0 if there is none.
+    pub(crate) fn send_space(&self) -> usize {
+        let limits = self.config.send;
+        if !self.outgoing.has_room(OVERHEAD, limits) {
+            return 0;
+        }
+        let taken = self.outgoing.cost.saturating_add(OVERHEAD);
+        usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is room again, after a datagram was refused for want of it. Reported once.
+    pub(crate) fn take_room(&mut self) -> bool {
+        let is_half_empty = self.outgoing.cost <= self.config.send.bytes / 2
+            && self.outgoing.datagrams.len() <= self.config.send.datagrams / 2;
+        self.awaits_room && is_half_empty && core::mem::take(&mut self.awaits_room)
+    }
+
+    fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {
+        if self.config.notices {
+            self.outcomes.push_back((id, outcome));
+        }
+    }
+
+    /// The oldest outcome that was not reported yet.
+    pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
+        self.outcomes.pop_front()
     }
 
     /// Whether a datagram waits to be sent.
@@ -182,10 +304,9 @@ impl Datagrams {
 
     /// Writes the datagrams that fit, oldest first.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        while let Some(data) = self.outgoing.datagrams.front() {
-            let length = data.len() as u64;
+        while let Some((id, data)) = self.outgoing.datagrams.front() {
             let datagram = Frame::Datagram(frame::Datagram { data });
-            if contents.push(&datagram, Some(Token::Datagram { length })).is_err() {
+            if contents.push(&datagram, Some(Token::Datagram { id: id.0 })).is_err() {
                 return;
             }
             self.statistics.sent = self.statistics.sent.saturating_add(1);
@@ -194,8 +315,15 @@ impl Datagrams {
     }
 
     /// A datagram was lost; it is not sent again (RFC 9221 §5.2).
-    pub(crate) fn on_lost(&mut self) {
+    pub(crate) fn on_lost(&mut self, id: u64) {
         self.statistics.lost = self.statistics.lost.saturating_add(1);
+        self.report(DatagramId(id), DatagramOutcome::Lost);
+    }
+
+    /// A datagram was acknowledged, perhaps after it had been declared lost.
+    pub(crate) fn on_acked(&mut self, id: u64) {
+        self.statistics.acknowledged = self.statistics.acknowledged.saturating_add(1);
+        self.report(DatagramId(id), DatagramOutcome::Acknowledged);
     }
 
     /// Processes DATAGRAM. If the application leaves too many unread, the oldest are dropped: it is most likely to need the
@@ -212,16 +340,22 @@ impl Datagrams {
                 "RFC 9221 §3",
             ));
         }
-        self.has_news = true;
         self.statistics.received = self.statistics.received.saturating_add(1);
         if self.chunk.capacity() < frame.data.len() {
             self.chunk.reserve(frame.data.len().max(CHUNK));
         }
         self.chunk.extend_from_slice(frame.data);
-        self.incoming.push(self.chunk.split().freeze());
-        while self.incoming.cost > self.config.receive_buffer && self.incoming.pop().is_some() {
+        let data = self.chunk.split().freeze();
+        let (cost, limits) = (cost_of(&data), self.config.receive);
+        while !self.incoming.has_room(cost, limits) && self.incoming.pop().is_some() {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
         }
+        if !self.incoming.has_room(cost, limits) {
+            self.statistics.dropped = self.statistics.dropped.saturating_add(1);
+            return Ok(());
+        }
+        self.incoming.push(data);
+        self.has_news = true;
         Ok(())
     }
 
@@ -237,7 +371,7 @@ impl Datagrams {
 
     /// Counts so far.
     pub(crate) fn statistics(&self) -> DatagramStatistics {
-        self.statistics
+        DatagramStatistics { queued: self.outgoing.datagrams.len() as u64, ..self.statistics }
     }
 }
 

@@ -369,6 +369,7 @@ impl Endpoint {
             new_tokens,
             address_is_validated: incoming.address_is_validated,
             server_name: None,
+            sessions: None,
             observer,
         };
         let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
@@ -482,7 +483,12 @@ impl Endpoint {
             .clone()
             .connect(version, others, server_name, encoded)
             .map_err(ConnectError::Session)?;
-        let attempt = Attempt { sessions: client.sessions.clone(), token: client.token.clone() };
+        let token = match client.token.as_slice() {
+            [] => client.sessions.take_token(server_name).unwrap_or_default(),
+            token => token.to_vec(),
+        };
+        let first_token = version::token_for(version, &token);
+        let attempt = Attempt { sessions: client.sessions.clone(), token };
         let start = Start {
             side: Side::Client,
             version,
@@ -503,10 +509,11 @@ impl Endpoint {
             initial_id: remote_id,
             original_destination: remote_id,
             retry_source: None,
-            token: version::token_for(version, &client.token),
+            token: first_token,
             new_tokens: Vec::new(),
             address_is_validated: true,
             server_name: Some(server_name.into()),
+            sessions: Some(client.sessions.clone()),
             observer,
         };
         let connection = Connection::new(now, start).map_err(ConnectError::Transport)?;

@@ -17,6 +17,8 @@ pub struct TransportError {
     pub cause: TransportErrorCause,
 }
 
+const ECH_REJECTED: &str = "the server rejected the encrypted ClientHello";
+
 /// The cause of a [`TransportError`].
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -33,6 +35,14 @@ pub enum TransportErrorCause {
     /// TLS failed. For a certificate that is not accepted this is
     /// [`InvalidCertificate`](rustls::Error::InvalidCertificate), with the reason.
     Tls(Arc<rustls::Error>),
+    /// The server has completed the handshake without decrypting the encrypted ClientHello: it does not have the key of the
+    /// configuration that this client used (RFC 9849 §6.1.6). Its certificate for the configuration's public name was
+    /// verified.
+    EncryptedClientHelloRejected {
+        /// The ECHConfigList that the server sent, with which a new connection may be tried once. `None`: the server does
+        /// not support ECH at present, and a new connection may be tried without it.
+        retry_configs: Option<Vec<u8>>,
+    },
     /// A failure or a limit of this endpoint, without a fault of the peer.
     Internal(&'static str),
 }
@@ -79,6 +89,7 @@ impl TransportError {
             }
             TransportErrorCause::Decode(_) => "a frame or a transport parameter cannot be decoded",
             TransportErrorCause::Tls(error) => tls::reason(error),
+            TransportErrorCause::EncryptedClientHelloRejected { .. } => ECH_REJECTED,
             TransportErrorCause::Internal(reason) => reason,
         }
     }
@@ -100,6 +111,7 @@ impl fmt::Display for TransportErrorCause {
             Self::Rule { what, section } => write!(f, "{what} ({section})"),
             Self::Decode(error) => error.fmt(f),
             Self::Tls(error) => f.write_str(tls::reason(error)),
+            Self::EncryptedClientHelloRejected { .. } => f.write_str(ECH_REJECTED),
             Self::Internal(reason) => f.write_str(reason),
         }
     }
@@ -110,7 +122,9 @@ impl core::error::Error for TransportError {
         match &self.cause {
             TransportErrorCause::Decode(error) => Some(error),
             TransportErrorCause::Tls(error) => Some(&**error),
-            TransportErrorCause::Rule { .. } | TransportErrorCause::Internal(_) => None,
+            TransportErrorCause::Rule { .. }
+            | TransportErrorCause::EncryptedClientHelloRejected { .. }
+            | TransportErrorCause::Internal(_) => None,
         }
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
+use crate::datagram::{DatagramId, DatagramOutcome};
 use crate::path::SocketIndex;
 
 /// An event of a connection. Taken with `Connection::next_event`.
@@ -15,6 +16,12 @@ use crate::path::SocketIndex;
 pub enum Event {
     /// The TLS handshake is complete, and the peer is authenticated as far as this endpoint requires it (RFC 9001 §4.1.1).
     Connected,
+    /// The server accepts early data (RFC 9001 §4.6.2). On a client this precedes [`Connected`](Self::Connected), and what
+    /// was sent early arrives. On a server streams may be opened from now on, before the handshake is complete.
+    EarlyDataAccepted,
+    /// The server ignores the early data of this client (RFC 9001 §4.6.2): everything on its streams is sent again, after
+    /// the handshake. An application whose early data depends on what it remembers of the server has to reset its streams.
+    EarlyDataRejected,
     /// The handshake is confirmed (RFC 9001 §4.1.2).
     HandshakeConfirmed,
     /// The peer opened a stream; take it with `accept`.
@@ -40,6 +47,17 @@ pub enum Event {
     StreamsAvailable(Direction),
     /// Unreliable datagrams were received (RFC 9221); take them with `receive_datagram` until there are no more.
     DatagramReceived,
+    /// What became of an unreliable datagram, if [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices) asks for
+    /// it (RFC 9221 §5.2).
+    DatagramSettled {
+        /// The datagram, as `send_datagram` returned it.
+        id: DatagramId,
+        /// What became of it.
+        outcome: DatagramOutcome,
+    },
+    /// There is room for unreliable datagrams again, after one was refused with
+    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty.
+    DatagramsWritable,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),
     /// The connection has moved to a path that was validated before: to the local address of

@@ -4,6 +4,8 @@
 mod client_hello;
 mod crypto_stream;
 mod derived_keys;
+mod early_limits;
+mod encrypted_extensions;
 mod initial;
 mod opening;
 mod protection;
@@ -22,14 +24,21 @@ pub use client_hello::HelloParameters;
 #[cfg(fuzzing)]
 pub use client_hello::check_client_hello;
 pub(crate) use crypto_stream::CryptoStream;
+pub(crate) use early_limits::EarlyLimits;
+#[cfg(fuzzing)]
+pub use encrypted_extensions::check_encrypted_extensions;
 pub use initial::keys as initial_keys;
 pub(crate) use opening::{OpenParameters, Opening};
-pub(crate) use protection::{OpenError, Protection};
+pub(crate) use protection::{OpenError, Opened, Protection};
 pub use session::{
-    ClientSessions, ConnectionVersions, ExportError, KeySchedule, NewKeys, ServerSessions, Session,
-    SessionError,
+    ClientSessions, ConnectionVersions, EarlyData, ExportError, KeySchedule, NewKeys,
+    ServerSessions, Session, SessionError,
 };
-pub use tls::{TlsClientConfig, TlsServerConfig, prepare_randomness};
+pub use tls::{
+    ClientTrust, EncryptedClientHello, MemorySessionStore, SavedSession, SavedSessionError,
+    ServerTrust, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+    TlsServerSettings, certified_key, prepare_randomness,
+};
 
 use crate::space_id::PerSpace;
 use crate::{Side, SpaceId, TransportError};
@@ -65,6 +74,8 @@ pub(crate) struct Handshake {
     /// The space in which TLS messages are expected.
     receive_space: SpaceId,
     is_complete: bool,
+    /// Whether the session has given the keys of 0-RTT packets.
+    has_early_keys: bool,
     scratch: Vec<u8>,
 }
 
@@ -93,6 +104,7 @@ impl Handshake {
             send_space: SpaceId::Initial,
             receive_space: SpaceId::Initial,
             is_complete: false,
+            has_early_keys: false,
             scratch: Vec::new(),
         })
     }
@@ -200,13 +212,29 @@ impl Handshake {
     fn advance(&mut self) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         self.collect(&mut progress);
+        self.collect_early_keys();
         while let Some(bytes) = self.streams.get_mut(self.receive_space).read() {
             self.session.receive(self.receive_space, &bytes)?;
             self.adopt_version()?;
             self.collect(&mut progress);
+            self.collect_early_keys();
             self.follow_session(&mut progress)?;
         }
         Ok(progress)
+    }
+
+    /// Takes the keys of 0-RTT packets, if there are some: a client's before it has received anything, a server's with the
+    /// ClientHello.
+    fn collect_early_keys(&mut self) {
+        if self.has_early_keys
+            || self.protection.can_seal(SpaceId::Application) && self.side.is_client()
+        {
+            return;
+        }
+        if let Some(keys) = self.session.early_keys() {
+            self.has_early_keys = true;
+            self.protection.install_early(keys);
+        }
     }
 
     /// Takes the messages that the session has to send, and new keys.
@@ -223,6 +251,10 @@ impl Handshake {
                 }
                 Some(NewKeys::Application { keys, next }) => {
                     self.protection.install_application(keys, next);
+                    if self.side.is_client() {
+                        // They have no use after that moment (RFC 9001 §4.9.3).
+                        self.protection.discard_early();
+                    }
                     self.send_space = SpaceId::Application;
                     progress.application_keys_ready = true;
                 }

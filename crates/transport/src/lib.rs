@@ -103,6 +103,7 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+mod ack_frequency;
 mod config;
 mod connection;
 mod contents;
@@ -116,7 +117,7 @@ pub mod fuzzing {
     //! Checks of bytes that only this crate decodes, for the fuzz targets.
 
     pub use crate::endpoint::check_token;
-    pub use crate::handshake::check_client_hello;
+    pub use crate::handshake::{check_client_hello, check_encrypted_extensions};
 }
 mod handshake;
 mod ids;
@@ -132,7 +133,7 @@ mod token;
 pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Statistics, Transmit};
-pub use datagram::{DatagramError, DatagramStatistics};
+pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
@@ -141,8 +142,10 @@ pub use endpoint::{
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
-    ClientSessions, ConnectionVersions, ExportError, HelloParameters, KeySchedule, NewKeys,
-    ServerSessions, Session, SessionError, TlsClientConfig, TlsServerConfig, initial_keys,
+    ClientSessions, ClientTrust, ConnectionVersions, EarlyData, EncryptedClientHello, ExportError,
+    HelloParameters, KeySchedule, MemorySessionStore, NewKeys, SavedSession, SavedSessionError,
+    ServerSessions, ServerTrust, Session, SessionError, SessionStore, TicketKeys, TlsClientConfig,
+    TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key, initial_keys,
     prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
@@ -155,6 +158,6 @@ pub use recovery::{PacketCounts, RecoveryStats};
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{
-    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
-    WriteError,
+    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
+    UnknownStream, WriteError,
 };

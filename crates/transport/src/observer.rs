@@ -8,7 +8,7 @@ use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, Version};
 
 use crate::event::ConnectionError;
-use crate::{EcnCodepoint, EcnState, Side, SpaceId};
+use crate::{EcnCodepoint, EcnState, Side, SocketIndex, SpaceId};
 
 /// Observes one connection. It is called at the moment of each event, and must not block.
 pub trait Observer: Send {
@@ -111,9 +111,11 @@ pub enum Observation<'a> {
         /// Whether this endpoint initiated the update.
         is_local: bool,
     },
-    /// The peer's address changed.
+    /// The path changed, or the peer's address on it was validated.
     PathUpdated {
-        /// The address.
+        /// The socket of this endpoint.
+        socket: SocketIndex,
+        /// The peer's address.
         remote: SocketAddr,
         /// Whether it has been validated.
         is_validated: bool,

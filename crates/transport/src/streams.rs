@@ -10,6 +10,7 @@ mod application;
 mod delivery;
 mod events;
 mod flow;
+mod kept;
 mod limits;
 mod outcome;
 mod range_set;
@@ -21,6 +22,7 @@ mod send_half;
 mod state;
 mod table;
 mod transmit;
+mod writers;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -30,17 +32,19 @@ use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
 
 pub(crate) use self::outcome::FlowControlBlock;
 pub use self::outcome::{
-    ReadError, ReadOutcome, StreamEvent, StreamProgress, StreamsStatistics, UnknownStream,
-    WriteError,
+    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
+    UnknownStream, WriteError,
 };
 
 use self::events::{Events, PerDirection};
-use self::flow::{ConnectionFlow, ReceiveWindow};
+use self::flow::{ConnectionFlow, ReceiveWindow, SendCredit};
+use self::kept::Kept;
 use self::limits::{LocalStreams, RemoteStreams};
 use self::receive_half::ReceiveHalf;
 use self::scheduler::Scheduler;
 use self::send_half::SendHalf;
 use self::table::{Queued, Stream, Table};
+use self::writers::Writers;
 use crate::Side;
 
 /// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
@@ -59,8 +63,8 @@ pub(crate) struct StreamsConfig {
     pub(crate) initial_connection_receive_window: u64,
     /// The connection's largest receive window, in bytes.
     pub(crate) max_connection_receive_window: u64,
-    /// The most written bytes that are kept until they are acknowledged, on all streams together: see
-    /// [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
+    /// The most written bytes that are kept until they are acknowledged, on all streams of one priority and of higher ones
+    /// together: see [`Streams::on_congestion_window`]. A stream may always keep [`STREAM_SEND_SHARE`] bytes, or this if it is less, so
     /// that streams whose peer does not read cannot block the others.
     pub(crate) send_buffer: u64,
 }
@@ -97,9 +101,9 @@ pub(crate) struct Streams {
     remote: PerDirection<RemoteStreams>,
     peer: PeerLimits,
     flow: ConnectionFlow,
-    /// Written bytes that are kept, on all streams together.
-    buffered: u64,
-    /// The most bytes that may be kept.
+    /// Written bytes that are kept.
+    kept: Kept,
+    /// The most bytes that may be kept for a stream, those that are at least as urgent, and all that is sent with it.
     send_buffer: u64,
     /// Streams with control frames to send.
     control: VecDeque<usize>,
@@ -112,8 +116,10 @@ pub(crate) struct Streams {
     /// On how many streams the application waits for data that the peer has to send.
     awaited: usize,
     /// Streams whose application waits for room to write.
-    writers: VecDeque<usize>,
+    writers: Writers,
     events: Events,
+    /// Whether the frames that are received now come in a 0-RTT packet.
+    is_receiving_early: bool,
     /// Where short writes are collected.
     scratch: BytesMut,
     statistics: StreamsStatistics,
@@ -137,15 +143,16 @@ impl Streams {
             ),
             peer: PeerLimits::default(),
             flow: ConnectionFlow::new(receive),
-            buffered: 0,
+            kept: Kept::default(),
             send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
             control: VecDeque::new(),
             creditless: Scheduler::default(),
             fresh: Scheduler::default(),
             blocked: 0,
             awaited: 0,
-            writers: VecDeque::new(),
+            writers: Writers::default(),
             events: Events::default(),
+            is_receiving_early: false,
             scratch: BytesMut::new(),
             statistics: StreamsStatistics::default(),
         }
@@ -178,6 +185,33 @@ impl Streams {
         ] {
             self.raise_stream_count(direction, maximum);
         }
+    }
+
+    /// The peer rejected early data: nothing that was sent has arrived, and nothing may be sent until
+    /// [`Self::set_peer_parameters`] gives the limits. Streams stay open, also those that the peer may not permit yet.
+    pub(crate) fn restart(&mut self) {
+        self.peer = PeerLimits::default();
+        self.flow.send = SendCredit::new(0);
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            self.local.get_mut(direction).restart();
+        }
+        let keys: Vec<usize> = self.table.keys().collect();
+        for key in keys {
+            if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+                send.restart();
+            }
+            self.settle(key);
+        }
+    }
+
+    /// The frames that follow come in a 0-RTT packet, or not.
+    pub(crate) fn set_receiving_early(&mut self, is_early: bool) {
+        self.is_receiving_early = is_early;
+    }
+
+    /// Whether data of this stream came in a 0-RTT packet.
+    pub(crate) fn has_early_data(&mut self, id: StreamId) -> bool {
+        self.table.find_mut(id).is_some_and(|(_, stream)| stream.is_early)
     }
 
     /// Sets the smoothed round-trip time, by which receive windows are tuned.
@@ -214,15 +248,25 @@ impl Streams {
         StreamsStatistics {
             open: self.table.len() as u64,
             bytes_received: self.flow.receive_window().received(),
-            bytes_buffered: self.buffered,
+            bytes_buffered: self.kept.total(),
             ..self.statistics
         }
     }
 
     fn raise_stream_count(&mut self, direction: Direction, maximum: VarInt) {
+        let exceeds = self.local.get(direction).exceeds_limit();
         if self.local.get_mut(direction).raise(maximum.get()) {
             self.events.push_available(direction);
         }
+        if exceeds {
+            let keys: Vec<usize> = self.table.keys().collect();
+            keys.into_iter().for_each(|key| self.settle(key));
+        }
+    }
+
+    /// Whether the peer permits this stream. One that was opened with early data that was rejected may have to wait.
+    fn is_permitted(&self, id: StreamId) -> bool {
+        !self.is_local(id) || self.local.get(id.direction()).permits(id.index())
     }
 
     fn is_local(&self, id: StreamId) -> bool {
@@ -260,11 +304,13 @@ impl Streams {
 
     /// Puts the stream with `key` into the queues that its state requires, and removes it if it has ended.
     fn settle(&mut self, key: usize) {
+        let id = self.table.get(key).map(|stream| stream.id);
+        let may_send = id.is_some_and(|id| self.is_permitted(id));
         let Some(stream) = self.table.get_mut(key) else { return };
         let was = stream.queued;
-        let send = stream.send.as_ref();
+        let send = stream.send.as_ref().filter(|_| may_send);
         let is = Queued {
-            control: stream.has_pending_control(),
+            control: may_send && stream.has_pending_control(),
             creditless: send.is_some_and(|send| send.next_creditless().is_some()),
             fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
             blocked: send.is_some_and(SendHalf::is_blocked),
@@ -296,7 +342,7 @@ impl Streams {
     fn retire(&mut self, key: usize) {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
-            remove_key(&mut self.writers, key);
+            self.writers.remove(stream.priority, key);
         }
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();

@@ -8,6 +8,8 @@ mod flow_control;
 mod life;
 #[path = "streams_tests/priority.rs"]
 mod priority;
+#[path = "streams_tests/reset_at.rs"]
+mod reset_at;
 #[path = "streams_tests/transfer.rs"]
 mod transfer;
 
@@ -114,6 +116,7 @@ pub(super) fn on_frame(
     match frame {
         Frame::Stream(frame) => streams.on_stream(now, frame),
         Frame::ResetStream(frame) => streams.on_reset_stream(now, frame),
+        Frame::ResetStreamAt(frame) => streams.on_reset_stream_at(now, frame),
         Frame::StopSending(frame) => streams.on_stop_sending(frame),
         Frame::MaxStreamData(frame) => streams.on_max_stream_data(frame),
         Frame::StreamDataBlocked(frame) => streams.on_stream_data_blocked(frame),
@@ -199,11 +202,11 @@ pub(super) fn check_ledger(streams: &Streams) {
         }
         awaited += usize::from(stream.awaits_peer());
         assert_eq!(stream.queued.control, streams.control.contains(&key));
-        assert_eq!(stream.queued.writers, streams.writers.contains(&key));
+        assert_eq!(stream.queued.writers, streams.writers.contains(key));
         assert_eq!(stream.queued.control, stream.has_pending_control());
     }
     let window = streams.flow.receive_window();
-    assert_eq!(streams.buffered, buffered);
+    assert_eq!(streams.kept.total(), buffered);
     assert_eq!((streams.blocked, streams.awaited), (blocked, awaited));
     assert_eq!(window.received() - window.consumed(), unread);
     assert!(window.received() <= window.limit());

@@ -21,6 +21,8 @@ pub(crate) enum Token {
     Stream { stream_id: StreamId, offset: u64, length: u64, fin: bool },
     /// The stream was reset.
     ResetStream { stream_id: StreamId },
+    /// The stream was reset, but for its first `reliable_size` bytes.
+    ResetStreamAt { stream_id: StreamId, reliable_size: u64 },
     /// The peer was asked to stop sending (STOP_SENDING).
     StopSending { stream_id: StreamId },
     /// The connection's receive limit was raised.
@@ -42,10 +44,12 @@ pub(crate) enum Token {
     /// A token for a later connection was sent.
     #[expect(clippy::enum_variant_names, reason = "the frame's name")]
     NewToken,
+    /// An ACK_FREQUENCY frame.
+    AckFrequency { sequence: u64 },
     /// HANDSHAKE_DONE was sent.
     HandshakeDone,
-    /// An unreliable datagram of this many bytes.
-    Datagram { length: u64 },
+    /// The unreliable datagram with this number.
+    Datagram { id: u64 },
     /// The PING of a probe of the path's MTU.
     MtuProbe(MtuProbe),
 }

@@ -9,8 +9,9 @@ use clearway_congestion::Algorithm;
 use clearway_network::{
     Conditions, LinkConfig, LossModel, LossRule, QueueLimit, Rebind, Step, Window,
 };
-use clearway_transport::{Event, Side, TransportConfig};
+use clearway_transport::{Event, ReadOutcome, Side, TransportConfig};
 use clearway_units::Rate;
+use clearway_wire::Direction;
 use support::{Pair, both, milliseconds, probability, seconds};
 
 /// A path of 20 ms and 30 Mbit/s in each direction, with a queue for 40 ms, whose largest payload is `mtu`, later `steps`.
@@ -138,4 +139,99 @@ fn the_search_costs_little() {
     let mut pair = self::pair(path(1472, &[]));
     let with = pair.download(2_000_000, seconds(20)).unwrap();
     assert!(with < without + Duration::from_millis(20), "{with:?} instead of {without:?}");
+}
+
+/// Sends `size` bytes from the client to the server, and returns how long it took.
+fn upload(pair: &mut Pair, size: usize, limit: Duration) -> Option<Duration> {
+    pair.establish();
+    let start = pair.now;
+    let stream = pair.client().open(Direction::Unidirectional).unwrap();
+    let mut rest = support::pattern(size);
+    let (mut accepted, mut received) = (None, 0);
+    let done = pair.run_until(limit, |pair| {
+        if !rest.is_empty() {
+            let taken = pair.client().write(stream, rest.clone()).unwrap();
+            rest = rest.slice(taken..);
+            if rest.is_empty() {
+                pair.client().finish(stream).unwrap();
+            }
+        }
+        accepted = accepted.or_else(|| pair.server().accept(Direction::Unidirectional));
+        let Some(stream) = accepted else { return false };
+        let now = pair.now;
+        while let ReadOutcome::Data(data) = pair.server().read(now, stream, usize::MAX).unwrap() {
+            received += data.len();
+        }
+        received == size
+    });
+    done.then(|| pair.now.saturating_since(start))
+}
+
+/// The hole begins at any moment: during the handshake, between and during the probes, in slow start and after it.
+#[test]
+fn a_black_hole_costs_less_than_a_second_at_any_moment_and_in_both_directions() {
+    let transfers: [fn(&mut Pair) -> Option<Duration>; 2] =
+        [|pair| pair.download(3_000_000, seconds(60)), |pair| upload(pair, 3_000_000, seconds(60))];
+    for (way, transfer) in transfers.into_iter().enumerate() {
+        for (index, algorithm) in Algorithm::ALL.into_iter().enumerate() {
+            let took = |link| transfer(&mut Pair::with(link, with(algorithm), with(algorithm)));
+            let narrow = took(path(1300, &[])).unwrap();
+            // Every controller has moments of its own.
+            for after in (1 + 11 * index as u64..500).step_by(33) {
+                let hole = took(path(1472, &[(after, 1300)])).unwrap();
+                assert!(
+                    hole < narrow + seconds(1),
+                    "{algorithm}, way {way}, {after} ms: {narrow:?} became {hole:?}"
+                );
+            }
+        }
+    }
+}
+
+/// The client's address changes, and the path becomes a black hole at the same time, or soon after.
+#[test]
+fn a_black_hole_after_a_migration_costs_less_than_a_second() {
+    let keep_alive = quiet().to_builder().keep_alive_interval(Some(milliseconds(50))).build();
+    let keep_alive = keep_alive.unwrap();
+    let rebind = Rebind { first: milliseconds(600), every: None, address: true };
+    let took = |mtu, steps: &[(u64, usize)]| {
+        let link = LinkConfig { rebind: Some(rebind), ..path(mtu, steps) };
+        let mut pair = Pair::with(link, keep_alive.clone(), quiet());
+        let took = pair.download(6_000_000, seconds(60)).unwrap();
+        assert!(pair.server_events.iter().any(|event| matches!(event, Event::PeerMigrated(_))));
+        took
+    };
+    let narrow = took(1300, &[]);
+    for after in (580..1000).step_by(35) {
+        let hole = took(1472, &[(after, 1300)]);
+        assert!(hole < narrow + seconds(1), "{after} ms: {narrow:?} became {hole:?}");
+    }
+}
+
+/// A path that drops every larger datagram from the start: the probes are lost without notice. They take some of the rate,
+/// and are neither congestion nor evidence of persistent congestion (RFC 9000 §14.4, RFC 8899 §3).
+#[test]
+fn probes_that_are_lost_cost_their_bytes_only() {
+    for algorithm in Algorithm::ALL {
+        let took = |discover: bool| {
+            let sender = with(algorithm).to_builder().discover_path_mtu(discover).build().unwrap();
+            // Less than what fills the queue.
+            let mut pair = Pair::with(path(1200, &[]), quiet(), sender);
+            let took = pair.download(400_000, seconds(20)).unwrap();
+            let sent = sizes(&pair, Side::Server);
+            let probes: usize = sent.iter().filter(|size| **size > 1200).sum();
+            let statistics = pair.server().statistics();
+            assert_eq!(statistics.congestion_events, 0, "{algorithm}");
+            assert_eq!(statistics.datagram_size, 1200);
+            (took, probes)
+        };
+        let ((without, none), (with, probes)) = (took(false), took(true));
+        assert_eq!(none, 0);
+        assert!((3 * 1472..25_000).contains(&probes), "{probes} bytes of probes");
+        let at_rate = Duration::from_secs_f64(probes as f64 / 3.75e6);
+        assert!(
+            with <= without + at_rate + milliseconds(5),
+            "{algorithm}: {with:?}, not {without:?}, for {probes} bytes"
+        );
+    }
 }

@@ -1,9 +1,11 @@
-//! The frames of RFC 9000 §19 and RFC 9221 §4, one file each.
+//! The frames of RFC 9000 §19, RFC 9221 §4, draft-ietf-quic-ack-frequency and draft-ietf-quic-reliable-stream-reset, one
+//! file each.
 //!
 //! [`Frame::decode`] reads one frame of a packet's payload; it borrows its data from the packet. Each
 //! frame has `encode`, which writes the whole frame with its type or nothing, and `encoded_len`.
 
 mod ack;
+mod ack_frequency;
 mod connection_close;
 mod crypto;
 mod data_blocked;
@@ -17,6 +19,7 @@ mod padding;
 mod path_challenge;
 mod path_response;
 mod reset_stream;
+mod reset_stream_at;
 mod retire_connection_id;
 mod rules;
 mod stop_sending;
@@ -25,6 +28,7 @@ mod stream_data_blocked;
 mod streams_blocked;
 
 pub use ack::{Ack, AckRanges, EcnCounts};
+pub use ack_frequency::AckFrequency;
 pub use connection_close::{CloseKind, ConnectionClose};
 pub use crypto::Crypto;
 pub use data_blocked::DataBlocked;
@@ -38,6 +42,7 @@ pub use padding::Padding;
 pub use path_challenge::PathChallenge;
 pub use path_response::PathResponse;
 pub use reset_stream::ResetStream;
+pub use reset_stream_at::ResetStreamAt;
 pub use retire_connection_id::RetireConnectionId;
 pub use stop_sending::StopSending;
 pub use stream::Stream;
@@ -91,10 +96,17 @@ pub enum Frame<'a> {
     HandshakeDone,
     /// RFC 9221 §4
     Datagram(Datagram<'a>),
+    /// draft-ietf-quic-ack-frequency §4
+    AckFrequency(AckFrequency),
+    /// draft-ietf-quic-ack-frequency §5
+    ImmediateAck,
+    /// draft-ietf-quic-reliable-stream-reset §4
+    ResetStreamAt(ResetStreamAt),
 }
 
 const PING: u8 = 0x01;
 const HANDSHAKE_DONE: u8 = 0x1e;
+const IMMEDIATE_ACK: u8 = 0x1f;
 
 impl<'a> Frame<'a> {
     /// Reads one frame; a run of PADDING frames counts as one.
@@ -105,7 +117,7 @@ impl<'a> Frame<'a> {
     pub fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
         use Direction::{Bidirectional, Unidirectional};
         let frame_type = decode_type(reader)?;
-        // Every known type is a single byte.
+        // Every known type is below 256.
         let wire_type =
             u8::try_from(frame_type).map_err(|_| DecodeError::UnknownFrame { frame_type })?;
         Ok(match wire_type {
@@ -149,6 +161,9 @@ impl<'a> Frame<'a> {
                 Self::ConnectionClose(ConnectionClose::decode_application(reader)?)
             }
             HANDSHAKE_DONE => Self::HandshakeDone,
+            IMMEDIATE_ACK => Self::ImmediateAck,
+            AckFrequency::TYPE => Self::AckFrequency(AckFrequency::decode(reader)?),
+            ResetStreamAt::TYPE => Self::ResetStreamAt(ResetStreamAt::decode(reader)?),
             Datagram::TYPE => Self::Datagram(Datagram::decode(reader)),
             Datagram::TYPE_WITH_LENGTH => Self::Datagram(Datagram::decode_with_length(reader)?),
             _ => return Err(DecodeError::UnknownFrame { frame_type }),
@@ -179,13 +194,16 @@ impl<'a> Frame<'a> {
             Self::ConnectionClose(frame) => frame.encode(writer),
             Self::HandshakeDone => writer.u8(HANDSHAKE_DONE),
             Self::Datagram(frame) => frame.encode(writer),
+            Self::AckFrequency(frame) => frame.encode(writer),
+            Self::ImmediateAck => writer.u8(IMMEDIATE_ACK),
+            Self::ResetStreamAt(frame) => frame.encode(writer),
         }
     }
 
     /// How many bytes [`Self::encode`] writes.
     pub fn encoded_len(&self) -> usize {
         match self {
-            Self::Ping | Self::HandshakeDone => 1,
+            Self::Ping | Self::HandshakeDone | Self::ImmediateAck => 1,
             Self::Padding(frame) => frame.encoded_len(),
             Self::Ack(frame) => frame.encoded_len(),
             Self::ResetStream(frame) => frame.encoded_len(),
@@ -205,6 +223,8 @@ impl<'a> Frame<'a> {
             Self::PathResponse(frame) => frame.encoded_len(),
             Self::ConnectionClose(frame) => frame.encoded_len(),
             Self::Datagram(frame) => frame.encoded_len(),
+            Self::AckFrequency(frame) => frame.encoded_len(),
+            Self::ResetStreamAt(frame) => frame.encoded_len(),
         }
     }
 
@@ -232,6 +252,9 @@ impl<'a> Frame<'a> {
             Self::ConnectionClose(frame) => frame.wire_type(),
             Self::HandshakeDone => HANDSHAKE_DONE,
             Self::Datagram(_) => Datagram::TYPE_WITH_LENGTH,
+            Self::AckFrequency(_) => AckFrequency::TYPE,
+            Self::ImmediateAck => IMMEDIATE_ACK,
+            Self::ResetStreamAt(_) => ResetStreamAt::TYPE,
         })
     }
 }

@@ -11,7 +11,8 @@ pub(super) fn check_round_trip(frame: Frame<'_>) {
     let mut writer = Writer::new(&mut buffer);
     frame.encode(&mut writer).unwrap();
     assert_eq!(writer.written(), length, "{frame:?}: encoded_len");
-    assert_eq!(u64::from(buffer[0]), frame.frame_type(), "{frame:?}: frame_type");
+    let written = VarInt::decode(&mut Reader::new(&buffer), "Frame Type").unwrap();
+    assert_eq!(written.get(), frame.frame_type(), "{frame:?}: frame_type");
 
     let mut reader = Reader::new(&buffer);
     assert_eq!(Frame::decode(&mut reader), Ok(frame));
@@ -57,6 +58,8 @@ fn frames_of_one_byte() {
     check_bytes(Frame::Ping, &[0x01]);
     check_round_trip(Frame::HandshakeDone);
     check_bytes(Frame::HandshakeDone, &[0x1e]);
+    check_round_trip(Frame::ImmediateAck);
+    check_bytes(Frame::ImmediateAck, &[0x1f]);
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn nothing_is_not_a_frame() {
 
 #[test]
 fn unknown_types() {
-    for frame_type in (0x1f..0x30).chain([0x32, 0x3f]) {
+    for frame_type in (0x20..0x24).chain(0x25..0x30).chain([0x32, 0x3f]) {
         let unknown = DecodeError::UnknownFrame { frame_type: u64::from(frame_type) };
         assert_eq!(decode(&[frame_type, 0, 0, 0]), Err(unknown));
     }

@@ -8,7 +8,8 @@ mod version_information;
 pub use preferred_address::PreferredAddress;
 pub use version_information::VersionInformation;
 
-/// Transport parameters (RFC 9000 §18.2, RFC 9221 §3, RFC 9287 §3 and RFC 9368 §3), with the RFCs' names.
+/// Transport parameters (RFC 9000 §18.2, RFC 9221 §3, RFC 9287 §3, RFC 9368 §3, draft-ietf-quic-ack-frequency §3 and
+/// draft-ietf-quic-reliable-stream-reset §3), with the names of their documents.
 ///
 /// The default value of a field is the meaning of an absent parameter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +56,12 @@ pub struct TransportParameters {
     pub version_information: Option<VersionInformation>,
     /// Whether its sender accepts packets whose fixed bit is cleared (RFC 9287 §3).
     pub grease_quic_bit: bool,
+    /// The shortest delay of an acknowledgment that its sender can be asked for, in microseconds; at most its
+    /// `max_ack_delay`. `None` if it does not support ACK_FREQUENCY and IMMEDIATE_ACK frames
+    /// (draft-ietf-quic-ack-frequency §3).
+    pub min_ack_delay: Option<VarInt>,
+    /// Whether its sender accepts RESET_STREAM_AT frames (draft-ietf-quic-reliable-stream-reset §3).
+    pub reset_stream_at: bool,
 }
 
 impl TransportParameters {
@@ -78,6 +85,10 @@ impl TransportParameters {
     const VERSION_INFORMATION: u64 = 0x11;
     const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     const GREASE_QUIC_BIT: u64 = 0x2ab2;
+    const MIN_ACK_DELAY: u64 = 0xff04_de1b;
+    /// The identifier of `reset_stream_at` that is deployed. The latest draft has another, which it says will change.
+    const RESET_STREAM_AT: u64 = 0x17_f758_6d2c_b571;
+    const RESET_STREAM_AT_IN_LATEST_DRAFT: u64 = 0x1d;
 
     /// Reads the transport parameters that `from` sent. Unknown ones are ignored (§7.4.2).
     ///
@@ -119,6 +130,8 @@ impl Default for TransportParameters {
             max_datagram_frame_size: VarInt::ZERO,
             version_information: None,
             grease_quic_bit: false,
+            min_ack_delay: None,
+            reset_stream_at: false,
         }
     }
 }

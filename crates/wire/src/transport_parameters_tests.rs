@@ -240,6 +240,45 @@ fn grease_quic_bit_on_the_wire() {
     assert_eq!(from_server("6ab2 01 00"), invalid("grease_quic_bit", LONG));
 }
 
+/// draft-ietf-quic-ack-frequency §3.
+#[test]
+fn min_ack_delay_on_the_wire() {
+    let parameters = from_server("c0000000ff04de1b 02 43e8").unwrap();
+    assert_eq!(parameters.min_ack_delay, VarInt::new(1000));
+    assert_eq!(encoded(&parameters), hex("c0000000ff04de1b 02 43e8"));
+    assert_eq!(from_server("c0000000ff04de1b 01 00").unwrap().min_ack_delay, Some(VarInt::ZERO));
+    assert_eq!(from_server("c0000000ff04de1b 03 43e8 00"), invalid("min_ack_delay", LONG));
+    let empty = DecodeError::Truncated { field: "min_ack_delay" };
+    assert_eq!(from_server("c0000000ff04de1b 00"), Err(empty));
+    let twice = DecodeError::DuplicateParameter { id: 0xff04_de1b };
+    assert_eq!(from_server("c0000000ff04de1b 01 00 c0000000ff04de1b 01 00"), Err(twice));
+}
+
+#[test]
+fn min_ack_delay_is_no_longer_than_max_ack_delay() {
+    let above = invalid("min_ack_delay", "is above max_ack_delay");
+    // 25,000 and 25,001 microseconds where max_ack_delay has its default, 25 ms.
+    assert!(from_server("c0000000ff04de1b 04 800061a8").is_ok());
+    assert_eq!(from_server("c0000000ff04de1b 04 800061a9"), above);
+    // It may precede the max_ack_delay with which it is compared.
+    assert!(from_server("c0000000ff04de1b 04 800061a9 0b01 1a").is_ok());
+    assert_eq!(from_server("c0000000ff04de1b 04 800061a8 0b01 18"), above);
+}
+
+/// draft-ietf-quic-reliable-stream-reset §3.
+#[test]
+fn reset_stream_at_on_the_wire() {
+    for either in ["c017f7586d2cb571 00", "1d 00"] {
+        let parameters = from_server(either).unwrap();
+        assert!(parameters.reset_stream_at);
+        assert_eq!(encoded(&parameters), hex("c017f7586d2cb571 00 1d 00"));
+    }
+    assert_eq!(from_server("c017f7586d2cb571 01 00"), invalid("reset_stream_at", LONG));
+    assert_eq!(from_server("1d 01 00"), invalid("reset_stream_at", LONG));
+    let twice = DecodeError::DuplicateParameter { id: 0x17_f758_6d2c_b571 };
+    assert_eq!(from_server("c017f7586d2cb571 00 c017f7586d2cb571 00"), Err(twice));
+}
+
 fn version_information() -> impl Strategy<Value = VersionInformation> {
     let version = || (1..u32::MAX).prop_map(Version);
     (version(), proptest::collection::vec(version(), 0..=VersionInformation::MAX_AVAILABLE))
@@ -267,8 +306,10 @@ fn parameters() -> impl Strategy<Value = TransportParameters> {
         (option::of(connection_id()), option::of(connection_id()), option::of(connection_id()));
     let server = (option::of(reset_token()), option::of(preferred_address()));
     let versions = (option::of(version_information()), any::<bool>());
+    let extensions = (option::of(0_u32..1 << 24), any::<bool>());
+    let versions = (versions, extensions);
     (integers, streams, limited, ids, server, versions).prop_map(
-        |(integers, streams, limited, ids, server, versions)| {
+        |(integers, streams, limited, ids, server, (versions, extensions))| {
             let without_id = ids.1.is_some_and(|id| id.is_empty());
             TransportParameters {
                 original_destination_connection_id: ids.0,
@@ -291,6 +332,8 @@ fn parameters() -> impl Strategy<Value = TransportParameters> {
                 max_datagram_frame_size: integers[5],
                 version_information: versions.0,
                 grease_quic_bit: versions.1,
+                min_ack_delay: extensions.0.map(|delay| delay.min(limited.2 * 1000).into()),
+                reset_stream_at: extensions.1,
             }
         },
     )
@@ -305,7 +348,8 @@ proptest! {
         for end in 0..bytes.len() {
             // Truncated between two parameters, the rest is a shorter list; elsewhere it is an error.
             let cut = TransportParameters::decode(&bytes[..end], Initiator::Server);
-            prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end));
+            // reset_stream_at is written with two identifiers, 2 bytes for the second, and read with either.
+            prop_assert!(cut.map_or(true, |cut| encoded(&cut).len() <= end + 2));
         }
     }
 

@@ -124,6 +124,14 @@ impl ApplicationKeys {
 }
 
 impl Connection {
+    /// A connection whose server has sent this in Handshake packets.
+    #[cfg(test)]
+    pub(crate) fn with_server_handshake(data: &[u8]) -> Self {
+        let mut connection = Self::default();
+        connection.handshake_crypto[Sender::Server.index()].insert(0, data);
+        connection
+    }
+
     pub(crate) fn client_hello(&self) -> Option<ClientHello> {
         self.initial_crypto[Sender::Client.index()].client_hello()
     }
@@ -227,6 +235,7 @@ impl Connection {
             for (offset, data) in &opened.frames.crypto {
                 crypto.insert(*offset, data);
             }
+            self.ids[index].extend(crypto.preferred_address_id());
         }
         self.ids[index].extend(opened.frames.new_connection_ids.iter().cloned());
         Some(opened)

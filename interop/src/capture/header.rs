@@ -37,8 +37,8 @@ pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     let mut packets = Vec::new();
     let mut rest = datagram;
     while let Some(first) = rest.first() {
-        // What has neither bit is padding behind the last packet.
-        if first & 0xc0 == 0 {
+        // Zeros behind the last packet are padding. The fixed bit says nothing: it may be greased (RFC 9287).
+        if rest.iter().all(|byte| *byte == 0) {
             break;
         }
         let header = match first & 0x80 {
@@ -98,5 +98,33 @@ fn kind(version: u32, bits: u64) -> Kind {
         // Each code point is one higher than in version 1.
         V2 => V1_KINDS[(bits + 3) % 4],
         _ => Kind::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INITIAL: [u8; 13] = [0xc0, 0, 0, 0, 1, 1, 7, 1, 8, 0, 2, 0xaa, 0xbb];
+
+    fn kinds(datagram: &[u8]) -> Vec<Kind> {
+        packets(datagram).iter().map(|header| header.kind).collect()
+    }
+
+    #[test]
+    fn packets_of_a_datagram_are_told_apart() {
+        let with = |rest: &[u8]| kinds(&[&INITIAL[..], rest].concat());
+        assert_eq!(with(&[]), [Kind::Initial]);
+        assert_eq!(with(&[0; 40]), [Kind::Initial]);
+        assert_eq!(with(&[0x41, 7, 0, 0]), [Kind::Initial, Kind::OneRtt]);
+    }
+
+    #[test]
+    fn a_cleared_fixed_bit_is_no_padding() {
+        assert_eq!(kinds(&[0x01, 7, 0, 0]), [Kind::OneRtt]);
+        assert_eq!(
+            kinds(&[&INITIAL[..], &[0x01, 7, 0, 0]].concat()),
+            [Kind::Initial, Kind::OneRtt]
+        );
     }
 }

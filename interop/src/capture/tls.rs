@@ -79,6 +79,20 @@ impl CryptoStream {
 
     /// The value of a transport parameter in the EncryptedExtensions that is a variable-length integer.
     pub(crate) fn transport_parameter(&self, wanted: u64) -> Option<u64> {
+        Bytes::new(&self.transport_parameter_bytes(wanted)?).variable()
+    }
+
+    /// The connection ID of the preferred_address transport parameter (RFC 9000 §18.2).
+    pub(crate) fn preferred_address_id(&self) -> Option<Vec<u8>> {
+        const PREFERRED_ADDRESS: u64 = 0x0d;
+        const ADDRESSES: usize = 4 + 2 + 16 + 2;
+        let value = self.transport_parameter_bytes(PREFERRED_ADDRESS)?;
+        let mut bytes = Bytes::new(&value);
+        bytes.take(ADDRESSES)?;
+        Some(bytes.vector(1)?.to_vec())
+    }
+
+    fn transport_parameter_bytes(&self, wanted: u64) -> Option<Vec<u8>> {
         const ENCRYPTED_EXTENSIONS: u8 = 8;
         const QUIC_TRANSPORT_PARAMETERS: u64 = 0x39;
         let content = self.message(ENCRYPTED_EXTENSIONS)?;
@@ -90,7 +104,7 @@ impl CryptoStream {
                 let identifier = parameters.variable()?;
                 let value = parameters.counted()?;
                 if identifier == wanted {
-                    return Bytes::new(value).variable();
+                    return Some(value.to_vec());
                 }
             }
         }
@@ -111,6 +125,21 @@ fn message<'a>(bytes: &mut Bytes<'a>) -> Option<(u8, &'a [u8])> {
 #[cfg(test)]
 mod tests {
     use super::CryptoStream;
+
+    #[test]
+    fn the_connection_id_of_a_preferred_address_is_found() {
+        let mut value = vec![0; 24];
+        value.extend([3, 0xa, 0xb, 0xc]);
+        value.extend([0; 16]);
+        let mut extensions = vec![0, 0x39, 0, 2 + 44 + 3, 0x01, 1, 9, 0x0d, 44];
+        extensions.extend(value);
+        let mut message = vec![8, 0, 0, 2 + 53, 0, 53];
+        message.extend(extensions);
+        let mut stream = CryptoStream::default();
+        stream.insert(0, &message);
+        assert_eq!(stream.preferred_address_id(), Some(vec![0xa, 0xb, 0xc]));
+        assert_eq!(stream.transport_parameter(0x01), Some(9));
+    }
 
     #[test]
     fn pieces_in_any_order_become_messages() {

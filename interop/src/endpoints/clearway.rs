@@ -44,8 +44,7 @@ impl Clearway {
         let preferred = setting.preferred.map(|address| address.to_string()).unwrap_or_default();
         let wanted: &[&str] = match setting.test.server_case {
             Case::Retry => &["--retry"],
-            Case::ZeroRtt if !self.does_by_itself("--early-data") => &["--early-data"],
-            Case::V2 if !self.does_by_itself("--quic-version") => &["--quic-version", "2"],
+            Case::V2 => &["--quic-versions", "2,1"],
             // Our own client can migrate without it.
             Case::ConnectionMigration
                 if has(&self.serve, PREFERRED) || setting.client != Stack::Clearway =>
@@ -56,11 +55,6 @@ impl Clearway {
         };
         setting.environment(&mut command, "server");
         with_options(command, "serve", &self.serve, wanted, |command| vec![command])
-    }
-
-    /// Whether the client has this option, and the server needs none for the same feature.
-    fn does_by_itself(&self, option: &str) -> bool {
-        has(&self.get, option) && !has(&self.serve, option)
     }
 
     pub(super) fn client(&self, setting: &Setting<'_>) -> Plan {
@@ -77,13 +71,14 @@ impl Clearway {
         if !setting.uses_http3() {
             command.arg("--http09");
         }
+        // The client begins in version 1. If it offers version 2 as well, the server may change to it.
+        if setting.test.client_case != Case::V2 {
+            command.args(["--quic-versions", "1"]);
+        }
         setting.environment(&mut command, "client");
         let wanted: &[&str] = match (setting.test.client_case, setting.test.check) {
             (Case::ChaCha20, _) => &["--cipher-suites", "TLS_CHACHA20_POLY1305_SHA256"],
             (Case::KeyUpdate, _) => &["--key-update-after", PACKETS_BEFORE_KEY_UPDATE],
-            (Case::Resumption, _) => &["--resume"],
-            (Case::ZeroRtt, _) => &["--early-data"],
-            (Case::V2, _) => &["--quic-version", "2"],
             // Without an address that the server prefers, the client migrates to a port of its own choice.
             (_, Check::ConnectionMigration) if !has(&self.serve, PREFERRED) => {
                 &["--rebind-after", "500ms"]
@@ -91,6 +86,18 @@ impl Clearway {
             _ => &[],
         };
         with_options(command, "get", &self.get, wanted, |command| match setting.test.client_case {
+            Case::Resumption | Case::ZeroRtt => {
+                let early: &[&str] = match setting.test.client_case {
+                    Case::ZeroRtt => &["--early-data"],
+                    _ => &[],
+                };
+                let mut urls = setting.urls();
+                let mut first = copy(&command);
+                first.args(["--sessions", SESSIONS]).args(urls.next());
+                let mut second = copy(&command);
+                second.args(["--sessions", SESSIONS]).args(early).args(urls);
+                vec![first, second]
+            }
             Case::Multiconnect => {
                 let with_url = |url: String| {
                     let mut command = copy(&command);
@@ -108,6 +115,8 @@ impl Clearway {
     }
 }
 
+/// The file, outside the folder of downloads, that the two clients of a resumption share.
+const SESSIONS: &str = "../sessions";
 /// The option of `serve` for another address of the server (RFC 9000 §9.6).
 const PREFERRED: &str = "--preferred-address";
 

@@ -2,6 +2,7 @@
 
 use core::task::{Context, Waker};
 
+use super::paths::{Migrated, MigrationReply};
 use super::{Face, Shared};
 
 /// What tasks wait for that does not belong to a single stream or exchange.
@@ -15,12 +16,25 @@ pub(crate) enum Signal {
     Unidirectional,
     /// Unreliable datagrams were received.
     Datagrams,
+    /// There is room for unreliable datagrams to send.
+    DatagramRoom,
+    /// It is known what became of unreliable datagrams.
+    DatagramOutcomes,
+    /// The path has changed, or could not.
+    Path,
 }
 
 impl Signal {
-    pub(super) const COUNT: usize = 4;
-    const ALL: [Self; Self::COUNT] =
-        [Self::Connection, Self::Bidirectional, Self::Unidirectional, Self::Datagrams];
+    pub(super) const COUNT: usize = 7;
+    const ALL: [Self; Self::COUNT] = [
+        Self::Connection,
+        Self::Bidirectional,
+        Self::Unidirectional,
+        Self::Datagrams,
+        Self::DatagramRoom,
+        Self::DatagramOutcomes,
+        Self::Path,
+    ];
 }
 
 /// What a face sends to tasks besides waking them.
@@ -47,6 +61,7 @@ struct Others<F: Face> {
     woken: Vec<Waker>,
     dropped: Vec<Waker>,
     signals: [bool; Signal::COUNT],
+    migrated: Vec<(MigrationReply, Migrated)>,
     replies: F::Replies,
 }
 
@@ -71,6 +86,11 @@ impl<F: Face> Effects<F> {
         &mut self.others().replies
     }
 
+    /// Tells a task how the migration has ended that it has asked for.
+    pub(super) fn reply_migrated(&mut self, reply: MigrationReply, migrated: Migrated) {
+        self.others().migrated.push((reply, migrated));
+    }
+
     /// Wakes the shard to process what a task has changed.
     pub(crate) fn wake_shard(&mut self) {
         self.wakes_shard = true;
@@ -83,6 +103,7 @@ impl<F: Face> Effects<F> {
                 woken: Vec::new(),
                 dropped: Vec::new(),
                 signals: [false; Signal::COUNT],
+                migrated: Vec::new(),
                 replies: F::Replies::default(),
             })
         })
@@ -105,6 +126,10 @@ impl<F: Face> Others<F> {
     fn carry_out(&mut self, shared: &Shared<F>) {
         self.woken.drain(..).for_each(Waker::wake);
         self.dropped.clear();
+        for (reply, migrated) in self.migrated.drain(..) {
+            // The task may have dropped its receiver.
+            let _ = reply.send(migrated);
+        }
         self.replies.send();
         for signal in Signal::ALL {
             if core::mem::take(&mut self.signals[signal as usize]) {

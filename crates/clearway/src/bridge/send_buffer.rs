@@ -22,6 +22,13 @@ pub(crate) enum SendState<E> {
     Delivered,
     /// The task has reset the stream; the transport does not know it yet.
     Resetting(VarInt),
+    /// The task has reset the stream, but for its first bytes; the transport has not taken all of these.
+    ResettingAt {
+        /// The error code.
+        error_code: VarInt,
+        /// How many bytes of the stream are delivered.
+        reliable_size: u64,
+    },
     /// The transport has reset the stream.
     Reset,
     /// Nothing more can be sent.
@@ -40,6 +47,8 @@ pub(crate) struct SendBuffer<E> {
     pieces: VecDeque<Bytes>,
     held: Held,
     state: SendState<E>,
+    /// How many bytes the transport has taken.
+    taken: u64,
     /// The transport took less than it was offered; an event will report when it accepts more.
     is_blocked: bool,
     wait: Wait,
@@ -53,6 +62,7 @@ impl<E> SendBuffer<E> {
             pieces: VecDeque::new(),
             held: Held::new(total),
             state: SendState::Open,
+            taken: 0,
             is_blocked: false,
             wait: Wait::Room,
             task: WakerSlot::default(),
@@ -65,7 +75,13 @@ impl<E> SendBuffer<E> {
 
     /// Whether there is nothing left to hand over to the transport, not even a reset.
     pub(crate) fn is_over(&self) -> bool {
-        !matches!(self.state, SendState::Open | SendState::Finishing | SendState::Resetting(_))
+        !matches!(
+            self.state,
+            SendState::Open
+                | SendState::Finishing
+                | SendState::Resetting(_)
+                | SendState::ResettingAt { .. }
+        )
     }
 
     /// Whether nothing is buffered.
@@ -128,6 +144,28 @@ impl<E> SendBuffer<E> {
         self.state = SendState::Resetting(error_code);
     }
 
+    /// Discards what the transport has not taken of the bytes from `reliable_size` on; the transport has to take the others and
+    /// reset the stream.
+    pub(crate) fn reset_at(&mut self, error_code: VarInt, reliable_size: u64) {
+        let mut room =
+            usize::try_from(reliable_size.saturating_sub(self.taken)).unwrap_or(usize::MAX);
+        let mut kept = 0;
+        for piece in &mut self.pieces {
+            if room == 0 {
+                break;
+            }
+            let length = piece.len().min(room);
+            self.held.remove(piece.len() - length);
+            piece.truncate(length);
+            room -= length;
+            kept += 1;
+        }
+        for piece in self.pieces.drain(kept..) {
+            self.held.remove(piece.len() + PIECE_OVERHEAD);
+        }
+        self.state = SendState::ResettingAt { error_code, reliable_size };
+    }
+
     fn clear(&mut self) {
         self.pieces = VecDeque::new();
         self.held.clear();
@@ -140,7 +178,11 @@ impl<E> SendBuffer<E> {
 
     /// Whether the transport accepts data and sending is not over.
     pub(crate) fn is_sendable(&self) -> bool {
-        !self.is_blocked && matches!(self.state, SendState::Open | SendState::Finishing)
+        !self.is_blocked
+            && matches!(
+                self.state,
+                SendState::Open | SendState::Finishing | SendState::ResettingAt { .. }
+            )
     }
 
     /// Offers the buffered data to the transport with `write`, which returns how many bytes were taken. Returns whether
@@ -151,6 +193,7 @@ impl<E> SendBuffer<E> {
     ) -> Result<bool, X> {
         while let Some(piece) = self.pieces.front_mut() {
             let taken = write(piece.clone())?.min(piece.len());
+            self.taken += taken as u64;
             if taken < piece.len() {
                 piece.advance(taken);
                 self.held.remove(taken);

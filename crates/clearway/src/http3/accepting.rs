@@ -138,6 +138,7 @@ impl Accepting {
 fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>, bool) {
     let state = &mut *shared.lock();
     let remote_address = state.remote_address;
+    let established = state.established.clone();
     let face = &mut state.face;
     let key = face.incoming.pop_front();
     let has_more = !face.incoming.is_empty();
@@ -150,7 +151,7 @@ fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>
     exchange.is_queued = false;
     exchange.handles = 2;
     let send = SendBody::new(shared.clone(), key, request.method() == Method::HEAD);
-    let responder = Responder::new(send, request.method().clone(), remote_address);
+    let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
     (Some((request.map(|()| body), responder)), has_more)
 }

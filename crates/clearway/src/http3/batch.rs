@@ -12,6 +12,7 @@ use clearway_wire::{StreamId, VarInt};
 
 use super::Error;
 use super::driver::PROTOCOL;
+use super::early;
 use super::exchanges::{Effects, Exchange, Head, State};
 use super::feed::Undelivered;
 use super::progress::{Look, Stalled, Watch};
@@ -44,13 +45,21 @@ impl Batch<'_> {
         self.state.establish(self.streams.connection(), self.effects);
     }
 
+    pub(super) fn note_early_data(&mut self) {
+        self.state.note_early_data(self.streams.connection(), self.effects);
+    }
+
     /// Passes the events of the protocol on to the tasks.
     pub(super) fn events(&mut self) {
         // Writing is postponed, since the event that ends a stream may follow the one that permits writing on it.
         let mut writable = Vec::new();
         while let Some(event) = self.http3.next_event() {
             match event {
-                Event::Request { stream, request } => {
+                Event::Request { stream, mut request } => {
+                    if early::is_refused(&mut self.streams, self.http3, stream, &mut request) {
+                        self.undelivered.add(stream);
+                        continue;
+                    }
                     let mut exchange = Exchange::incoming(stream, request, &self.state.face.totals);
                     exchange.priority = self.http3.priority(stream).unwrap_or_default();
                     let key = self.state.face.all.insert(exchange);
@@ -260,7 +269,7 @@ impl Batch<'_> {
     /// Sends requests that wait for a stream, as far as the peer allows more streams.
     pub(super) fn open_waiting(&mut self) {
         while self.state.is_open()
-            && let Some(&key) = self.state.face.waiting.front()
+            && let Some(key) = self.next_waiting()
         {
             let opened = match self.state.face.all.get_mut(key) {
                 Some(_) => self.send_request(key),
@@ -268,9 +277,9 @@ impl Batch<'_> {
             };
             match opened {
                 Err(SendError::StreamsBlocked | SendError::SettingsUnknown) => return,
-                Ok(()) => self.dequeue(),
+                Ok(()) => self.dequeue(key),
                 Err(error) => {
-                    self.dequeue();
+                    self.dequeue(key);
                     self.give_up(key, &Error::from_send(error));
                 }
             }
@@ -278,9 +287,23 @@ impl Batch<'_> {
         }
     }
 
-    fn dequeue(&mut self) {
-        let key = self.state.face.waiting.pop_front();
-        if let Some(exchange) = key.and_then(|key| self.state.face.all.get_mut(key)) {
+    /// The next request to send: any, or while the handshake is not complete the first that may be sent early.
+    fn next_waiting(&self) -> Option<usize> {
+        let face = &self.state.face;
+        let is_complete = self.state.established.is_some();
+        let may_go = |key: &usize| {
+            let exchange = face.all.get(*key);
+            is_complete || exchange.is_none_or(early::may_be_sent)
+        };
+        face.waiting.iter().copied().find(may_go)
+    }
+
+    fn dequeue(&mut self, key: usize) {
+        let waiting = &mut self.state.face.waiting;
+        if let Some(place) = waiting.iter().position(|other| *other == key) {
+            waiting.remove(place);
+        }
+        if let Some(exchange) = self.state.face.all.get_mut(key) {
             exchange.is_queued = false;
         }
     }
@@ -384,7 +407,8 @@ impl Batch<'_> {
         let progress = self.streams.connection_mut().stream_progress(id)?;
         let key = self.state.face.by_stream.get(&stream);
         let exchange = key.and_then(|key| self.state.face.all.get(*key));
-        let awaits_content = exchange.is_some_and(|exchange| exchange.receive.buffer.is_awaited());
+        let awaits_content = exchange
+            .is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.buffer.is_awaited());
         let awaits_request = awaits_content || self.http3.awaits_request(stream);
         Some(Look { stream, progress, awaits_request })
     }

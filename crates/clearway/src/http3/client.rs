@@ -8,7 +8,7 @@ use clearway_io::ApplicationFactory;
 use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 
 use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
@@ -16,7 +16,7 @@ use super::recv_body::ReceiveEnd;
 use super::responder::announce_length;
 use super::{Body, Datagrams, Error, RecvBody, SendBody};
 use crate::bridge::Signal;
-use crate::{ClientConfig, Endpoint};
+use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 
 /// A client's HTTP/3 connection. Clones share it; when the last one is dropped, the connection is
 /// closed after the exchanges in progress.
@@ -37,7 +37,8 @@ impl Drop for Hold {
 
 impl Client {
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, and waits until
-    /// requests can be made. `config` has to offer the [protocol](super::PROTOCOL).
+    /// requests can be made: with [early data](ClientConfig::early_data), if the server was known, before it has answered.
+    /// Requests with safe methods and without content are then sent at once, others after the handshake. `config` has to offer the [protocol](super::PROTOCOL).
     ///
     /// Dropping the future closes the connection.
     ///
@@ -75,11 +76,17 @@ impl Client {
         endpoint
             .connect_application(config, remote, server_name, application, on_failure)
             .map_err(Error::Config)?;
-        Self::established(shared).await
+        Self::ready(shared, config.early_data).await
     }
 
-    async fn established(shared: Arc<Shared>) -> Result<Self, Error> {
+    /// Waits until requests can be made: some of them early, if that is asked for and possible.
+    async fn ready(shared: Arc<Shared>, offers_early_data: bool) -> Result<Self, Error> {
         let client = Self(Arc::new(Hold(shared)));
+        if offers_early_data
+            && poll_fn(|context| client.shared().poll_early(context)).await?.is_some()
+        {
+            return Ok(client);
+        }
         poll_fn(|context| client.shared().poll_established(context)).await?;
         Ok(client)
     }
@@ -90,6 +97,9 @@ impl Client {
 
     /// Sends a request and waits for its response. A content-length field is added if the length is
     /// known. While the peer allows no more streams, requests wait.
+    ///
+    /// A request with a safe method and no content that is answered with 425 (Too Early) is sent once more, after the
+    /// handshake (RFC 8470 §5.2).
     ///
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
     /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
@@ -104,7 +114,23 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
-        self.start(request)?.response().await
+        let (parts, body) = request.into_parts();
+        let body = body.into();
+        let is_harmless = parts.method.is_safe() && body.length() == Some(0);
+        let again = is_harmless.then(|| parts.clone());
+        let response = self.start(Request::from_parts(parts, body))?.response().await?;
+        let Some(parts) = again.filter(|_| response.status() == StatusCode::TOO_EARLY) else {
+            return Ok(response);
+        };
+        // RFC 8470 §5.2: not before the handshake is complete.
+        self.early_data_accepted().await;
+        self.start(Request::from_parts(parts, Body::empty()))?.response().await
+    }
+
+    /// Waits until the handshake is complete, and returns whether the server has accepted early data; `false` also if
+    /// none was offered.
+    pub async fn early_data_accepted(&self) -> bool {
+        self.shared().early_data_accepted().await
     }
 
     /// Sends a request like [`send`](Self::send), and lets the caller also wait for interim responses.
@@ -147,9 +173,35 @@ impl Client {
         Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
     }
 
-    /// The server's address when the connection was established.
+    /// The server's current address.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.shared().lock().remote_address
+    }
+
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    pub fn key_exchange_group(&self) -> Option<&'static str> {
+        self.shared().lock().established.as_ref()?.key_exchange_group
+    }
+
+    /// Moves the connection to the local address `local` (RFC 9000 §9.2), and returns the new local address once it is
+    /// there; see [`Connection::migrate`](crate::Connection::migrate).
+    ///
+    /// # Errors
+    /// If the connection cannot move. It stays where it is then.
+    pub async fn migrate(&self, local: SocketAddr) -> Result<SocketAddr, MigrateError> {
+        self.shared().clone().migrate(local).await
+    }
+
+    /// Waits for the next change of the connection's path. The last 16 are kept.
+    ///
+    /// # Errors
+    /// If the connection ends.
+    pub async fn path_event(&self) -> Result<PathEvent, Error> {
+        let wanted = self.shared().wait(Signal::Path, |state| {
+            let next = state.next_path_event();
+            next.map(Ok).or_else(|| state.error.clone().map(Err))
+        });
+        wanted.await
     }
 
     /// Whether new requests can be made.

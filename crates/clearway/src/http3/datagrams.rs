@@ -12,10 +12,10 @@ use super::Error;
 use super::exchanges::{Effects, Shared};
 use super::send_body::release;
 use crate::bridge::WakerSlot;
-use crate::streams::DATAGRAM_OVERHEAD;
+use crate::datagrams::OVERHEAD;
 
 /// How many bytes of datagrams are buffered for one exchange in each direction; each datagram counts
-/// [`DATAGRAM_OVERHEAD`] in addition to its payload.
+/// [`OVERHEAD`] in addition to its payload.
 const BUFFER: usize = 256 << 10;
 
 /// Datagrams in one direction of an exchange. If there are too many, the oldest are dropped, since the newest are the most
@@ -29,7 +29,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn push(&mut self, data: Bytes) {
-        self.cost = self.cost.saturating_add(data.len().saturating_add(DATAGRAM_OVERHEAD));
+        self.cost = self.cost.saturating_add(data.len().saturating_add(OVERHEAD as usize));
         self.datagrams.push_back(data);
         while self.cost > BUFFER && self.pop().is_some() {
             self.dropped = self.dropped.saturating_add(1);
@@ -38,7 +38,7 @@ impl Queue {
 
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         let data = self.datagrams.pop_front()?;
-        self.cost = self.cost.saturating_sub(data.len().saturating_add(DATAGRAM_OVERHEAD));
+        self.cost = self.cost.saturating_sub(data.len().saturating_add(OVERHEAD as usize));
         Some(data)
     }
 }

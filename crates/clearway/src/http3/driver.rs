@@ -9,6 +9,7 @@ use clearway_units::{Random, Timestamp};
 
 use super::Error;
 use super::batch::Batch;
+use super::early;
 use super::exchanges::{Effects, Shared};
 use super::feed::{Undelivered, feed};
 use super::progress::Watch;
@@ -82,6 +83,11 @@ impl Driver {
 impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut streams = QuicStreams::new(now, connection);
+        if early::is_in_progress(streams.connection()) {
+            // SETTINGS come first, also of what is sent early. Those that the server had on an earlier connection are not
+            // remembered, so that the defaults apply (RFC 9114 §7.2.4.2).
+            self.http3.on_streams_available(&mut streams);
+        }
         let fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
         let mut state = self.shared.lock();
         let mut batch = Batch {
@@ -96,6 +102,10 @@ impl Application for Driver {
         };
         if fed.connected {
             batch.on_connected();
+        }
+        batch.note_early_data();
+        for event in fed.others {
+            batch.state.on_path_event(event, batch.effects);
         }
         batch.events();
         match fed.closed {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use clearway_http3::{Code, Priority};
 use clearway_wire::VarInt;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use slab::Slab;
 
 use super::datagrams::ExchangeDatagrams;
@@ -98,7 +98,7 @@ impl Exchanges {
 impl State {
     /// Whether requests can be sent now.
     pub(super) fn is_open(&self) -> bool {
-        self.established.is_some() && self.error.is_none()
+        self.is_usable() && self.error.is_none()
     }
 
     /// Fails if no new request can be made.
@@ -130,6 +130,8 @@ pub(super) struct Exchange {
     /// How many handles of it are held by tasks.
     pub(super) handles: usize,
     is_changed: bool,
+    /// It is a tunnel (CONNECT): its content is complete at any time, so that a client that sends none owes nothing.
+    pub(super) is_tunnel: bool,
     /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
     pub(super) send: Sending,
@@ -156,6 +158,7 @@ impl Exchange {
             stream,
             handles: if is_queued { 0 } else { 2 },
             is_changed: false,
+            is_tunnel: false,
             is_queued,
             send,
             receive,
@@ -173,10 +176,11 @@ impl Exchange {
 
     /// A request received on `stream` (server). No task holds it yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
+        let is_tunnel = request.method() == Method::CONNECT;
         let receive = Receiving::new(&totals.receiving);
         let receive = Receiving { head: Some(Head::Request(request)), ..receive };
         let send = Sending::new(&totals.sending);
-        Self::new(Some(stream), send, receive)
+        Self { is_tunnel, ..Self::new(Some(stream), send, receive) }
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) struct Feed {
     pub(super) connected: bool,
     /// The connection has ended.
     pub(super) closed: Option<ConnectionError>,
+    /// The other events, among them those of paths.
+    pub(super) others: Vec<Event>,
 }
 
 /// Streams that were finished, but of which the peer has not acknowledged everything yet. While there are some,
@@ -63,7 +65,7 @@ pub(super) fn feed(
                 http3.on_transport_closed();
                 fed.closed = Some(error);
             }
-            _ => {}
+            other => fed.others.push(other),
         }
     }
     fed

@@ -11,9 +11,11 @@ use clearway_io::{Accept, Acceptor, Application, Decision};
 use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
+use rustls::pki_types::CertificateDer;
 
 use super::driver::{PROTOCOL, supported};
-use super::feed::feed;
+use super::early;
+use super::feed::{Undelivered, feed};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// How much content is pulled from a source, or read from the transport, at once, in bytes.
@@ -88,6 +90,13 @@ impl RequestStream<'_> {
         self.streams.connection().remote_address()
     }
 
+    /// The client's certificate chain, its own certificate first, if the server asks for it
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
+    /// verified.
+    pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
+        self.streams.connection().session().peer_certificates()
+    }
+
     /// Sends an interim response (1xx, but not 101).
     ///
     /// # Errors
@@ -109,6 +118,9 @@ impl RequestStream<'_> {
     ) -> Result<(), SendError> {
         let is_whole = body.is_none();
         self.exchanges.http3.send_response(&mut self.streams, self.id, response, is_whole)?;
+        if is_whole {
+            self.exchanges.undelivered.add(self.id);
+        }
         if let Some(source) = body {
             self.exchanges.bodies.insert(self.id, Outgoing { source, rest: Bytes::new() });
             self.exchanges.pull(&mut self.streams, self.id);
@@ -141,6 +153,13 @@ impl RequestStream<'_> {
         self.exchanges.http3.stop(&mut self.streams, self.id, code);
     }
 
+    /// Shuts the connection down gracefully: asks the client to send no more requests, accepts those that were in transit
+    /// for a round trip, says which ones were accepted (two GOAWAY frames, RFC 9114 §5.2), and closes the connection when
+    /// they are answered.
+    pub fn shut_down_connection(&mut self) {
+        self.exchanges.is_finishing = true;
+    }
+
     /// Resets the response.
     pub fn reset(&mut self, code: Code) {
         self.exchanges.bodies.remove(&self.id);
@@ -159,6 +178,10 @@ struct Exchanges {
     http3: Http3,
     bodies: BTreeMap<u64, Outgoing>,
     trailers: BTreeMap<u64, HeaderMap>,
+    undelivered: Undelivered,
+    /// The connection is to be closed when the exchanges in progress are complete.
+    is_finishing: bool,
+    has_said_goaway: bool,
 }
 
 /// A body that is being sent.
@@ -180,12 +203,29 @@ impl Exchanges {
             Ok(false) => {}
             Ok(true) => {
                 self.bodies.remove(&stream);
+                self.undelivered.add(stream);
             }
             Err(_) => {
                 // No effect if the client or the transport has ended the stream.
                 self.http3.reset(streams, stream, Code::INTERNAL_ERROR);
                 self.bodies.remove(&stream);
             }
+        }
+    }
+}
+
+impl Exchanges {
+    /// Continues a shutdown, if one was begun.
+    fn finish(&mut self, streams: &mut QuicStreams<'_>) {
+        if !self.is_finishing {
+            return;
+        }
+        if !core::mem::replace(&mut self.has_said_goaway, true) {
+            self.http3.shutdown(streams);
+        }
+        let is_last = self.http3.continue_shutdown(streams);
+        if is_last && self.http3.is_idle() && self.undelivered.is_empty() {
+            self.http3.close(streams, Code::NO_ERROR, "");
         }
     }
 }
@@ -229,7 +269,14 @@ impl<H: Handler> HandlerApplication<H> {
     /// The application of one connection of a server. `random` determines what [`Config::grease`] sends.
     pub fn new(handler: H, config: Config, random: &mut Random) -> Self {
         let http3 = Http3::new(Role::Server, config, random);
-        let exchanges = Exchanges { http3, bodies: BTreeMap::new(), trailers: BTreeMap::new() };
+        let exchanges = Exchanges {
+            http3,
+            bodies: BTreeMap::new(),
+            trailers: BTreeMap::new(),
+            undelivered: Undelivered::default(),
+            is_finishing: false,
+            has_said_goaway: false,
+        };
         Self { handler, exchanges }
     }
 }
@@ -237,13 +284,18 @@ impl<H: Handler> HandlerApplication<H> {
 impl<H: Handler> Application for HandlerApplication<H> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         let mut streams = QuicStreams::new(now, connection);
-        feed(&mut self.exchanges.http3, &mut streams, |_| {});
+        if early::is_in_progress(streams.connection()) {
+            self.exchanges.http3.on_streams_available(&mut streams);
+        }
+        let Exchanges { http3, undelivered, .. } = &mut self.exchanges;
+        feed(http3, &mut streams, |stream| undelivered.remove(stream));
         while let Some(event) = self.exchanges.http3.next_event() {
             self.event(&mut streams, event);
         }
         while let Some((stream, data)) = self.exchanges.http3.next_datagram(&mut streams) {
             self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
         }
+        self.exchanges.finish(&mut streams);
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -254,7 +306,10 @@ impl<H: Handler> Application for HandlerApplication<H> {
 impl<H: Handler> HandlerApplication<H> {
     fn event(&mut self, streams: &mut QuicStreams<'_>, event: Event) {
         match event {
-            Event::Request { stream, request } => {
+            Event::Request { stream, mut request } => {
+                if early::is_refused(streams, &mut self.exchanges.http3, stream, &mut request) {
+                    return;
+                }
                 self.handler.request(&mut self.exchanges.stream(streams, stream), request)
             }
             Event::Data { stream } => {

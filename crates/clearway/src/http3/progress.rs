@@ -12,7 +12,7 @@ use clearway_units::Timestamp;
 pub struct Timeouts {
     /// How long nothing of an incomplete request may arrive, while its header section is incomplete or a task waits for
     /// its content. Then the stream is abandoned: with H3_REQUEST_REJECTED if no task has seen the request, otherwise
-    /// with H3_REQUEST_CANCELLED (RFC 9114 §8.1).
+    /// with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A tunnel (CONNECT) is not incomplete while nothing is sent in it.
     pub request: Duration,
     /// How long a client may acknowledge nothing of a response that it blocks, either with its flow control limit for
     /// the stream, or by acknowledging nothing on the whole connection. Then the response is abandoned with

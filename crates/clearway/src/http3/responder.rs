@@ -1,11 +1,14 @@
 use core::future::poll_fn;
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use clearway_http3::{Code, Priority};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
+use rustls::pki_types::CertificateDer;
 
 use super::{Body, Datagrams, Error, SendBody};
+use crate::bridge::Established;
 
 /// Answers one request.
 ///
@@ -15,16 +18,34 @@ pub struct Responder {
     send: SendBody,
     method: Method,
     remote_address: Option<SocketAddr>,
+    established: Option<Arc<Established>>,
 }
 
 impl Responder {
-    pub(super) fn new(send: SendBody, method: Method, remote_address: Option<SocketAddr>) -> Self {
-        Self { send, method, remote_address }
+    pub(super) fn new(
+        send: SendBody,
+        method: Method,
+        remote_address: Option<SocketAddr>,
+        established: Option<Arc<Established>>,
+    ) -> Self {
+        Self { send, method, remote_address, established }
     }
 
     /// The client's address when the connection was established.
     pub fn remote_address(&self) -> Option<SocketAddr> {
         self.remote_address
+    }
+
+    /// The client's certificate chain, its own certificate first, if the server asks for it
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
+    /// verified.
+    pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
+        self.established.as_ref()?.peer_certificates.as_deref()
+    }
+
+    /// The server name that the client requested (SNI).
+    pub fn server_name(&self) -> Option<&str> {
+        self.established.as_ref()?.server_name.as_deref()
     }
 
     /// What the client asks for (RFC 9218), in the request or later; the default if it has not said anything.

@@ -146,3 +146,33 @@ fn closing_the_endpoint_ends_its_clients() {
         running.server.wait_idle().await;
     });
 }
+
+/// Answers, and asks the client to send no more requests.
+struct Last(mpsc::Sender<String>);
+
+impl Handler for Last {
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        let _ = self.0.send(request.uri().path().to_owned());
+        stream.shut_down_connection();
+        stream.respond(&Response::new(()), Some(Box::new(Zeros(1_000_000)))).unwrap();
+    }
+}
+
+/// RFC 9114 §5.2: the responses in progress are complete before the connection is closed.
+#[test]
+fn a_handler_shuts_its_connection_down() {
+    run(async {
+        let (server, config) = configs(Default::default());
+        let (seen, paths) = mpsc::channel();
+        let make = move |_: &clearway::transport::Incoming| Last(seen.clone());
+        let server = serve_in_shard(loopback(), server, Config::default(), make).unwrap();
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        let address = server.local_address();
+        let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
+        let mut response = client.send(get("/only")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(2_000_000).await.unwrap().len(), 1_000_000);
+        let error = client.closed().await;
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+        assert_eq!(paths.recv().unwrap(), "/only");
+    });
+}

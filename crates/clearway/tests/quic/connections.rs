@@ -9,9 +9,9 @@ use crate::support::{PROTOCOL, Pair, code, identity, loopback, run};
 use bytes::Bytes;
 use clearway::rustls::RootCertStore;
 use clearway::{
-    ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, Endpoint,
-    EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side, Timestamp,
-    TransportConfig,
+    ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramOutcome,
+    Endpoint, EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side,
+    Timestamp, TransportConfig,
 };
 
 #[test]
@@ -459,5 +459,67 @@ fn a_download_over_loopback_uses_large_datagrams() {
         let mean = statistics.bytes_sent / statistics.packets_sent;
         assert!(mean > 4000, "packets of {mean} bytes on average");
         assert_eq!(client.statistics().datagram_size, 1200, "only acknowledgements");
+    });
+}
+
+/// A task that waits for room sends more than the queue holds, and learns what became of each datagram.
+#[test]
+fn a_task_can_wait_for_room_and_for_outcomes() {
+    const COUNT: u64 = 200;
+    run(async {
+        let transport = TransportConfig::builder()
+            .max_datagram_frame_size(Some(1200))
+            .datagram_send_buffer(4000)
+            .datagram_notices(true)
+            .build()
+            .unwrap();
+        let pair = Pair::with(transport, |server| server);
+        let (client, server) = pair.connect().await;
+        assert_eq!(client.datagram_send_buffer_space(), 4000 - 64);
+        let reader = tokio::spawn(async move { while server.read_datagram().await.is_ok() {} });
+        let too_large = client.send_datagram_wait(Bytes::from(vec![0; 5000])).await;
+        assert!(matches!(too_large, Err(SendDatagramError::TooLarge { .. })));
+        let sender = client.clone();
+        let sending = tokio::spawn(async move {
+            for _ in 0..COUNT {
+                sender.send_datagram_wait(Bytes::from(vec![5; 1000])).await.unwrap();
+            }
+        });
+        let mut acknowledged = std::collections::BTreeSet::new();
+        while acknowledged.len() < COUNT as usize {
+            let (id, outcome) = client.datagram_outcome().await.unwrap();
+            match outcome {
+                DatagramOutcome::Acknowledged => assert!(acknowledged.insert(id)),
+                other => assert_eq!(other, DatagramOutcome::Lost),
+            }
+        }
+        sending.await.unwrap();
+        assert!(client.datagram_statistics().acknowledged >= COUNT);
+        drop(client);
+        reader.await.unwrap();
+    });
+}
+
+#[test]
+fn the_oldest_datagrams_make_room_where_that_is_wanted() {
+    run(async {
+        let transport = TransportConfig::builder()
+            .max_datagram_frame_size(Some(1200))
+            .datagram_send_limit(4)
+            .datagram_drops_oldest(true)
+            .datagram_notices(true)
+            .build()
+            .unwrap();
+        let pair = Pair::with(transport, |server| server);
+        let (client, _server) = pair.connect().await;
+        for _ in 0..1000 {
+            client.send_datagram(Bytes::from_static(b"news")).unwrap();
+        }
+        let mut outcomes = Vec::new();
+        while outcomes.len() < 1000 {
+            outcomes.push(client.datagram_outcome().await.unwrap().1);
+        }
+        assert!(outcomes.contains(&DatagramOutcome::Displaced));
+        assert_eq!(outcomes.last(), Some(&DatagramOutcome::Acknowledged), "the newest arrive");
     });
 }

@@ -2,6 +2,9 @@
 
 mod applications;
 mod bounds;
+mod certificates;
 mod connections;
+mod migration;
+mod path_mtu;
 mod streams;
 mod support;

@@ -6,7 +6,8 @@ use std::task::{Context, Wake, Waker};
 use crate::support::{Pair, code, pattern, run};
 use bytes::Bytes;
 use clearway::{
-    Connection, ConnectionError, ReadError, ReadToEndError, TransportConfig, WriteError,
+    Connection, ConnectionError, ReadError, ReadToEndError, ResetAtError, TransportConfig,
+    WriteError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -325,5 +326,45 @@ fn data_received_before_the_close_can_be_read() {
         assert_eq!(recv.read_chunk(100).await.unwrap().unwrap(), " words");
         assert_eq!(recv.read_chunk(1).await, Err(ReadError::ConnectionLost(error.clone())));
         assert_eq!(server.open_bi().await.unwrap_err(), error);
+    });
+}
+
+/// What was written before is delivered, although the stream is reset at once (RESET_STREAM_AT).
+#[test]
+fn a_stream_that_is_reset_in_part_delivers_its_beginning() {
+    run(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let data = pattern(300_000);
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&data).await.unwrap();
+        send.reset_at(code(7), 100_000).unwrap();
+        assert_eq!(send.reset_at(code(7), 5), Err(ResetAtError::ClosedStream));
+        assert!(matches!(send.write(b"x").await, Err(WriteError::ClosedStream)));
+        let mut recv = server.accept_uni().await.unwrap();
+        let mut received = Vec::new();
+        let end = loop {
+            match recv.read_chunk(usize::MAX).await {
+                Ok(Some(chunk)) => received.extend_from_slice(&chunk),
+                end => break end,
+            }
+        };
+        assert_eq!(end, Err(ReadError::Reset(code(7))));
+        // Data beyond that may have been read before the reset came.
+        let length = received.len();
+        assert!(length >= 100_000 && received == data[..length], "{length} bytes");
+    });
+}
+
+#[test]
+fn a_reset_in_part_needs_a_peer_that_supports_it() {
+    run(async {
+        let transport = TransportConfig::builder().reset_stream_at(false).build().unwrap();
+        let pair = Pair::with(transport, |server| server);
+        let (client, _server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"header").await.unwrap();
+        assert_eq!(send.reset_at(code(7), 6), Err(ResetAtError::Unsupported));
+        assert_eq!(send.reset_at(code(7), 0), Ok(()));
     });
 }

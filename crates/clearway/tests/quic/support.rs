@@ -72,11 +72,8 @@ pub(crate) fn code(value: u32) -> VarInt {
 
 /// Runs a test on several threads; it fails if it takes too long.
 pub(crate) fn run<F: Future<Output = ()>>(test: F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         tokio::time::timeout(Duration::from_secs(15), test).await.expect("the test hangs")
     });

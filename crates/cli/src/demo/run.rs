@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clearway::congestion::Algorithm;
 use clearway::rustls::RootCertStore;
-use clearway::{ClientConfig, Endpoint, Observer, ServerConfig, Side, TransportConfig, VarInt};
+use clearway::{
+    Certificates, ClientConfig, Endpoint, Observer, ServerConfig, Side, TransportConfig, VarInt,
+};
 use clearway_network::{Conditions, LinkConfig, LossModel, LossRule, Probability, Way, Window};
 use clearway_qlog::{QlogError, QlogObserver, TraceOptions, WritingThread};
 
@@ -18,7 +20,7 @@ use super::outcome::Outcome;
 use super::place::{self, Place};
 use super::server;
 use super::watch::{Watch, Watched};
-use crate::certificate::Identity;
+use crate::certificate::Development;
 use crate::connection_options::trace_options;
 use crate::failure::Failure;
 use crate::live::Traces;
@@ -126,13 +128,15 @@ impl Run {
     }
 
     fn prepare(&self) -> Result<Stage, Failure> {
-        let identity = Identity::development()?;
+        let identity = Development::generate()?.identity;
         let mut roots = RootCertStore::empty();
-        for certificate in &identity.chain {
+        for certificate in identity.chain() {
             roots.add(certificate.clone()).map_err(|error| {
                 Failure::new(format!("cannot trust the demo's own certificate: {error}"))
             })?;
         }
+        let certificates = Certificates::new([identity]);
+        let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
         let controller = Arc::new(self.controller);
         // Datagrams of one size, so that what loss does to the window can be compared between runs.
         let transport =
@@ -143,7 +147,7 @@ impl Run {
         // There is only one connection, so that the observer is taken once.
         let observer = Mutex::new(together(observers));
         let take = move |_: Side| observer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let config = ServerConfig::new(identity.chain, identity.key)
+        let config = ServerConfig::with_resolver(Arc::new(certificates))
             .transport(transport.clone())
             .observer(Arc::new(take));
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -86,7 +86,7 @@ impl<'a> Batch<'a> {
         let file = job.file.as_ref().map(|file| file.display().to_string());
         let name = file.clone().unwrap_or_else(|| job.target.path().to_owned());
         let mut progress = self.bars.start(&name);
-        let outcome = download(session, &job.target, sink, &mut progress).await?;
+        let outcome = download(self.command, session, &job.target, sink, &mut progress).await?;
         let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
         if self.command.json {
             let line = json_line(&job.target, file.as_deref(), &progress, &outcome);
@@ -107,6 +107,22 @@ impl<'a> Batch<'a> {
         let session = self.sessions.get(&name).ok_or_else(unknown)?;
         let connected = session.get_or_init(|| connect(self.command, self.config, target)).await;
         connected.as_ref().map_err(Clone::clone)
+    }
+
+    /// Reports on the early data of each connection, if that is wanted.
+    pub(super) async fn report(&self) {
+        if !self.command.verbose {
+            return;
+        }
+        for (name, session) in &self.sessions {
+            if let Some(Ok(session)) = session.get() {
+                let outcome = match session.early_data_accepted().await {
+                    true => "early data was accepted",
+                    false => "no early data was accepted",
+                };
+                self.bars.print(&format!("{name}: {outcome}"));
+            }
+        }
     }
 
     /// Closes the connections.
@@ -146,6 +162,7 @@ fn json_line(
         "packets_received": statistics.packets_received,
         "packets_sent": statistics.packets_sent,
         "packets_lost": statistics.packets_lost,
+        "key_exchange_group": outcome.key_exchange_group,
     })
     .to_string()
 }

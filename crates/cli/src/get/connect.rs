@@ -2,21 +2,27 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use clearway::http3::{Client, Code};
+use clearway::http3::{Client, Code, Config};
+use clearway::transport::{TransportError, TransportErrorCause};
 use clearway::{ClientConfig, Connection, Endpoint};
 
 use super::GetCommand;
 use super::explain::Server;
+use super::rebind::Rebinding;
+use super::sessions::Sessions;
 use super::target::Target;
 use crate::address::resolve;
 use crate::certificate::read_roots;
 use crate::failure::Failure;
-use crate::http09;
+use crate::http3_options::with_datagrams;
+use crate::{http09, output};
 
 /// A connection to a server.
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
+    /// The migration that is to take place.
+    _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open for as long as the connection exists.
     _endpoint: Endpoint,
 }
@@ -28,6 +34,14 @@ pub(super) enum Protocol {
 }
 
 impl Session {
+    /// Waits for the end of the handshake, and returns whether the server has accepted early data.
+    pub(super) async fn early_data_accepted(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http3(client) => client.early_data_accepted().await,
+            Protocol::Http09(connection) => connection.early_data_accepted().await,
+        }
+    }
+
     /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not repeated: RFC 9000
     /// §10.2 permits an endpoint to skip the closing period, and a user who has the file should not wait for three
     /// probe timeouts. If the frame is lost, the server's idle timeout ends the connection.
@@ -40,7 +54,10 @@ impl Session {
 }
 
 /// The settings of all connections.
-pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
+pub(super) fn config(
+    command: &GetCommand,
+    sessions: Option<&Sessions>,
+) -> Result<ClientConfig, Failure> {
     let config = if command.insecure {
         ClientConfig::dangerous_without_certificate_verification()
     } else if let Some(file) = &command.ca {
@@ -51,12 +68,17 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         })?
     };
     let keep_alive_interval = Some(command.keep_alive).filter(|interval| !interval.is_zero());
-    let transport = command
-        .connection
-        .transport()
-        .keep_alive_interval(keep_alive_interval)
-        .first_version(command.quic_version)
-        .build()?;
+    let mut transport = command.connection.transport().keep_alive_interval(keep_alive_interval);
+    if !command.quic_versions.is_empty() {
+        transport = transport.versions(command.quic_versions.iter().copied());
+    }
+    if let Some(first) = command.quic_version {
+        transport = transport.first_version(first);
+    }
+    if command.datagrams {
+        transport = with_datagrams(transport);
+    }
+    let transport = transport.build()?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,
@@ -66,8 +88,17 @@ pub(super) fn config(command: &GetCommand) -> Result<ClientConfig, Failure> {
         [] => config,
         suites => config.cipher_suites(suites.iter().copied()),
     };
-    let config =
-        config.application_protocols([protocol]).transport(transport).key_log_from_environment();
+    let config = command
+        .tls
+        .configure(config)?
+        .application_protocols([protocol])
+        .transport(transport)
+        .early_data(command.early_data)
+        .key_log_from_environment();
+    let config = match sessions {
+        Some(sessions) => config.session_store(sessions.store()),
+        None => config,
+    };
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
@@ -97,26 +128,88 @@ pub(super) async fn connect(
     Err(failure.unwrap_or_else(|| Failure::new(format!("{name} has no address"))))
 }
 
+/// Connects, and once more if the server names other ECH configurations.
 async fn try_connect(
     command: &GetCommand,
     config: &ClientConfig,
     target: &Target,
     server: Server,
 ) -> Result<Session, Failure> {
-    let address = server.address;
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    let first = connect_once(command, config, target, server.clone()).await;
+    let session = match first {
+        Err(Unconnected { ech_configs: Some(list), .. }) => {
+            output::status(&format!("{server} has other ECH keys, which are used now"));
+            let config = config.clone().encrypted_client_hello(list);
+            connect_once(command, &config, target, server).await
+        }
+        first => first,
     };
-    let endpoint = Endpoint::client(SocketAddr::new(any, 0))
+    session.map_err(|unconnected| unconnected.failure)
+}
+
+async fn connect_once(
+    command: &GetCommand,
+    config: &ClientConfig,
+    target: &Target,
+    server: Server,
+) -> Result<Session, Unconnected> {
+    let address = server.address;
+    let endpoint = Endpoint::client(any(address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
     let protocol = if command.http09 {
         let connecting = endpoint.connect_with(config, address, &target.host);
-        let connecting = connecting.map_err(|error| Failure::new(error.to_string()))?;
-        Protocol::Http09(connecting.await.map_err(|error| server.no_connection(&error))?)
+        let connecting = connecting.map_err(|error| server.not_configured(&error))?;
+        let connection = match connecting.into_0rtt().await {
+            Ok((connection, _)) => Ok(connection),
+            Err(connecting) => connecting.await,
+        };
+        Protocol::Http09(connection.map_err(|error| Unconnected {
+            failure: server.no_connection(&error),
+            ech_configs: other_ech_configs(&error),
+        })?)
     } else {
-        let client = Client::connect(&endpoint, config, address, &target.host).await;
-        Protocol::Http3(client.map_err(|error| server.no_client(&error))?)
+        let http3 = Config { datagrams: command.datagrams, ..command.http3.config() };
+        let client = Client::connect_with(&endpoint, config, address, &target.host, http3).await;
+        Protocol::Http3(client.map_err(|error| Unconnected {
+            failure: server.no_client(&error),
+            ech_configs: other_ech_configs(&error),
+        })?)
     };
-    Ok(Session { server, protocol, _endpoint: endpoint })
+    let quiet = command.quiet || command.json;
+    let rebinding =
+        command.rebind_after.map(|after| Rebinding::start(&protocol, address, after, quiet));
+    Ok(Session { server, protocol, _rebinding: rebinding, _endpoint: endpoint })
+}
+
+/// Any port and address from which `remote` is reached.
+pub(super) fn any(remote: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
+}
+
+/// Why there is no connection, and the ECH configurations with which to try again.
+struct Unconnected {
+    failure: Failure,
+    ech_configs: Option<Vec<u8>>,
+}
+
+impl From<Failure> for Unconnected {
+    fn from(failure: Failure) -> Self {
+        Self { failure, ech_configs: None }
+    }
+}
+
+/// The list that a server has sent which does not have the key of the one that was used (RFC 9849 §6.1.6).
+fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8>> {
+    let mut sources = std::iter::successors(Some(error), |error| error.source());
+    let error: &TransportError = sources.find_map(|error| error.downcast_ref())?;
+    match &error.cause {
+        TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
+            retry_configs.clone()
+        }
+        _ => None,
+    }
 }

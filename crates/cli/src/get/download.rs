@@ -5,11 +5,13 @@ use clearway::{Connection, RecvStream, Statistics};
 use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
+use super::GetCommand;
 use super::connect::{Protocol, Session};
 use super::explain::Server;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::target::Target;
+use super::tunnel;
 use crate::failure::Failure;
 
 /// How much is read from a stream at once, in bytes.
@@ -21,17 +23,26 @@ pub(super) struct Outcome {
     /// The HTTP status code; HTTP/0.9 has none.
     pub(super) status: Option<u16>,
     pub(super) statistics: Statistics,
+    /// The IANA name of the connection's key exchange group.
+    pub(super) key_exchange_group: Option<&'static str>,
 }
 
 /// Downloads `target` into `sink`, and completes the sink.
 pub(super) async fn download(
+    command: &GetCommand,
     session: &Session,
     target: &Target,
     sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     match &session.protocol {
-        Protocol::Http3(client) => http3(client, &session.server, target, sink, progress).await,
+        Protocol::Http3(client) => match &command.tunnel {
+            None => http3(command, client, &session.server, target, sink, progress).await,
+            Some(protocol) => {
+                let end = tunnel::End { client, server: &session.server, target };
+                end.run(protocol, command.datagrams, sink, progress).await
+            }
+        },
         Protocol::Http09(connection) => {
             http09(connection, &session.server, target, sink, progress).await
         }
@@ -39,6 +50,7 @@ pub(super) async fn download(
 }
 
 async fn http3(
+    command: &GetCommand,
     client: &Client,
     server: &Server,
     target: &Target,
@@ -51,8 +63,11 @@ async fn http3(
     *request.uri_mut() = target.uri.clone();
     let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
     request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+    if let Some(priority) = command.priority {
+        request.extensions_mut().insert(priority);
+    }
     let response = client.send(request).await;
-    let response = response.map_err(|error| server.cut_off(&url, "no response", &error))?;
+    let response = response.map_err(|error| server.unanswered(&url, &error))?;
     let status = response.status();
     check_status(&url, status, &response)?;
     let length = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
@@ -65,11 +80,16 @@ async fn http3(
     }
     sink.finish().await?;
     let statistics = client.statistics().await;
-    Ok(Outcome { status: Some(status.as_u16()), statistics })
+    let key_exchange_group = client.key_exchange_group();
+    Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
 }
 
 /// Fails unless the response has a success status.
-fn check_status<B>(url: &str, status: StatusCode, response: &Response<B>) -> Result<(), Failure> {
+pub(super) fn check_status<B>(
+    url: &str,
+    status: StatusCode,
+    response: &Response<B>,
+) -> Result<(), Failure> {
     if status.is_success() {
         return Ok(());
     }
@@ -92,24 +112,31 @@ async fn http09(
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let url = target.uri.to_string();
-    let mut stream = ask(connection, target.path())
-        .await
-        .map_err(|error| server.cut_off(&url, "no response", &error))?;
+    let mut stream =
+        ask(connection, target.path()).await.map_err(|error| server.unanswered(&url, &*error))?;
     loop {
         let chunk = stream.read_chunk(CHUNK).await;
-        let chunk = chunk.map_err(|error| server.cut_off(&url, &progress.text(), &error))?;
+        let chunk = chunk.map_err(|error| match progress.received() {
+            0 => server.unanswered(&url, &error),
+            _ => server.cut_off(&url, &progress.text(), &error),
+        })?;
         let Some(chunk) = chunk else { break };
         sink.write(&chunk).await?;
         progress.add(chunk.len());
     }
     sink.finish().await?;
-    Ok(Outcome { status: None, statistics: connection.statistics() })
+    let (statistics, key_exchange_group) =
+        (connection.statistics(), connection.key_exchange_group());
+    Ok(Outcome { status: None, statistics, key_exchange_group })
 }
 
 /// Requests a path on a stream of its own, and returns the stream of the response.
-async fn ask(connection: &Connection, path: &str) -> std::io::Result<RecvStream> {
-    let (mut send, receive) = connection.open_bi().await.map_err(std::io::Error::other)?;
+async fn ask(
+    connection: &Connection,
+    path: &str,
+) -> Result<RecvStream, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut send, receive) = connection.open_bi().await?;
     send.write_all(format!("GET {path}\r\n").as_bytes()).await?;
-    send.finish().map_err(std::io::Error::other)?;
+    send.finish()?;
     Ok(receive)
 }

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use clearway::http3::Error;
 use clearway::rustls::{self, AlertDescription, CertificateError, OtherError};
-use clearway::transport::{TransportError, TransportErrorCause};
+use clearway::transport::{SessionError, TransportError, TransportErrorCause};
 use clearway::wire::TransportErrorCode;
-use clearway::{ConnectError, ConnectionError};
+use clearway::{ConfigError, ConnectError, ConnectionError};
 
 use crate::failure::Failure;
 
@@ -44,6 +44,15 @@ impl Server {
                 .advise("check the address and the port, and that nothing on the path blocks UDP"),
             ConnectionError::TransportError(error) => match &error.cause {
                 TransportErrorCause::Tls(tls) => self.refused_by_us(error, tls),
+                TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
+                    let failure = self.failure("ECH was rejected by");
+                    match retry_configs {
+                        Some(_) => failure.advise("its operator has to repair the keys: it rejected its own, too"),
+                        None => failure.advise(
+                            "it has no ECH keys at present; without --ech everyone on the path sees the server's name",
+                        ),
+                    }
+                }
                 _ => Failure::new(format!("cannot connect to {self}: {error}")),
             },
             ConnectionError::ConnectionClosed { error_code, .. }
@@ -51,6 +60,49 @@ impl Server {
             {
                 self.without_protocol()
             }
+            error => match self.refused_certificate(error) {
+                Some(failure) => failure,
+                None => Failure::new(format!("cannot connect to {self}: {error}")),
+            },
+        }
+    }
+
+    /// What a server says about this client's certificate: with an alert of TLS, after the client's part of the handshake
+    /// is complete.
+    fn refused_certificate(&self, error: &ConnectionError) -> Option<Failure> {
+        let ConnectionError::ConnectionClosed { error_code, .. } = error else { return None };
+        let refused =
+            |why: &str| Failure::new(format!("{self} refused the certificate of --cert: {why}"));
+        Some(match AlertDescription::from(error_code.alert()?) {
+            AlertDescription::CertificateRequired => {
+                Failure::new(format!("{self} accepts only clients with a certificate"))
+                    .advise("give one that it trusts, and its key, with --cert FILE --key FILE")
+            }
+            AlertDescription::UnknownCA => refused("it does not trust the issuer")
+                .advise("give a certificate of an issuer that it trusts, followed by the intermediate certificates"),
+            AlertDescription::CertificateExpired => {
+                refused("it has expired or is not valid yet").advise("renew it, or correct the clocks")
+            }
+            AlertDescription::CertificateRevoked => refused("it was revoked"),
+            AlertDescription::UnsupportedCertificate => {
+                refused("it is not for clients").advise("it needs the purpose of client authentication")
+            }
+            AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError => refused(&error.to_string()),
+            _ => return None,
+        })
+    }
+
+    /// Why no connection could be begun.
+    pub(super) fn not_configured(&self, error: &ConfigError) -> Failure {
+        match error {
+            ConfigError::Tls(SessionError::EncryptedClientHello(_)) => Failure::new(format!(
+                "cannot connect to {self}: {error}"
+            ))
+            .advise(
+                "the file of --ech must have the ech parameter of the server's HTTPS record in DNS",
+            ),
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
     }
@@ -96,6 +148,7 @@ impl Server {
     pub(super) fn no_client(&self, error: &Error) -> Failure {
         match error {
             Error::Connection(error) => self.not_connected(error),
+            Error::Config(error) => self.not_configured(error),
             Error::WrongProtocol => Failure::new(format!("{self} does not support HTTP/3")),
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
@@ -107,6 +160,14 @@ impl Server {
             ConnectError::Lost(error) => self.not_connected(error),
             error => Failure::new(format!("cannot connect to {self}: {error}")),
         }
+    }
+
+    /// Why there is no response.
+    pub(super) fn unanswered(&self, url: &str, why: &(dyn std::error::Error + 'static)) -> Failure {
+        let mut sources = std::iter::successors(Some(why), |error| error.source());
+        let ended: Option<&ConnectionError> = sources.find_map(|error| error.downcast_ref());
+        let refused = ended.and_then(|error| self.refused_certificate(error));
+        refused.unwrap_or_else(|| self.cut_off(url, "no response", why))
     }
 
     /// Why a download was not completed.

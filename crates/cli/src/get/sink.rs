@@ -8,6 +8,7 @@ use tokio::fs::{self, File};
 use tokio::io::{AsyncWriteExt, Stdout};
 
 use crate::failure::Failure;
+use crate::whole_file;
 
 /// How many symbolic links are followed in a row, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -104,11 +105,8 @@ impl Download {
             opened
                 .map_err(|error| unwritable(&error).advise("make it writable or name another"))?;
         }
-        let name = target.file_name().ok_or_else(|| unwritable(&"it is not the name of a file"))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(hidden);
+        let path = whole_file::temporary(target)
+            .map_err(|_| unwritable(&"it is not the name of a file"))?;
         // Not in the background: when this task is cancelled, it must be able to remove the file that it created.
         let opened = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = opened.map_err(|error| match error.kind() {

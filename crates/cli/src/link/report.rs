@@ -55,5 +55,7 @@ fn way(counters: &WayCounters) -> Value {
         "corrupted": counters.corrupted,
         "marked": counters.marked,
         "bleached": counters.bleached,
+        "remarked": counters.remarked,
+        "dropped_ecn": counters.dropped_ecn,
     })
 }

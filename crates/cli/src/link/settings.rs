@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clearway_network::{
-    Conditions, Corrupt, Jitter, LossModel, LossRule, Probability, QueueLimit, Reorder, Step, Way,
-    Window, parse_duration, parse_probability, parse_rate, parse_size,
+    CoDel, Conditions, Corrupt, Discipline, DualPi2, EcnTreatment, Jitter, LossModel, LossRule,
+    Probability, QueueLimit, Reorder, Step, Way, Window, parse_duration, parse_probability,
+    parse_rate, parse_size,
 };
 use clearway_units::Rate;
 
@@ -31,7 +32,9 @@ pub(super) struct Settings {
     corrupt: Corrupt,
     mtu: Option<usize>,
     mtu_steps: Vec<Step<Option<usize>>>,
-    bleach: bool,
+    ecn: EcnTreatment,
+    ecn_steps: Vec<Step<EcnTreatment>>,
+    discipline: Discipline,
 }
 
 /// How long a reordered datagram is held back by default.
@@ -111,6 +114,16 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Bytes that may wait for the bottleneck, such as 64KiB",
         |settings, value| {
             settings.queue.bytes = Some(size(value)?);
+            Ok(())
+        },
+    ),
+    setting(
+        "discipline",
+        "NAME",
+        "The queue's discipline: drop-tail; codel, or codel-ecn, which marks ECN-capable datagrams with CE where codel \
+         drops them; dualpi2, which does so for ECT(1)",
+        |settings, value| {
+            settings.discipline = discipline(value)?;
             Ok(())
         },
     ),
@@ -230,14 +243,22 @@ pub(super) const SETTINGS: &[Setting] = &[
         "BYTES[@TIME],...",
         "Drop datagrams with a larger UDP payload; with @TIME from that time on: 1472,1300@2s,none@5s",
         |settings, value| {
-            (settings.mtu, settings.mtu_steps) = largest_payloads(value)?;
+            let (mtu, steps) = steps(value, "1300@2s", largest_payload)?;
+            (settings.mtu, settings.mtu_steps) = (mtu.flatten(), steps);
             Ok(())
         },
     ),
-    flag("bleach", "Clear the ECN field", |settings, value| {
-        settings.bleach = boolean(value)?;
-        Ok(())
-    }),
+    setting(
+        "ecn",
+        "WHAT[@TIME],...",
+        "What becomes of the ECN field: kept, cleared, to-ect1, to-ce, or dropped for all ECN-capable datagrams; with \
+         @TIME from that time on: kept,cleared@2s",
+        |settings, value| {
+            let (ecn, steps) = steps(value, "cleared@2s", ecn_treatment)?;
+            (settings.ecn, settings.ecn_steps) = (ecn.unwrap_or_default(), steps);
+            Ok(())
+        },
+    ),
 ];
 
 type Set = fn(&mut Settings, &str) -> Result<(), String>;
@@ -282,7 +303,9 @@ impl Settings {
             corrupt: self.corrupt,
             mtu: self.mtu,
             mtu_steps: self.mtu_steps.clone(),
-            bleach: self.bleach,
+            ecn: self.ecn,
+            ecn_steps: self.ecn_steps.clone(),
+            discipline: self.discipline,
             ..Conditions::default()
         })
     }
@@ -347,22 +370,23 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.trim().parse().map_err(|_| format!("{value:?} is not a number in the permitted range"))
 }
 
-/// The largest payload at first, and others from given times on, each later than the one before.
-type LargestPayloads = (Option<usize>, Vec<Step<Option<usize>>>);
+/// The value at first, if there is one, and others from given times on, each later than the one before. `example` shows
+/// the latter.
+type Steps<T> = (Option<T>, Vec<Step<T>>);
 
-fn largest_payloads(value: &str) -> Result<LargestPayloads, String> {
-    let payload = |text: &str| match text.trim() {
-        "none" => Ok(None),
-        size => number(size).map(Some),
-    };
+fn steps<T>(
+    value: &str,
+    example: &str,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<Steps<T>, String> {
     let mut steps = Vec::new();
     let mut first = None;
     for (place, part) in value.split(',').enumerate() {
         match part.split_once('@') {
-            None if place == 0 => first = payload(part)?,
-            None => return Err(format!("{part:?} has no time, such as in 1300@2s")),
-            Some((size, time)) => {
-                steps.push(Step { after: duration(time)?, value: payload(size)? });
+            None if place == 0 => first = Some(parse(part.trim())?),
+            None => return Err(format!("{part:?} has no time, such as in {example}")),
+            Some((text, time)) => {
+                steps.push(Step { after: duration(time)?, value: parse(text.trim())? });
             }
         }
     }
@@ -370,6 +394,34 @@ fn largest_payloads(value: &str) -> Result<LargestPayloads, String> {
         return Err("each time has to be later than the one before".to_owned());
     }
     Ok((first, steps))
+}
+
+fn largest_payload(text: &str) -> Result<Option<usize>, String> {
+    match text {
+        "none" => Ok(None),
+        size => number(size).map(Some),
+    }
+}
+
+fn ecn_treatment(text: &str) -> Result<EcnTreatment, String> {
+    match text {
+        "kept" => Ok(EcnTreatment::Kept),
+        "cleared" => Ok(EcnTreatment::Cleared),
+        "to-ect1" => Ok(EcnTreatment::ToEct1),
+        "to-ce" => Ok(EcnTreatment::ToCe),
+        "dropped" => Ok(EcnTreatment::Dropped),
+        _ => Err(format!("{text:?} is none of kept, cleared, to-ect1, to-ce, dropped")),
+    }
+}
+
+fn discipline(text: &str) -> Result<Discipline, String> {
+    match text.trim() {
+        "drop-tail" => Ok(Discipline::DropTail),
+        "codel" => Ok(Discipline::CoDel(CoDel::default())),
+        "codel-ecn" => Ok(Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() })),
+        "dualpi2" => Ok(Discipline::DualPi2(DualPi2::default())),
+        _ => Err(format!("{text:?} is none of drop-tail, codel, codel-ecn, dualpi2")),
+    }
 }
 
 fn boolean(value: &str) -> Result<bool, String> {

@@ -30,7 +30,7 @@ fn an_option_for_one_direction_overrides_the_one_for_both() {
         "--to-client-delay",
         "7ms",
         "--delay=5ms",
-        "--to-server-bleach",
+        "--to-server-ecn=cleared",
         "--queue",
         "50",
         "--to-client-rate",
@@ -39,7 +39,7 @@ fn an_option_for_one_direction_overrides_the_one_for_both() {
     .unwrap();
     assert_eq!(to_server.delay, Duration::from_millis(5));
     assert_eq!(to_client.delay, Duration::from_millis(7));
-    assert_eq!((to_server.bleach, to_client.bleach), (true, false));
+    assert_eq!((to_server.ecn, to_client.ecn), (EcnTreatment::Cleared, EcnTreatment::Kept));
     assert_eq!((to_server.queue.packets, to_client.queue.packets), (Some(50), Some(50)));
     assert_eq!(to_server.rate, None);
     assert_eq!(to_client.rate, Some(Rate::from_bits_per_second(10_000_000)));
@@ -95,11 +95,12 @@ fn every_option_is_parsed() {
         "--corrupt=2%",
         "--corrupt-within=20",
         "--mtu=1300",
-        "--bleach=true",
+        "--ecn=dropped",
+        "--discipline=codel-ecn",
     ])
     .unwrap();
     assert_eq!(all.jitter.range, Duration::from_millis(1));
-    assert!(all.jitter.reorder_by_jitter && all.bleach);
+    assert!(all.jitter.reorder_by_jitter);
     assert_eq!((all.tick, all.overhead), (Some(Duration::from_millis(4)), 28));
     assert_eq!(all.queue.bytes, Some(65536));
     assert_eq!(all.mark_above, Some(Duration::from_millis(1)));
@@ -110,6 +111,8 @@ fn every_option_is_parsed() {
     );
     assert_eq!(all.reorder.by, Duration::from_millis(3));
     assert_eq!((all.corrupt.within, all.mtu), (Some(20), Some(1300)));
+    assert_eq!(all.ecn, EcnTreatment::Dropped);
+    assert_eq!(all.discipline, Discipline::CoDel(CoDel { ecn: true, ..CoDel::default() }));
     assert!(all.duplicate.get() > 0.0 && all.corrupt.probability.get() > 0.0);
 }
 
@@ -127,6 +130,18 @@ fn the_largest_payload_may_change() {
 }
 
 #[test]
+fn the_treatment_of_the_ecn_field_may_change() {
+    let steps = |value: &str| {
+        let [all, _] = conditions(&[&format!("--ecn={value}")]).unwrap();
+        (all.ecn, all.ecn_steps)
+    };
+    let step = |seconds, value| Step { after: Duration::from_secs(seconds), value };
+    assert_eq!(steps("to-ce"), (EcnTreatment::ToCe, vec![]));
+    assert_eq!(steps("kept,to-ect1@2s").1, [step(2, EcnTreatment::ToEct1)]);
+    assert_eq!(steps("cleared@2s"), (EcnTreatment::Kept, vec![step(2, EcnTreatment::Cleared)]));
+}
+
+#[test]
 fn errors_name_the_option_and_what_was_expected() {
     for (arguments, expected) in [
         (&["--delay", "5"][..], "--delay"),
@@ -138,6 +153,9 @@ fn errors_name_the_option_and_what_was_expected() {
         (&["--mtu", "large"][..], "large"),
         (&["--mtu", "1472,1300"][..], "has no time"),
         (&["--mtu", "1472@2s,1300@2s"][..], "later"),
+        (&["--ecn", "bleach"][..], "none of kept, cleared"),
+        (&["--ecn", "kept,cleared"][..], "has no time"),
+        (&["--discipline", "fq"][..], "codel-ecn"),
         (&["--loss-run", "3"][..], "without --loss"),
         (&["--loss-for", "3s"][..], "nothing is lost"),
         (&["--loss=1%", "--loss-after=1s", "--loss-after-bytes=5"][..], "not both"),

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_network::Ecn;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::ReceiveTimestampns;
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
 /// How many buffers one call to the kernel can fill; each may hold many datagrams of one sender.
@@ -35,6 +37,8 @@ impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
+        // Otherwise the ECN field of merged datagrams is lost; crates/io/src/socket.rs says why.
+        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // Best effort: the kernel caps these at its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);

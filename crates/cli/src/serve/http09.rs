@@ -2,13 +2,13 @@
 //! path, and the response is just the content of the file.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
 
 use super::files::{Files, Found};
 use super::store::Reader;
-use super::{AccessLog, cannot_serve};
+use super::{AccessLog, cannot_serve, end};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
 use crate::interrupt::Interrupt;
@@ -26,18 +26,29 @@ impl Http09 {
         endpoint.map(Self).map_err(|error| cannot_serve(listen, error))
     }
 
-    pub(super) fn local_address(&self) -> SocketAddr {
-        self.0.local_address()
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.0
     }
 
     /// Serves until the program is interrupted.
-    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
+    pub(super) async fn run(
+        self,
+        files: Files,
+        log: AccessLog,
+        mut interrupt: Interrupt,
+        timeout: Duration,
+    ) {
         let serving = async {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
                 tokio::spawn(async move {
+                    // Early data is answered at once: a file can be read twice without harm.
+                    let connection = match connecting.into_0rtt().await {
+                        Ok((connection, _)) => Ok(connection),
+                        Err(connecting) => connecting.await,
+                    };
                     // A client whose handshake fails has made no request.
-                    if let Ok(connection) = connecting.await {
+                    if let Ok(connection) = connection {
                         serve(connection, files, log).await;
                     }
                 });
@@ -48,11 +59,7 @@ impl Http09 {
             () = serving => {}
         }
         self.0.close(VarInt::from_u32(0), b"the server is being stopped");
-        tokio::select! {
-            () = self.0.wait_idle() => {}
-            // A second interrupt ends the server at once.
-            _ = interrupt.received() => {}
-        }
+        end(self.0.wait_idle(), &mut interrupt, timeout).await;
     }
 }
 

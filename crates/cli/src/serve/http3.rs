@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use clearway::http3::{Code, RecvBody, Responder, Server, Timeouts};
+use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
 
 use super::answer::{Content, answer};
 use super::files::Files;
-use super::{AccessLog, cannot_serve};
+use super::tunnel::{Tunnel, echo};
+use super::{AccessLog, cannot_serve, end};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use clearway::ServerConfig;
+use clearway::{Endpoint, ServerConfig};
 
 /// How much of a request's content is read and discarded, in bytes, before the client is told to stop.
 const MAX_DISCARDED: usize = 8 << 20;
@@ -24,18 +25,27 @@ impl Http3 {
     pub(super) fn bind(
         listen: SocketAddr,
         config: ServerConfig,
+        http3: Config,
         timeouts: Timeouts,
     ) -> Result<Self, Failure> {
-        let server = Server::bind(listen, config).map_err(|error| cannot_serve(listen, error))?;
+        let server = Server::bind_with(listen, config, http3)
+            .map_err(|error| cannot_serve(listen, error))?;
         Ok(Self(server.with_timeouts(timeouts)))
     }
 
-    pub(super) fn local_address(&self) -> SocketAddr {
-        self.0.local_address()
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        self.0.endpoint()
     }
 
-    /// Serves until the program is interrupted, and then answers the requests that were received.
-    pub(super) async fn run(self, files: Files, log: AccessLog, mut interrupt: Interrupt) {
+    /// Serves until the program is interrupted, and then answers the requests that are on their way, as far as `timeout`
+    /// allows.
+    pub(super) async fn run(
+        self,
+        files: Files,
+        log: AccessLog,
+        mut interrupt: Interrupt,
+        timeout: Duration,
+    ) {
         let server = &self.0;
         let serving = async {
             while let Some((request, responder)) = server.accept().await {
@@ -44,11 +54,7 @@ impl Http3 {
         };
         let ending = async {
             interrupt.received().await;
-            tokio::select! {
-                () = server.shutdown() => {}
-                // A second interrupt ends the server at once.
-                _ = interrupt.received() => {}
-            }
+            end(server.shutdown(), &mut interrupt, timeout).await;
         };
         tokio::select! {
             () = ending => {}
@@ -66,6 +72,11 @@ async fn respond(
     let start = Instant::now();
     let Some(client) = responder.remote_address() else { return };
     let (parts, mut body) = request.into_parts();
+    if let Some(protocol) = parts.extensions.get::<Protocol>() {
+        let Tunnel { status, outcome } = echo(protocol, body, responder).await;
+        let path = parts.uri.path();
+        return log.line(Some(client), "CONNECT", path, status, outcome, start.elapsed());
+    }
     let answer = tokio::select! {
         answer = answer(&files, client, &parts.method, &parts.uri, &parts.headers) => answer,
         _ = responder.cancelled() => return,
@@ -150,7 +161,7 @@ mod tests {
 
     use super::super::store::Store;
     use super::*;
-    use crate::certificate::Identity;
+    use crate::certificate::Development;
 
     /// Sends a request with content to a server that does not need it. Returns the result of sending the content, and
     /// the status of the response.
@@ -158,13 +169,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("clearway-{folder}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let files = Files::new(&folder, false, Store::new(10, 1 << 20)).unwrap();
-        let identity = Identity::development().unwrap();
+        let identity = Development::generate().unwrap().identity;
         let any = "127.0.0.1:0".parse().unwrap();
         let second = std::time::Duration::from_secs(100);
         let timeouts = Timeouts { request: second, send: second };
-        let config = ServerConfig::new(identity.chain, identity.key);
-        let server = Http3::bind(any, config, timeouts).unwrap();
-        let address = server.local_address();
+        let certificates = clearway::Certificates::new([identity]).unwrap();
+        let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
+        let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
+        let address = server.endpoint().local_address();
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {
                 let log = AccessLog { is_quiet: true };
@@ -197,7 +209,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_sends_too_much_gets_stop_sending_and_the_response() {
-        let (sent, status) = post("stopped", 40).await;
+        // More than all windows let a client send before it hears of this.
+        let (sent, status) = post("stopped", 100).await;
         assert!(matches!(sent, Err(Error::Stopped(Code::NO_ERROR))), "{sent:?}");
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
     }

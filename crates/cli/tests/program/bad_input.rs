@@ -48,15 +48,6 @@ fn line_about(name: &str, change: impl FnOnce(&mut rcgen::CertificateParams)) ->
     line
 }
 
-#[test]
-fn certificates_out_of_date() {
-    let line = line_about("out-of-date", |certificate| {
-        certificate.not_before = rcgen::date_time_ymd(2020, 1, 1);
-        certificate.not_after = rcgen::date_time_ymd(2020, 2, 1);
-    });
-    assert_says(&line, &["localhost", "expired", "clock"]);
-}
-
 /// As `openssl req -x509` makes them.
 #[test]
 fn certificates_of_an_authority() {

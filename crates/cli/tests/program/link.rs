@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use clearway_qlog::read::{EventKind, Item, QlogReader};
+use clearway_qlog::read::{EventKind, Frame, Item, QlogReader};
 
 use crate::support::{Running, Scratch, succeed};
 
@@ -168,4 +168,42 @@ fn a_download_survives_a_black_hole_for_large_datagrams() {
     let fell = sizes.iter().position(|size| *size == 1200).expect("the size never fell");
     assert!(sizes[..fell].contains(&1472), "{sizes:?}");
     assert!(sizes.last().is_some_and(|size| (1284..=1300).contains(size)), "{sizes:?}");
+}
+
+/// Over real sockets: packets are marked, a queue marks them CE, and the server is told and responds.
+#[test]
+fn marks_of_a_queue_reach_the_sender() {
+    let scratch = Scratch::new("marks");
+    let content = scratch.fill("root/file", 2_000_000);
+    let log = scratch.path("log");
+    let server = Running::serve(&scratch, "root", &["--qlog", &log]);
+    let conditions = ["--delay=5ms", "--to-client-rate=20mbit", "--to-client-mark-above=5ms"];
+    let link = Running::link(&server.address, &conditions);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let url = server.url("file");
+    let connect = ["get", "--connect", &link.address];
+    succeed(&[&connect[..], &["--ca", &certificate, "-o", &output, &url]].concat());
+    assert_eq!(std::fs::read(&output).unwrap(), content);
+    let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
+    assert!(counters["to_client"]["marked"].as_u64().unwrap() > 0, "{counters}");
+    server.interrupt();
+    let mut traces = std::fs::read_dir(Path::new(&log)).unwrap();
+    let trace = QlogReader::open(&traces.next().unwrap().unwrap().path()).unwrap();
+    let (mut states, mut reported) = (Vec::new(), 0);
+    for item in trace {
+        let Item::Event(event) = item else { continue };
+        match event.kind {
+            EventKind::Ecn(state) => states.push(state.into_string()),
+            EventKind::PacketReceived(packet) => {
+                let counts = packet.frames.iter().flatten().filter_map(|frame| match frame {
+                    Frame::Ack { ce, .. } => *ce,
+                    _ => None,
+                });
+                reported = counts.max().unwrap_or(0).max(reported);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(states.last().map(String::as_str), Some("capable"), "{states:?}");
+    assert!(reported > 0, "no CE mark was reported");
 }

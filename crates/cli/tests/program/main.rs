@@ -1,11 +1,14 @@
 //! The program as its users have it.
 
 mod bad_input;
+mod certificates;
 mod demo;
+mod http3;
 mod interrupted;
 mod lab;
 mod link;
 mod many;
+mod migration;
 mod page;
 mod refusals;
 mod serve_get;

@@ -111,6 +111,8 @@ fn both_versions_of_quic_are_spoken() {
         (&[], &["--quic-versions", "2,1"], 2),
         (&[], &["--quic-versions", "2"], 2),
         (&["--quic-version", "2"], &["--quic-versions", "1"], 1),
+        (&["--quic-versions", "1"], &["--quic-versions", "2,1"], 1),
+        (&["--quic-versions", "2"], &[], 2),
     ] {
         let scratch = Scratch::new("versions");
         let content = scratch.fill("root/file", 100_000);
@@ -128,6 +130,13 @@ fn both_versions_of_quic_are_spoken() {
         let chosen = log.rsplit("\"chosen_version\":\"").next().unwrap();
         assert!(chosen.starts_with(VERSIONS[expected - 1]), "{client:?} {:.8}", chosen);
     }
+}
+
+#[test]
+fn a_client_begins_in_a_version_that_it_speaks() {
+    let versions = ["--quic-versions", "2", "--quic-version", "1"];
+    let line = crate::support::fail(&[&["get"][..], &versions, &["https://localhost/"]].concat());
+    assert!(line.contains("first_version"), "{line}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
@@ -88,6 +88,8 @@ impl Drop for Scratch {
 pub(crate) struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
+    /// Its standard error, if that is piped.
+    errors: Option<BufReader<ChildStderr>>,
     /// The address that it listens on.
     pub(crate) address: String,
 }
@@ -117,7 +119,8 @@ impl Running {
         let address =
             line.strip_prefix("listening on https://").unwrap_or_else(|| panic!("{line}"));
         let address = address.split(' ').next().unwrap().trim().to_owned();
-        Self { child, output, address }
+        let errors = child.stderr.take().map(BufReader::new);
+        Self { child, output, errors, address }
     }
 
     /// Serves the page of `view`.
@@ -130,7 +133,7 @@ impl Running {
         let address =
             line.strip_prefix("the page is at http://").unwrap_or_else(|| panic!("{line}"));
         let address = address.trim().trim_end_matches('/').to_owned();
-        Self { child, output, address }
+        Self { child, output, errors: None, address }
     }
 
     /// Relays to `to`.
@@ -145,7 +148,7 @@ impl Running {
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.strip_prefix("relaying ").unwrap_or_else(|| panic!("{line}"));
         let address = address.split(' ').next().unwrap().to_owned();
-        Self { child, output, address }
+        Self { child, output, errors: None, address }
     }
 
     /// The URL of a path, by the name in the certificate.
@@ -161,7 +164,14 @@ impl Running {
         prlimit(Some(pid), Resource::Nofile, none).unwrap();
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Waits for the next line that it prints on standard error.
+    pub(crate) fn error_line(&mut self) -> String {
+        let mut line = String::new();
+        self.errors.as_mut().unwrap().read_line(&mut line).unwrap();
+        line
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let _ = kill_process(pid, signal);
     }

@@ -212,6 +212,51 @@ fn marks_cut_once_per_round_trip() {
 }
 
 #[test]
+fn a_mark_cuts_less_than_a_loss_once_slow_start_has_ended() {
+    // RFC 8511 §3: the factor for marks applies in congestion avoidance, and not if packets were lost too.
+    let left = |algorithm: Algorithm, is_avoiding: bool, report: Report, lost: usize| {
+        let mut sender = match is_avoiding {
+            true => Sender::avoiding(algorithm, 40, ms(50)),
+            false => Sender::new(algorithm.build(&parameters(Some(40 * SIZE))), ms(50)),
+        };
+        sender.fill();
+        sender.wait(ms(50));
+        let before = sender.window() as f64;
+        lose_first(&mut sender, report, lost);
+        assert_eq!(sender.snapshot().phase, Phase::Recovery);
+        (sender.target() as f64 / before * 100.0).round()
+    };
+    for (algorithm, on_loss, on_mark) in
+        [(Algorithm::Reno, 50.0, 80.0), (Algorithm::Cubic, 70.0, 85.0)]
+    {
+        assert_eq!(left(algorithm, true, CE, 0), on_mark, "{algorithm}");
+        assert_eq!(left(algorithm, true, Report::default(), 1), on_loss, "{algorithm}");
+        assert_eq!(left(algorithm, true, CE, 1), on_loss, "{algorithm}: both");
+        assert_eq!(left(algorithm, false, CE, 0), on_loss, "{algorithm}: slow start");
+    }
+}
+
+#[test]
+fn a_loss_in_the_recovery_of_a_mark_neither_cuts_nor_is_undone() {
+    for algorithm in LOSS_BASED {
+        let mut sender = Sender::avoiding(algorithm, 40, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        sender.settle(CE, {
+            let mut first = true;
+            move |_| if core::mem::take(&mut first) { Fate::Acked } else { Fate::Waits }
+        });
+        let (target, cuts) = (sender.target(), sender.snapshot().congestion_events);
+        sender.settle_one(Fate::Lost);
+        assert_eq!((sender.target(), sender.snapshot().congestion_events), (target, cuts));
+        let lost = *sender.lost.last().unwrap();
+        sender.arrives_late(lost, 0);
+        assert_eq!(sender.snapshot().undone_events, 0, "{algorithm}");
+        assert_eq!(sender.target(), target, "{algorithm}");
+    }
+}
+
+#[test]
 fn a_cut_whose_losses_all_arrived_is_undone() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 40, ms(50));

@@ -1,5 +1,7 @@
 //! A shard's connections with their applications and timers, and who of them has something to do.
 
+mod migrating;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,10 +16,12 @@ use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
 use super::guarded::{Guarded, Panicked, guarded};
+use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::socket::Meta;
 use crate::timers::Timers;
+use migrating::Waiting;
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
@@ -37,6 +41,10 @@ struct Slot {
     knows_of_close: bool,
     /// When deadlines were last served.
     served: Option<Timestamp>,
+    /// Sockets that were opened for migrations, and that the connection uses.
+    sockets: Vec<SocketIndex>,
+    /// A migration that was asked for and cannot begin yet.
+    migration: Option<Waiting>,
 }
 
 pub(super) struct Connections {
@@ -111,9 +119,15 @@ impl Connections {
     }
 
     /// Takes in one datagram.
-    pub(super) fn receive(&mut self, now: Timestamp, meta: &Meta, datagram: &mut [u8]) {
+    pub(super) fn receive(
+        &mut self,
+        now: Timestamp,
+        socket: SocketIndex,
+        meta: &Meta,
+        datagram: &mut [u8],
+    ) {
         let Meta { remote, local_ip, ecn } = *meta;
-        let arrival = Arrival { remote, socket: SocketIndex::default(), local_ip, ecn };
+        let arrival = Arrival { remote, socket, local_ip, ecn };
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Connection(handle) => {
                 self.note_answer(handle);
@@ -204,6 +218,8 @@ impl Connections {
             is_sending: false,
             knows_of_close: false,
             served: None,
+            sockets: Vec::new(),
+            migration: None,
         });
         self.count += 1;
         self.mark_dirty(handle);
@@ -339,28 +355,34 @@ impl Connections {
     }
 
     /// A connection has no more to send now: it waits for its deadline, or has ended.
-    pub(super) fn rest(&mut self, handle: ConnectionHandle) {
+    pub(super) fn rest(&mut self, now: Timestamp, handle: ConnectionHandle, sockets: &mut Sockets) {
+        if self.retry_migration(now, handle, sockets) {
+            return self.mark_sending(handle);
+        }
+        self.release_sockets(handle, sockets);
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         let Some(connection) = self.endpoint.connection(handle) else { return };
         if connection.is_closed() && !slot.knows_of_close {
             return self.mark_dirty(handle);
         }
         if connection.is_drained() {
-            return self.remove(handle);
+            return self.remove(handle, sockets);
         }
         let deadline = connection.deadline().map(|deadline| match slot.served {
             Some(served) if deadline <= served => served + OVERDUE_DELAY,
             _ => deadline,
         });
-        self.timers.set(handle.index(), deadline);
+        let patience = slot.migration.as_ref().and_then(Waiting::not_after);
+        self.timers.set(handle.index(), deadline.into_iter().chain(patience).min());
     }
 
-    fn remove(&mut self, handle: ConnectionHandle) {
+    fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         let Some(connection) = self.endpoint.remove_drained(handle) else { return };
         self.timers.set(handle.index(), None);
         let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
         let Some(slot) = slot else { return };
         self.count -= 1;
+        slot.sockets.iter().for_each(|socket| sockets.release(*socket));
         if let Some(remote) = slot.attempt {
             self.attempts.remove(remote, handle.index());
         }

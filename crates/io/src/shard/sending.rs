@@ -2,11 +2,12 @@
 
 use std::io::ErrorKind;
 
-use clearway_transport::{ConnectionHandle, Transmit};
+use clearway_transport::{ConnectionHandle, SocketIndex, Transmit};
 
 use super::connections::Connections;
+use super::sockets::Sockets;
 use crate::clock::Clock;
-use crate::socket::{MAX_BATCH_BYTES, SendOutcome, Socket};
+use crate::socket::{MAX_BATCH_BYTES, SendOutcome};
 use crate::statistics::ShardStatistics;
 
 /// A batch has at most this many datagrams: kernels take no more in one call.
@@ -40,8 +41,12 @@ impl Sender {
         Self { buffer: vec![0; MAX_BATCH_BYTES].into(), blocked: None }
     }
 
-    /// Whether a batch waits for room in the socket.
-    pub(super) fn is_blocked(&self) -> bool {
+    /// The socket in which a batch waits for room.
+    pub(super) fn blocked_socket(&self) -> Option<SocketIndex> {
+        self.blocked.as_ref().map(|blocked| blocked.transmit.socket)
+    }
+
+    fn is_blocked(&self) -> bool {
         self.blocked.is_some()
     }
 
@@ -49,11 +54,11 @@ impl Sender {
     pub(super) fn send(
         &mut self,
         clock: &Clock,
-        socket: &mut Socket,
+        sockets: &mut Sockets,
         connections: &mut Connections,
         statistics: &mut ShardStatistics,
     ) {
-        let mut turn = TurnContext { clock, socket, connections, statistics };
+        let mut turn = TurnContext { clock, sockets, connections, statistics };
         if let Some(blocked) = self.blocked.take() {
             self.hand_over(&mut turn, blocked);
         }
@@ -63,7 +68,7 @@ impl Sender {
             }
             let Some(handle) = turn.connections.next_sending() else { break };
             match self.take_turn(&mut turn, handle) {
-                Turn::Done => turn.connections.rest(handle),
+                Turn::Done => turn.connections.rest(turn.clock.now(), handle, turn.sockets),
                 Turn::Unfinished => turn.connections.mark_sending(handle),
             }
         }
@@ -73,7 +78,7 @@ impl Sender {
     }
 
     fn take_turn(&mut self, turn: &mut TurnContext<'_>, handle: ConnectionHandle) -> Turn {
-        let segments = turn.socket.max_gso_segments().clamp(1, MAX_SEGMENTS);
+        let segments = turn.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
         for _ in 0..BATCHES_PER_TURN {
             let now = turn.clock.now();
             let endpoint = &mut turn.connections.endpoint;
@@ -92,7 +97,12 @@ impl Sender {
     /// read first: a thread that is delayed in between then measures no round trip that is too short.
     fn hand_over(&mut self, turn: &mut TurnContext<'_>, mut batch: Blocked) {
         let now = turn.clock.now();
-        let outcome = turn.socket.send(&batch.transmit, &self.buffer, &mut batch.progress);
+        // What is for a socket that was closed is lost, like what a network loses.
+        let socket = turn.sockets.get_mut(batch.transmit.socket);
+        let outcome = match socket {
+            Some(socket) => socket.send(&batch.transmit, &self.buffer, &mut batch.progress),
+            None => SendOutcome::Failed(ErrorKind::NotConnected.into()),
+        };
         match outcome {
             SendOutcome::WouldBlock => {
                 turn.statistics.send_blocked += 1;
@@ -122,7 +132,7 @@ impl Sender {
 
 struct TurnContext<'a> {
     clock: &'a Clock,
-    socket: &'a mut Socket,
+    sockets: &'a mut Sockets,
     connections: &'a mut Connections,
     statistics: &'a mut ShardStatistics,
 }
@@ -130,7 +140,8 @@ struct TurnContext<'a> {
 /// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
 fn reply(turn: &mut TurnContext<'_>) {
     while let Some((transmit, contents)) = turn.connections.endpoint.next_reply() {
-        if matches!(turn.socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
+        let Some(socket) = turn.sockets.get_mut(transmit.socket) else { continue };
+        if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
             turn.statistics.batches_sent += 1;
             turn.statistics.datagrams_sent += 1;
         }

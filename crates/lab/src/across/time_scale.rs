@@ -97,6 +97,9 @@ fn slow_down(conditions: &mut Conditions, factor: u32) -> Result<(), Inapplicabl
     for step in &mut conditions.mtu_steps {
         step.after *= factor;
     }
+    for step in &mut conditions.ecn_steps {
+        step.after *= factor;
+    }
     for rule in &mut conditions.loss {
         rule.window = slower_window(rule.window, factor);
     }

@@ -1,11 +1,14 @@
 //! The books that the checker keeps of one end: from wire events, trusting no state of the stack's.
 
+mod acknowledgements;
 mod addresses;
 mod carriers;
+mod connection_ids;
 mod delivery;
 mod episode;
 mod held;
 mod ledger;
+mod marks;
 mod mtu;
 mod probes;
 mod report;
@@ -19,16 +22,19 @@ use core::time::Duration;
 
 use clearway_transport::{Metrics, SendLimit, SpaceId};
 use clearway_units::Timestamp;
-use clearway_wire::TransportParameters;
+use clearway_wire::frame::AckFrequency;
 
 use super::terms::Terms;
 use crate::end::Side;
 
+pub(super) use acknowledgements::{AckTerms, PeerAcks};
 pub(super) use addresses::Addresses;
+use connection_ids::ConnectionIds;
 pub(super) use delivery::Delivery;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
+pub(super) use marks::{Built, Feedback, MarkBooks};
 pub(super) use mtu::MtuBooks;
 pub(super) use probes::{Expiry, ProbeBooks};
 pub(super) use report::{Change, Report, reckoned_window};
@@ -49,6 +55,7 @@ pub(super) struct Books {
     pub(super) episode: Episode,
     pub(super) streams: Streams,
     pub(super) addresses: Addresses,
+    pub(super) connection_ids: ConnectionIds,
     pub(super) stage: Stage,
     pub(super) reception: Reception,
     pub(super) rtt: RttBooks,
@@ -56,6 +63,7 @@ pub(super) struct Books {
     pub(super) delivery: Delivery,
     pub(super) resets: Resets,
     pub(super) mtu: MtuBooks,
+    pub(super) marks: MarkBooks,
     pub(super) peer_acks: PeerAcks,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
@@ -101,15 +109,55 @@ pub(super) struct Stage {
 pub(super) struct Reception {
     pub(super) silent_since: Timestamp,
     pub(super) has_sent_since: bool,
-    /// Since when an ack-eliciting packet of each space waits for an ACK frame to be sent.
-    pub(super) ack_pending_since: [Option<Timestamp>; 3],
+    /// Ack-eliciting packets of each space that wait for an ACK frame to be sent.
+    pub(super) unacknowledged: [Option<Unacknowledged>; 3],
+    /// What the peer has asked of these ACK frames.
+    pub(super) ack_terms: AckTerms,
     /// The last packet of each space that came: when, and whether its number is the highest so far.
     pub(super) last: [Option<(Timestamp, bool)>; 3],
     /// The highest number of each space.
     pub(super) highest: [Option<u64>; 3],
 }
 
+/// Ack-eliciting packets of a space for which no ACK frame was sent yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unacknowledged {
+    pub(super) since: Timestamp,
+    /// When an ACK frame has to be sent at the latest.
+    pub(super) due: Timestamp,
+    pub(super) packets: u64,
+    /// An IMMEDIATE_ACK frame was among them.
+    pub(super) is_asked: bool,
+}
+
 impl Reception {
+    /// An ack-eliciting packet came, with an IMMEDIATE_ACK frame if `is_asked`. It may wait for `max_ack_delay`.
+    pub(super) fn on_ack_eliciting(
+        &mut self,
+        now: Timestamp,
+        space: SpaceId,
+        max_ack_delay: Duration,
+        is_asked: bool,
+    ) {
+        let delay = self.ack_terms.max_delay.unwrap_or(max_ack_delay);
+        let first = Unacknowledged { since: now, due: now + delay, packets: 0, is_asked: false };
+        let waiting = self.unacknowledged[space as usize].get_or_insert(first);
+        waiting.packets += 1;
+        waiting.is_asked |= is_asked;
+        waiting.due = waiting.due.min(now + delay);
+    }
+
+    /// An ACK_FREQUENCY frame came.
+    pub(super) fn on_frequency(&mut self, frame: &AckFrequency) {
+        if !self.ack_terms.on_frequency(frame) {
+            return;
+        }
+        let waiting = self.unacknowledged[SpaceId::Application as usize].as_mut();
+        if let (Some(waiting), Some(delay)) = (waiting, self.ack_terms.max_delay) {
+            waiting.due = waiting.due.min(waiting.since + delay);
+        }
+    }
+
     /// A packet came.
     pub(super) fn on_received(&mut self, now: Timestamp, space: SpaceId, number: u64) {
         self.silent_since = now;
@@ -131,37 +179,6 @@ impl Reception {
     }
 }
 
-/// The peer's transport parameters about its acknowledgements.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerAcks {
-    pub(super) max_delay: Duration,
-    delay_exponent: u32,
-}
-
-impl Default for PeerAcks {
-    /// Until the parameters are known (RFC 9000 §18.2).
-    fn default() -> Self {
-        Self { max_delay: Duration::from_millis(25), delay_exponent: 3 }
-    }
-}
-
-impl PeerAcks {
-    /// As in `parameters`.
-    pub(super) fn of(parameters: &TransportParameters) -> Self {
-        Self {
-            max_delay: Duration::from_millis(parameters.max_ack_delay.get()),
-            delay_exponent: parameters.ack_delay_exponent.get().min(20) as u32,
-        }
-    }
-
-    /// The time in the ACK Delay field of a 1-RTT packet, as far as it counts (RFC 9002 §5.3).
-    pub(super) fn delay(&self, field: u64, is_confirmed: bool) -> Duration {
-        let microseconds = field.checked_shl(self.delay_exponent).unwrap_or(u64::MAX);
-        let delay = Duration::from_micros(microseconds);
-        if is_confirmed { delay.min(self.max_delay) } else { delay }
-    }
-}
-
 impl Books {
     /// Nothing has happened.
     pub(super) fn new(side: Side, terms: Terms) -> Self {
@@ -177,6 +194,7 @@ impl Books {
             episode: Episode::default(),
             streams: Streams::default(),
             addresses: Addresses::default(),
+            connection_ids: ConnectionIds::default(),
             stage: Stage::default(),
             reception: Reception::default(),
             rtt,
@@ -184,6 +202,7 @@ impl Books {
             delivery: Delivery::default(),
             resets: Resets::default(),
             mtu,
+            marks: MarkBooks::default(),
             peer_acks: PeerAcks::default(),
             metrics: None,
             largest_window: 0,
@@ -250,7 +269,9 @@ impl Books {
         self.probes.earliest(
             |space| match space {
                 SpaceId::Application if !self.stage.is_confirmed => None,
-                SpaceId::Application => is_armed(space).then_some(base + self.peer_acks.max_delay),
+                SpaceId::Application => {
+                    is_armed(space).then_some(base + self.peer_acks.max_delay())
+                }
                 SpaceId::Initial | SpaceId::Handshake => is_armed(space).then_some(base),
             },
             base,
@@ -263,6 +284,14 @@ impl Books {
         match self.side {
             Side::Client => None,
             Side::Server => self.addresses.credit(),
+        }
+    }
+
+    /// As [`credit`](Self::credit), the less of two addresses while the server probes the previous one.
+    pub(super) fn least_credit(&self) -> Option<u64> {
+        match self.side {
+            Side::Client => None,
+            Side::Server => self.addresses.least_credit(),
         }
     }
 
@@ -287,6 +316,7 @@ impl Books {
         let smoothed = self.smoothed().unwrap_or_default();
         self.ledger.start_path();
         self.mtu.start_path();
+        self.marks.start_path();
         let next = self.ledger.next_index();
         self.rounds = Rounds::new(self.now, next, self.terms.initial_window);
         self.rounds.spoil();

@@ -125,13 +125,27 @@ impl Kind {
         }
     }
 
-    /// What a cut leaves at least of the window, in tenths; `None` if that is not known.
-    pub(crate) const fn beta_tenths(self) -> Option<u64> {
+    /// What a cut for losses leaves at least of the window, in hundredths; `None` if that is not known.
+    pub(crate) const fn beta(self) -> Option<u64> {
         match self.0 {
-            Reno => Some(5),
-            Cubic => Some(7),
+            Reno => Some(50),
+            Cubic => Some(70),
             Bbr | Other => None,
         }
+    }
+
+    /// What a cut for CE marks in congestion avoidance leaves at least, in hundredths (RFC 8511).
+    pub(crate) const fn beta_of_marks(self) -> Option<u64> {
+        match self.0 {
+            Reno => Some(80),
+            Cubic => Some(85),
+            Bbr | Other => None,
+        }
+    }
+
+    /// Whether it counts CE marks as congestion: RFC 9002 §7.1, and the draft of BBR demands it where packets are marked.
+    pub(crate) const fn answers_marks(self) -> bool {
+        matches!(self.0, Reno | Cubic | Bbr)
     }
 
     /// Whether the window may return at once to an earlier value. BBR restores the one that it had saved when losses are

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_network::{Conditions, Corrupt, Effect, Fate, LinkConfig};
+use clearway_network::{Conditions, Corrupt, EcnTreatment, Effect, Fate, LinkConfig};
 use clearway_units::Rate;
 
 use super::expectations::Kind;
@@ -18,6 +18,8 @@ pub(super) struct Terms {
     pub(super) kind: Kind,
     /// The stack is observed. Of other stacks only datagrams are seen.
     pub(super) is_observed: bool,
+    /// It marks packets with ECN where the path permits it.
+    pub(super) uses_ecn: bool,
     /// The size of full datagrams; where the path's MTU is discovered, at first.
     pub(super) max_datagram_size: u64,
     /// The window to begin with, in bytes (RFC 9002 §7.2).
@@ -69,6 +71,7 @@ impl Terms {
         Self {
             kind,
             is_observed: own.stack == StackKind::Clearway,
+            uses_ecn: own.marks_ecn,
             max_datagram_size: u64::from(own.max_datagram_size),
             initial_window: initial_window(own)
                 .max(kind.floor() * u64::from(own.max_datagram_size)),
@@ -166,6 +169,8 @@ fn keeps_order(conditions: &Conditions) -> bool {
         rate_steps: Vec::new(),
         mtu: None,
         mtu_steps: Vec::new(),
+        ecn: EcnTreatment::Kept,
+        ecn_steps: Vec::new(),
         ..conditions.clone()
     };
     !jitter.reorder_by_jitter && is_steady(&steadied)

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 
 use clearway_congestion::{Phase, Snapshot};
+use clearway_network::Ecn;
 use clearway_transport::{
     ConnectionState, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId, TimerChange,
 };
@@ -11,7 +12,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
 
 use super::books::{
-    Arrival, Beginning, Books, Change, Fate, Packet, Report, Round, Tally, reckoned_window,
+    Arrival, Beginning, Books, Built, Change, Fate, Feedback, Packet, Report, Round, Tally,
+    reckoned_window,
 };
 use super::contents;
 use super::properties::{Property, PropertySet};
@@ -26,8 +28,8 @@ pub(super) struct Watch {
     pub(super) books: Books,
     rules: Rules,
     on: PropertySet,
-    /// Where datagrams are sent, as reported by the stack.
-    remote: Option<SocketAddr>,
+    /// From which socket and where datagrams are sent, as reported by the stack.
+    path: Option<(u32, SocketAddr)>,
 }
 
 /// What a received packet acknowledged, in the words of the history.
@@ -47,7 +49,7 @@ pub(super) const fn space_of(packet_type: PacketType) -> SpaceId {
 
 impl Watch {
     pub(super) fn new(side: Side, terms: Terms, on: PropertySet) -> Self {
-        Self { books: Books::new(side, terms), rules: Rules::default(), on, remote: None }
+        Self { books: Books::new(side, terms), rules: Rules::default(), on, path: None }
     }
 
     /// How many stages of CUBIC's congestion avoidance were judged.
@@ -80,6 +82,7 @@ impl Watch {
         books.now = now;
         let space = space_of(packet.packet_type);
         let mut within_limits = Ok(());
+        let mut marks_reported = Ok(());
         let contents = contents::read(packet.payload, |frame| {
             books.delivery.on_frame_sent(space, packet.number.get(), frame);
             match frame {
@@ -89,6 +92,11 @@ impl Watch {
                     }
                 }
                 Frame::ResetStream(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::ResetStreamAt(reset) => books.streams.on_reset_sent(reset.stream_id),
+                Frame::AckFrequency(request) => {
+                    books.peer_acks.on_requested(packet.number.get(), request);
+                }
+                Frame::Ack(ack) => marks_reported = books.marks.on_ack_sent(space, ack.ecn),
                 Frame::PathChallenge(challenge) => {
                     books.addresses.on_challenge_built(challenge.data);
                 }
@@ -107,10 +115,11 @@ impl Watch {
             is_in_flight: contents.is_in_flight,
             is_exempt: packet.is_path_probe || packet.is_mtu_probe,
             is_mtu_probe: packet.is_mtu_probe,
+            is_marked: false,
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
         };
-        books.addresses.on_packet_built(entry.bytes);
+        books.addresses.on_packet_built(entry.bytes, packet.is_path_probe);
         if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
             books.addresses.on_initial_built();
         }
@@ -125,10 +134,16 @@ impl Watch {
         if contents.is_ack_eliciting && space == SpaceId::Application && !is_probe_of_path {
             books.delivery.on_ack_eliciting_sent();
         }
+        books.marks.on_built(Built {
+            space,
+            number: packet.number.get(),
+            counts: contents.is_in_flight && !is_probe_of_path,
+            is_probe: packet.is_probe,
+        });
         let unique = books.ledger.send(space, packet.number.get(), entry);
         books.stage.has_application_keys |= space == SpaceId::Application;
         if contents.has_ack {
-            books.reception.ack_pending_since[space as usize] = None;
+            books.reception.unacknowledged[space as usize] = None;
         }
         if contents.is_ack_eliciting && !books.reception.has_sent_since {
             books.reception.has_sent_since = true;
@@ -148,6 +163,7 @@ impl Watch {
         };
         self.own(Property::S1, unique)?;
         self.own(Property::S18, within_limits)?;
+        self.own(Property::S26, marks_reported)?;
         self.rules.on_sent(self.on, &self.books, &event)?;
         Ok(contents.is_ack_eliciting)
     }
@@ -170,6 +186,7 @@ impl Watch {
         }
         let mut sent_only = Ok(());
         let mut ranges = None;
+        let mut is_asked = false;
         let is_newest = books.reception.is_newest(space);
         let mut is_confirmed = books.stage.is_confirmed;
         // What is known already is not read again.
@@ -191,19 +208,23 @@ impl Watch {
                     books.streams.on_max_stream_data(max.stream_id, max.maximum.get());
                 }
                 Frame::PathResponse(response) => books.addresses.on_response(response.data),
+                Frame::AckFrequency(request) => books.reception.on_frequency(request),
+                Frame::ImmediateAck => is_asked = true,
                 _ => {}
             }
         });
         let is_ack_eliciting = contents.is_ack_eliciting || arrival == Arrival::Data;
+        books.marks.on_received(space, Ecn::from_bits(packet.ecn.bits()), is_ack_eliciting);
         if is_ack_eliciting && books.expiries_in_a_row > 0 {
             books.signs_of_life += 1;
         }
         if is_newest && is_ack_eliciting && contents.has_ack && space == SpaceId::Application {
-            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay;
+            let base = books.rtt.probe_timeout() + books.peer_acks.max_delay();
             books.probes.on_sign_of_life(now, base);
         }
         if is_ack_eliciting {
-            books.reception.ack_pending_since[space as usize].get_or_insert(now);
+            let delay = books.terms.max_ack_delay;
+            books.reception.on_ack_eliciting(now, space, delay, is_asked);
         }
         self.own(Property::S7, sent_only)?;
         self.rules.on_received(self.on, &self.books, is_ack_eliciting)?;
@@ -226,6 +247,9 @@ impl Watch {
                 if packet.counts(books.ledger.path()) {
                     tally.lost += 1;
                     tally.lost_bytes += packet.bytes;
+                    if packet.is_marked {
+                        books.marks.on_lost(packet.index);
+                    }
                     tally.largest_lost = tally.largest_lost.max(Some(packet.index));
                     books.rounds.spoil();
                 }
@@ -318,7 +342,7 @@ impl Watch {
     }
 
     pub(super) fn on_started(&mut self, now: Timestamp, remote: SocketAddr) {
-        self.remote = Some(remote);
+        self.path = Some((0, remote));
         let books = &mut self.books;
         books.now = now;
         books.stage.is_started = true;
@@ -343,13 +367,14 @@ impl Watch {
         books.now = now;
         let in_flight = books.ledger.in_flight();
         books.ledger.discard(space);
+        books.marks.on_discarded(&books.ledger);
         if books.tally.pending > 0 {
             books.tally.discarded += in_flight.saturating_sub(books.ledger.in_flight());
         }
         books.delivery.discard(space);
         books.probes.reset(now);
         books.stage.discarded[space as usize] = true;
-        books.reception.ack_pending_since[space as usize] = None;
+        books.reception.unacknowledged[space as usize] = None;
         books.rounds.spoil();
     }
 
@@ -358,6 +383,7 @@ impl Watch {
         let books = &mut self.books;
         books.now = now;
         books.ledger.abandon(SpaceId::Initial);
+        books.marks.on_discarded(&books.ledger);
         books.delivery.discard(SpaceId::Initial);
         books.probes.reset(now);
         books.rounds.spoil();
@@ -377,14 +403,18 @@ impl Watch {
     pub(super) fn on_moved(
         &mut self,
         now: Timestamp,
-        remote: SocketAddr,
+        (socket, remote): (u32, SocketAddr),
         is_validated: bool,
     ) -> Result<(), Failure> {
         if is_validated && self.books.side == Side::Server {
             self.own(Property::S23, self.books.addresses.check_validated(remote))?;
         }
         // The validation of a path is reported as well, and changes no address.
-        let is_there = self.remote.replace(remote) == Some(remote);
+        let path = (socket, remote);
+        let is_there = self.path.replace(path) == Some(path);
+        if !is_validated {
+            self.books.addresses.on_move_to_unvalidated(remote);
+        }
         if !is_there {
             self.books.ledger.leave_address();
             self.rules.on_moved(&self.books);
@@ -394,6 +424,12 @@ impl Watch {
             false => Err("a reordered packet made its address the current path".to_owned()),
         };
         self.own(Property::S16, verdict)
+    }
+
+    /// The endpoint reports that ECN validation failed on the current path.
+    pub(super) fn on_ecn_given_up(&mut self) -> Result<(), Failure> {
+        let verdict = self.books.marks.on_given_up();
+        self.own(Property::L10, verdict)
     }
 
     /// The connection ended with a stateless reset.
@@ -412,6 +448,7 @@ impl Watch {
         books.written = written;
         let (is_held, is_full) = (books.is_held(), books.room() < books.datagram());
         books.rounds.on_settled(now, is_held, is_full);
+        self.own(Property::S26, marks_reported_at_once(&self.books))?;
         self.rules.on_settled(self.on, &self.books, &Settled { deadline })
     }
 
@@ -427,6 +464,18 @@ impl Watch {
         }
     }
 
+    /// A datagram was sent on this path.
+    pub(super) fn on_path_used(
+        &mut self,
+        socket: u32,
+        to: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<(), Failure> {
+        let verdict = self.books.connection_ids.on_sent(socket, to, datagram);
+        let is_judged = self.books.terms.is_observed;
+        self.own(Property::S27, if is_judged { verdict } else { Ok(()) })
+    }
+
     /// Whether this endpoint has another connection, which is not watched.
     pub(super) fn has_other_connection(&self) -> bool {
         self.books.side == Side::Server && self.books.addresses.has_other_connection()
@@ -439,7 +488,15 @@ impl Watch {
 
     /// The books' own rules on addresses. How much a client sends is not limited: it need not validate its
     /// server (RFC 9000 §8.1).
-    pub(super) fn on_submitted(&mut self, to: SocketAddr, size: u64) -> Result<(), Failure> {
+    pub(super) fn on_submitted(
+        &mut self,
+        to: SocketAddr,
+        ecn: Ecn,
+        size: u64,
+    ) -> Result<(), Failure> {
+        let Books { marks, terms, ledger, .. } = &mut self.books;
+        let marked = marks.on_submitted(ecn, terms.uses_ecn, ledger);
+        self.own(Property::L10, marked)?;
         let padded = self.books.addresses.check_padding(size);
         self.own(Property::S12, padded)?;
         if self.books.side == Side::Client {
@@ -447,6 +504,17 @@ impl Watch {
         }
         let verdict = self.books.addresses.on_submitted(to, size);
         self.own(Property::S12, verdict)
+    }
+}
+
+/// A packet that came with CE is acknowledged at once (RFC 9000 §13.2.1), so that the sender can respond.
+fn marks_reported_at_once(books: &Books) -> Result<(), String> {
+    let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
+    let waits =
+        |space: &SpaceId| books.marks.has_unreported_ce(*space) && !books.is_discarded(*space);
+    match SpaceId::ALL.into_iter().find(waits).filter(|_| may_send && !books.stage.is_closed) {
+        Some(space) => Err(format!("a packet in {space:?} came with CE and was not acknowledged")),
+        None => Ok(()),
     }
 }
 
@@ -458,10 +526,17 @@ fn acknowledge(
     is_confirmed: bool,
 ) -> Result<(), String> {
     let now = books.now;
-    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, .. } = books;
+    let Books { ledger, tally, episode, rounds, stage, delivery, mtu, peer_acks, marks, .. } =
+        books;
     tally.pending += 1;
     tally.prior_in_flight.get_or_insert(ledger.in_flight());
     let (path, acks_sent) = (ledger.path(), ledger.acks_sent(space));
+    let mut feedback = Feedback {
+        counts: ack.ecn.map(Into::into),
+        raises_largest: ledger.largest_acknowledged(space) < Some(ack.largest.get()),
+        round: rounds.number(),
+        ..Feedback::default()
+    };
     let mut largest = None;
     let mut is_ack_eliciting = false;
     let mut is_any = false;
@@ -470,6 +545,9 @@ fn acknowledge(
         let (first, last) = (range.start().get(), range.end().get());
         ledger.acknowledge(space, first, last, |number, packet| {
             delivery.on_acknowledged(space, number);
+            if space == SpaceId::Application {
+                peer_acks.on_acknowledged(number);
+            }
             if packet.arrived_at > now {
                 not_arrived = Some(number);
             }
@@ -477,7 +555,9 @@ fn acknowledge(
                 return;
             }
             is_any = true;
-            is_ack_eliciting |= packet.is_ack_eliciting;
+            feedback.note(packet, path);
+            // As in RFC 9002 §A.7, where lost packets are no longer among those that can be newly acknowledged.
+            is_ack_eliciting |= packet.is_ack_eliciting && packet.fate == Fate::Outstanding;
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
             }
@@ -485,11 +565,21 @@ fn acknowledge(
                 mtu.on_acknowledged(packet.bytes, packet.fate == Fate::Outstanding);
             }
             if packet.is_in_flight && packet.path == path {
+                marks.on_acknowledged(packet.index);
                 tally.note(packet, episode);
                 tally.ends_round |= rounds.is_ended_by(packet.index);
             }
         })?;
     }
+    if is_any {
+        let (ce_marks, is_marked) = marks.on_ack(space, &feedback);
+        tally.ce_marks += ce_marks;
+        if is_marked {
+            rounds.spoil();
+        }
+    }
+    // A packet that probed another path says nothing of this one.
+    let largest = largest.filter(|packet| !packet.is_exempt || packet.is_mtu_probe);
     if let Some(packet) = largest.filter(|packet| packet.path == path && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
         tally.rtt = Some(sample);
@@ -568,6 +658,7 @@ fn conclude(books: &mut Books, report: &Report<'_>) {
         episode.undo();
     }
     if change.is_cut {
+        books.marks.on_reduced(next);
         let prior = tally.prior_in_flight.unwrap_or(after.bytes_in_flight);
         let before = if change.is_undo { change.before.max(window_before) } else { change.before };
         episode.begin(Beginning {
@@ -581,7 +672,13 @@ fn conclude(books: &mut Books, report: &Report<'_>) {
         if books.terms.kind.is_loss_based() && after.congestion.phase != Phase::Recovery {
             books.episode.collapse(next);
         }
+        books.episode.can_be_undone &= tally.ce_marks == 0;
         return;
+    }
+    if tally.ce_marks > 0 && tally.acked > 0 {
+        // The network itself signalled congestion (RFC 9002 §7.1), so the last reduction was no mistake.
+        episode.can_be_undone = false;
+        books.marks.on_answered();
     }
     episode.missing += tally.lost;
     if tally.largest_acked.is_some_and(|index| index >= episode.boundary) {

@@ -1,5 +1,5 @@
 use clearway_congestion::{Phase, Suppressor};
-use clearway_network::{Conditions, LinkConfig};
+use clearway_network::{Conditions, Ecn, LinkConfig};
 use clearway_transport::SendLimit;
 use clearway_units::Rate;
 use core::time::Duration;
@@ -231,14 +231,14 @@ fn l4_another_connection_s_credit_is_not_this_one_s() {
     let server = EndId { flow: 0, side: Side::Server };
     let [first, second] = [5, 6].map(|port| ([10, 0, 0, 1], port).into());
     let tell = |story: &mut Story, is_watched: bool| {
-        story.checker().on_delivered(story.now, server, first, &[0; 1200]);
+        story.checker().on_delivered(server, first, Ecn::NotEct, &[0; 1200]);
         story.send(3);
         for _ in 0..3 {
-            story.checker().on_submitted(story.now, server, first, 1200);
+            story.checker().on_submitted(story.now, server, first, Ecn::NotEct, 1200);
         }
-        story.checker().on_delivered(story.now, server, second, &[0; 2400]);
+        story.checker().on_delivered(server, second, Ecn::NotEct, &[0; 2400]);
         story.send(u64::from(is_watched));
-        story.checker().on_submitted(story.now, server, second, 1200);
+        story.checker().on_submitted(story.now, server, second, Ecn::NotEct, 1200);
         story.limit(SendLimit::Amplification);
         story.settle(Some(ms(100)));
     };

@@ -1,6 +1,7 @@
 //! Tests of S20 to S23 and L12: losses, probes, slow start, validation, and retransmission.
 
 use clearway_congestion::Phase;
+use clearway_network::Ecn;
 use clearway_transport::{ConnectionError, Observation, SendLimit};
 use clearway_wire::{Direction, Frame, StreamId, VarInt, Writer, frame};
 
@@ -427,13 +428,14 @@ fn validated_after_a_challenge_to(challenged: u16) -> Option<&'static str> {
     let mut story = Story::new("reno", S23);
     let address = |port: u16| ([10, 0, 0, 1], port).into();
     for port in [1, 2] {
-        story.checker().on_delivered(story.now, Story::SERVER, address(port), &[0; 1200]);
+        story.checker().on_delivered(Story::SERVER, address(port), Ecn::NotEct, &[0; 1200]);
     }
     let data = [7; 8];
     send(&mut story, &Frame::PathChallenge(frame::PathChallenge { data }));
-    story.checker().on_submitted(story.now, Story::SERVER, address(challenged), 1200);
+    story.checker().on_submitted(story.now, Story::SERVER, address(challenged), Ecn::NotEct, 1200);
     story.receive(&Frame::PathResponse(frame::PathResponse { data }));
     story.tell(&Observation::PathUpdated {
+        socket: clearway_transport::SocketIndex(0),
         remote: address(2),
         is_validated: true,
         is_new_path: false,
@@ -455,7 +457,7 @@ fn s23_a_reset_needs_a_token_that_was_given() {
         let mut datagram = [1; 40];
         datagram[39] = last;
         let from = ([10, 0, 0, 1], 1).into();
-        story.checker().on_delivered(story.now, Story::SERVER, from, &datagram);
+        story.checker().on_delivered(Story::SERVER, from, Ecn::NotEct, &datagram);
         story.tell(&Observation::Closed(&ConnectionError::Reset));
         story.violation()
     };

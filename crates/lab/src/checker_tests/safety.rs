@@ -1,12 +1,12 @@
 use clearway_congestion::{Phase, Suppressor};
-use clearway_network::{Conditions, LinkConfig, Probability, Reorder};
+use clearway_network::{Conditions, Ecn, LinkConfig, Probability, Reorder};
 use clearway_transport::{ConnectionState, Observation, SendLimit};
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{
-    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25,
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25, S27,
 };
 use crate::end::{EndId, Side};
 
@@ -271,13 +271,51 @@ fn s12_amplification() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, sizes: &[usize]| {
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         for size in sizes {
-            story.checker().on_submitted(story.now, server, address, *size);
+            story.checker().on_submitted(story.now, server, address, Ecn::NotEct, *size);
         }
     };
     respects(S12, |story| tell(story, &[1200, 1200, 1200]));
     violates(S12, |story| tell(story, &[1200, 1200, 1201]));
+}
+
+/// A datagram with a short header and this connection ID.
+fn short(id: u8) -> [u8; 30] {
+    let mut datagram = [id; 30];
+    datagram[0] = 0x40;
+    datagram
+}
+
+#[test]
+fn s27_a_connection_id_belongs_to_a_path() {
+    let [server, client] = [Side::Server, Side::Client].map(|side| EndId { flow: 0, side });
+    let (one, other) = ("10.0.0.2:5".parse().unwrap(), "10.0.0.3:6".parse().unwrap());
+    let send = |story: &mut Story, end, socket, to, id| {
+        story.checker().on_path_used(story.now, end, socket, to, &short(id));
+    };
+    let receive = |story: &mut Story, from, id| {
+        story.checker().on_delivered(server, from, Ecn::NotEct, &short(id));
+    };
+    respects(S27, |story| {
+        send(story, client, 0, one, 1);
+        send(story, client, 1, one, 2);
+        send(story, client, 0, one, 1);
+    });
+    violates(S27, |story| {
+        send(story, client, 0, one, 1);
+        send(story, client, 1, one, 1);
+    });
+    // A NAT changes the client's address, and neither end changes its ID.
+    for (second, is_right) in [(7, true), (8, false)] {
+        let tell = |story: &mut Story| {
+            receive(story, one, 7);
+            send(story, server, 0, one, 1);
+            receive(story, other, second);
+            send(story, server, 0, other, 1);
+        };
+        if is_right { respects(S27, tell) } else { violates(S27, tell) }
+    }
 }
 
 #[test]
@@ -285,7 +323,7 @@ fn s12_datagrams_with_initial_packets_are_padded() {
     let server = EndId { flow: 0, side: Side::Server };
     let tell = |story: &mut Story, size: usize| {
         let address = "10.0.0.1:1".parse().unwrap();
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         story.send_initial(size);
     };
     respects(S12, |story| tell(story, 1200));
@@ -298,14 +336,14 @@ fn s12_a_path_response_validates() {
     let server = EndId { flow: 0, side: Side::Server };
     let address = "10.0.0.2:5".parse().unwrap();
     let tell = |story: &mut Story, answer: [u8; 8]| {
-        story.checker().on_delivered(story.now, server, address, &[0; 1200]);
+        story.checker().on_delivered(server, address, Ecn::NotEct, &[0; 1200]);
         let mut buffer = [0; 16];
         let mut writer = Writer::new(&mut buffer);
         Frame::PathChallenge(frame::PathChallenge { data: [7; 8] }).encode(&mut writer).unwrap();
         story.send_payload(&buffer[..9], false);
-        story.checker().on_submitted(story.now, server, address, 1200);
+        story.checker().on_submitted(story.now, server, address, Ecn::NotEct, 1200);
         story.receive(&Frame::PathResponse(frame::PathResponse { data: answer }));
-        story.checker().on_submitted(story.now, server, address, 12_000);
+        story.checker().on_submitted(story.now, server, address, Ecn::NotEct, 12_000);
     };
     respects(S12, |story| tell(story, [7; 8]));
     violates(S12, |story| tell(story, [8; 8]));

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use clearway_congestion::{Phase, RateSample, RttSnapshot, Snapshot, Suppressor, Suppressors};
-use clearway_network::LinkConfig;
+use clearway_network::{Ecn, LinkConfig};
 use clearway_transport::{
     ConnectionState, EcnCodepoint, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
     Observer, PacketObservation, SendLimit, SpaceId, TimerChange, TimerKind,
@@ -43,13 +43,14 @@ pub(crate) struct Story {
 
 /// A download of a byte; only `only` is checked.
 pub(crate) fn setup(network: LinkConfig, only: Property) -> Setup {
+    let end = EndSetup { marks_ecn: true, ..EndSetup::default() };
     let flow = Flow {
         name: "download".to_owned(),
         group: "download".to_owned(),
         start: Duration::ZERO,
         controller: None,
-        client: EndSetup::default(),
-        server: EndSetup::default(),
+        client: end.clone(),
+        server: end,
         session: SessionKind::Null,
         traffic: Traffic::Download { size: 1 },
         is_optional: false,
@@ -191,6 +192,38 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
+    /// What the server has built enters the network as a datagram of `size` bytes.
+    pub(crate) fn submit(&mut self, ecn: Ecn, size: usize) {
+        self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), ecn, size);
+    }
+
+    /// The server sends so many full packets, in datagrams with the mark `ecn`.
+    pub(crate) fn send_with(&mut self, ecn: Ecn, count: u64) {
+        for _ in 0..count {
+            self.send(1);
+            self.submit(ecn, SIZE as usize);
+        }
+    }
+
+    /// A PING of the client comes with the mark `ecn`.
+    pub(crate) fn receive_with(&mut self, ecn: Ecn) {
+        self.checker.on_delivered(SERVER, "10.0.0.1:1".parse().unwrap(), ecn, &[0; 1200]);
+        self.receive(&Frame::Ping);
+    }
+
+    /// The server sends an ACK frame of the client's packet 0 with the counts of ECT(0), ECT(1) and CE.
+    pub(crate) fn send_ack(&mut self, counts: Option<[u32; 3]>) {
+        let mut buffer = [0; 64];
+        let mut writer = Writer::new(&mut buffer);
+        let ranges = core::iter::once(PacketNumber::ZERO..=PacketNumber::ZERO);
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, counts.map(ecn_counts))
+            .unwrap();
+        let length = writer.written();
+        let number = self.sent.len() as u64;
+        self.sent.push(None);
+        self.tell(&Observation::PacketSent(Self::packet(number, &buffer[..length], false)));
+    }
+
     /// The server sends an Initial packet with a PING in a datagram of `size` bytes.
     pub(crate) fn send_initial(&mut self, size: usize) {
         let packet = PacketObservation {
@@ -199,7 +232,7 @@ impl Story {
             ..Self::packet(0, PING, false)
         };
         self.tell(&Observation::PacketSent(packet));
-        self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), size);
+        self.submit(Ecn::NotEct, size);
     }
 
     /// A packet of the client with the number `number` comes, and then the path leads to `port`.
@@ -207,6 +240,7 @@ impl Story {
         let packet = Self::packet(number, PING, false);
         self.tell(&Observation::PacketReceived(packet));
         self.tell(&Observation::PathUpdated {
+            socket: clearway_transport::SocketIndex(0),
             remote: ([10, 0, 0, 1], port).into(),
             is_validated: true,
             is_new_path: false,
@@ -265,19 +299,29 @@ impl Story {
     /// The client acknowledges packets `first` to `last`, which have arrived. What the controller makes
     /// of it is to be reported.
     pub(crate) fn acknowledge(&mut self, first: u64, last: u64) {
+        self.acknowledge_with(first, last, None);
+    }
+
+    /// Like [`acknowledge`](Self::acknowledge), with counts of ECT(0), ECT(1) and CE.
+    pub(crate) fn acknowledge_with(&mut self, first: u64, last: u64, counts: Option<[u32; 3]>) {
         for number in first..=last {
             self.arrive(number);
         }
-        self.acknowledge_only(first, last);
+        self.acknowledge_counting(first, last, counts);
     }
 
     /// Like [`acknowledge`](Self::acknowledge), but without reports of arrivals.
     pub(crate) fn acknowledge_only(&mut self, first: u64, last: u64) {
+        self.acknowledge_counting(first, last, None);
+    }
+
+    fn acknowledge_counting(&mut self, first: u64, last: u64, counts: Option<[u32; 3]>) {
         let number = |value| PacketNumber::new(value).unwrap();
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
         let ranges = core::iter::once(number(first)..=number(last));
-        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None).unwrap();
+        frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, counts.map(ecn_counts))
+            .unwrap();
         let length = writer.written();
         if let Some(Some(sent_at)) = self.sent.get(last as usize) {
             self.sample(self.now.saturating_since(*sent_at));
@@ -486,6 +530,10 @@ impl Story {
         story.round(datagrams);
         story
     }
+}
+
+fn ecn_counts([ect0, ect1, ce]: [u32; 3]) -> frame::EcnCounts {
+    frame::EcnCounts { ect0: ect0.into(), ect1: ect1.into(), ce: ce.into() }
 }
 
 /// The story violates the one property that is checked.

@@ -8,8 +8,8 @@ use crate::checker::{Kind, Property};
 /// What a controller is held to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rules {
-    /// What a cut leaves at least, in tenths; `None` if it is not driven by losses alone.
-    beta_tenths: Option<u64>,
+    /// What a cut leaves at least for losses and for marks, in hundredths; `None` if it is not driven by losses alone.
+    betas: Option<(u64, u64)>,
     maximum: u64,
     /// The window follows a curve to where it was before the last cut.
     has_curve: bool,
@@ -53,7 +53,7 @@ impl Rules {
     pub(super) fn new(controller: &str, maximum: u64) -> Self {
         let kind = Kind::named(controller);
         Self {
-            beta_tenths: kind.beta_tenths(),
+            betas: kind.beta().zip(kind.beta_of_marks()),
             maximum: maximum * SIZE,
             has_curve: kind.follows_cubic_curve(),
             is_rated: !kind.is_loss_based(),
@@ -71,7 +71,9 @@ impl Rules {
             return Ok(());
         }
         let is_cut = step.after.congestion_events > step.before.congestion_events;
-        if let Some(beta) = self.beta_tenths {
+        if let Some((on_loss, on_mark)) = self.betas {
+            let is_slow_start = is_slow_start(step.before.phase);
+            let beta = if step.lost().is_empty() && !is_slow_start { on_mark } else { on_loss };
             check_relevance(step, is_cut, books.boundary)?;
             check_response(step, is_cut, beta)?;
             check_growth(step, is_cut)?;
@@ -122,10 +124,14 @@ fn check_relevance(step: &Step, is_cut: bool, boundary: SendIndex) -> Result<(),
     }
 }
 
+fn is_slow_start(phase: Phase) -> bool {
+    matches!(phase, Phase::SlowStart | Phase::ConservativeSlowStart)
+}
+
 /// S4: by no more than the factor.
 fn check_response(step: &Step, is_cut: bool, beta: u64) -> Result<(), Fault> {
     let (before, after) = (reckoned(&step.before), reckoned(&step.after));
-    let least = (before * beta / 10).saturating_sub(SIZE);
+    let least = (before * beta / 100).saturating_sub(SIZE);
     if is_cut && after < least {
         return Err((Property::S4, format!("a cut from {before} to {after}, below {least}")));
     }

@@ -33,6 +33,8 @@ fn every_key_is_explained() {
         "network.loss = [{ burst = { x = 1 } }]",
         "network.loss = [{ large = { x = 1 } }]",
         "network.mtu_steps = [{ x = 1 }]",
+        "network.ecn_steps = [{ x = 1 }]",
+        "network.ecn = \"x\"",
         "network.loss = [{ gilbert_elliott = { x = 1 } }]",
         "network.queue.x = 1",
         "network.discipline = \"x\"",

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use clearway_network::{
-    AckFilter, CoDel, Corrupt, Discipline, DualPi2, FlowDelay, Freezes, Host, Jitter, LossModel,
-    Policer, Probability, QueueLimit, Rebind, Reorder, Step, Way, Window,
+    AckFilter, CoDel, Corrupt, Discipline, DualPi2, EcnTreatment, FlowDelay, Freezes, Host, Jitter,
+    LossModel, Policer, Probability, QueueLimit, Rebind, Reorder, Step, Way, Window,
 };
 use clearway_units::Rate;
 
@@ -63,7 +63,8 @@ fn directions() {
         mtu = 1300
         mtu_steps = [{ at = "2s", value = 1200 }]
         loss = [{ large = { than = 1400, probability = "4%" } }]
-        bleach = true
+        ecn = "cleared"
+        ecn_steps = [{ at = "2s", value = "dropped" }]
         freezes = { start = "1s", period = "255ms", length = "250ms", count = 6, spread = "1ms" }
         policer = { rate = "5mbit", bucket = "12kB" }
         ack_filter = { keep_one_of = 8, smaller_than = 200 }
@@ -84,7 +85,10 @@ fn directions() {
     assert_eq!(to_client.rate, Some(rate(10_000_000)));
     let steps = [(2000, Some(Rate::ZERO)), (3000, None)];
     assert_eq!(to_client.rate_steps, steps.map(|(at, value)| Step { after: at * MS, value }));
-    assert_eq!((to_client.overhead, to_client.mtu, to_client.bleach), (28, Some(1300), true));
+    assert_eq!((to_client.overhead, to_client.mtu), (28, Some(1300)));
+    assert_eq!(to_client.ecn, EcnTreatment::Cleared);
+    let steps = [Step { after: 2000 * MS, value: EcnTreatment::Dropped }];
+    assert_eq!(to_client.ecn_steps, steps);
     assert_eq!(to_client.mtu_steps, [Step { after: 2000 * MS, value: Some(1200) }]);
     let large = LossModel::RandomLarge { larger_than: 1400, probability: chance(0.04) };
     assert_eq!(to_client.loss[0].model, large);

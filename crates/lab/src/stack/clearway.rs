@@ -1,6 +1,6 @@
 //! The complete Clearway stack: endpoint, handshake and connection.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::Arc;
 
 use clearway_http3::{QuicStreams, Transport};
@@ -13,7 +13,7 @@ use clearway_transport::{
 use clearway_units::{Random, Timestamp};
 
 use super::tls::{self, LabCertificateError};
-use super::{NullSessions, Sink, Stack, StackEvent, Vitals};
+use super::{LocalAddress, NullSessions, Sink, Stack, StackEvent, Vitals};
 use crate::setup::{SessionKind, Turns};
 
 /// The name of every simulated server.
@@ -58,7 +58,7 @@ impl ClearwayStack {
         Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
     }
 
-    /// A server that waits for its client.
+    /// A server that waits for its client, and asks it to move to `preferred`.
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -66,6 +66,7 @@ impl ClearwayStack {
         now: Timestamp,
         session: SessionKind,
         transport: TransportConfig,
+        preferred: Option<SocketAddrV4>,
         mut random: Random,
         observer: Option<Box<dyn Observer>>,
     ) -> Result<Self, LabCertificateError> {
@@ -78,7 +79,7 @@ impl ClearwayStack {
             transport: Arc::new(transport),
             retry_token_lifetime: core::time::Duration::from_secs(15),
             new_token_lifetime: core::time::Duration::from_secs(3600),
-            preferred_addresses: PreferredAddresses::default(),
+            preferred_addresses: PreferredAddresses { v4: preferred, v6: None },
         });
         let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);
         let (connections, buffer) = (Vec::new(), vec![0; BUFFER]);
@@ -115,11 +116,18 @@ fn endpoint_config(random: &mut Random) -> EndpointConfig {
 }
 
 impl Stack for ClearwayStack {
-    fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        at: LocalAddress,
+        ecn: Ecn,
+        payload: &mut [u8],
+    ) {
         let arrival = Arrival {
             remote: from,
-            socket: SocketIndex::default(),
-            local_ip: None,
+            socket: SocketIndex(at.socket),
+            local_ip: at.ip,
             ecn: EcnCodepoint::from_bits(ecn.bits()),
         };
         if let Received::Incoming(incoming) = self.endpoint.receive(now, arrival, payload) {
@@ -136,12 +144,13 @@ impl Stack for ClearwayStack {
                 self.endpoint.transmitted(*handle, now);
                 let size = sent.segment_size.unwrap_or(sent.size);
                 for datagram in self.buffer[..sent.size].chunks(size) {
-                    sink(sent.destination, Ecn::from_bits(sent.ecn.bits()), datagram);
+                    let ecn = Ecn::from_bits(sent.ecn.bits());
+                    sink(sent.socket.0, sent.destination, ecn, datagram);
                 }
             }
         }
         while let Some((sent, reply)) = self.endpoint.next_reply() {
-            sink(sent.destination, Ecn::NotEct, &reply);
+            sink(sent.socket.0, sent.destination, Ecn::NotEct, &reply);
         }
     }
 
@@ -188,6 +197,11 @@ impl Stack for ClearwayStack {
         if let Some(connection) = self.connection_mut() {
             connection.update_keys(now);
         }
+    }
+
+    fn migrate(&mut self, now: Timestamp, to: LocalAddress) -> bool {
+        let connection = self.connection_mut();
+        connection.is_some_and(|it| it.migrate(now, SocketIndex(to.socket), to.ip).is_ok())
     }
 
     fn vitals(&self) -> Vitals {

@@ -31,7 +31,7 @@ use quinn_proto::{
 
 use super::clearway::SERVER_NAME;
 use super::tls::LabCertificateError;
-use super::{Sink, Stack, StackEvent, Vitals};
+use super::{LocalAddress, Sink, Stack, StackEvent, Vitals};
 use crate::setup::{EndSetup, SessionKind};
 use controller::Controller;
 use streams::Streams;
@@ -146,7 +146,14 @@ impl QuinnStack {
 }
 
 impl Stack for QuinnStack {
-    fn receive(&mut self, now: Timestamp, from: SocketAddr, ecn: Ecn, payload: &mut [u8]) {
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        from: SocketAddr,
+        _at: LocalAddress,
+        ecn: Ecn,
+        payload: &mut [u8],
+    ) {
         let mut reply = Vec::new();
         let (at, ecn) = (clock::instant(now), EcnCodepoint::from_bits(ecn.bits()));
         let data = BytesMut::from(&*payload);
@@ -168,7 +175,7 @@ impl Stack for QuinnStack {
 
     fn transmit(&mut self, now: Timestamp, sink: &mut Sink<'_>) {
         for (to, reply) in self.replies.drain(..) {
-            sink(to, Ecn::NotEct, &reply);
+            sink(0, to, Ecn::NotEct, &reply);
         }
         for (_, connection) in &mut self.connections {
             self.buffer.clear();
@@ -178,7 +185,7 @@ impl Stack for QuinnStack {
                 let ecn = sent.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
                 let size = sent.segment_size.unwrap_or(sent.size).max(1);
                 for datagram in self.buffer[..sent.size].chunks(size) {
-                    sink(sent.destination, ecn, datagram);
+                    sink(0, sent.destination, ecn, datagram);
                 }
                 self.buffer.clear();
             }

@@ -8,9 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::{
-    AckFilter, CoDel, Conditions, Corrupt, Discipline, DualPi2, FlowDelay, Freezes, Host, Jitter,
-    LinkConfig, LossModel, LossRule, Policer, Probability, QueueLimit, Rebind, Reorder, Step,
-    Trace, Way, Window,
+    AckFilter, CoDel, Conditions, Corrupt, Discipline, DualPi2, EcnTreatment, FlowDelay, Freezes,
+    Host, Jitter, LinkConfig, LossModel, LossRule, Policer, Probability, QueueLimit, Rebind,
+    Reorder, Step, Trace, Way, Window,
 };
 
 fn probability() -> BoxedStrategy<Probability> {
@@ -177,7 +177,7 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
             |(probability, maximum_run, within)| Corrupt { probability, maximum_run, within },
         ),
         (option::of(0..1500usize), vec(mtu_step(), 0..3)),
-        any::<bool>(),
+        (ecn_treatment(), vec(ecn_step(), 0..3)),
         option::of(host()),
     );
     (times, bottleneck, impairments)
@@ -194,7 +194,8 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
                 policer,
                 ack_filter,
             ) = bottleneck;
-            let (loss, reorder, duplicate, corrupt, (mtu, mtu_steps), bleach, host) = impairments;
+            let (loss, reorder, duplicate, corrupt, (mtu, mtu_steps), (ecn, ecn_steps), host) =
+                impairments;
             Conditions {
                 delay,
                 delay_steps,
@@ -211,7 +212,8 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
                 corrupt,
                 mtu,
                 mtu_steps,
-                bleach,
+                ecn,
+                ecn_steps,
                 freezes,
                 discipline,
                 trace,
@@ -221,6 +223,20 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
             }
         })
         .boxed()
+}
+
+fn ecn_treatment() -> impl Strategy<Value = EcnTreatment> {
+    proptest::sample::select(vec![
+        EcnTreatment::Kept,
+        EcnTreatment::Cleared,
+        EcnTreatment::ToEct1,
+        EcnTreatment::ToCe,
+        EcnTreatment::Dropped,
+    ])
+}
+
+fn ecn_step() -> impl Strategy<Value = Step<EcnTreatment>> {
+    (duration(), ecn_treatment()).prop_map(|(after, value)| Step { after, value })
 }
 
 fn mtu_step() -> impl Strategy<Value = Step<Option<usize>>> {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_wire::frame::{Ack, CloseKind, ConnectionClose, NewConnectionId};
+use clearway_wire::frame::{Ack, AckFrequency, CloseKind, ConnectionClose, NewConnectionId};
 use clearway_wire::{DecodeError, Frame, Reader, TransportErrorCode, VarInt};
 
 use super::json::{Array, Object};
@@ -38,7 +38,7 @@ fn undecodable(json: &mut Object<'_>, rest: &[u8], error: DecodeError) {
 fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64) {
     json.text("frame_type", frame_type(frame));
     match frame {
-        Frame::Ping | Frame::HandshakeDone => {}
+        Frame::Ping | Frame::HandshakeDone | Frame::ImmediateAck => {}
         Frame::Padding(frame) => data_length(json, frame.length),
         Frame::Ack(frame) => ack(json, frame, ack_delay_exponent),
         Frame::ResetStream(frame) => {
@@ -46,6 +46,13 @@ fn write_frame(json: &mut Object<'_>, frame: &Frame<'_>, ack_delay_exponent: u64
             closing::unknown_error(json, "error", frame.error_code);
             json.number("final_size", frame.final_size);
         }
+        Frame::ResetStreamAt(frame) => {
+            json.number("stream_id", frame.stream_id.get());
+            closing::unknown_error(json, "error", frame.error_code);
+            json.number("final_size", frame.final_size);
+            json.number("reliable_size", frame.reliable_size);
+        }
+        Frame::AckFrequency(frame) => ack_frequency(json, frame),
         Frame::StopSending(frame) => {
             json.number("stream_id", frame.stream_id.get());
             closing::unknown_error(json, "error", frame.error_code);
@@ -125,6 +132,9 @@ const fn frame_type(frame: &Frame<'_>) -> &'static str {
         Frame::ConnectionClose(_) => "connection_close",
         Frame::HandshakeDone => "handshake_done",
         Frame::Datagram(_) => "datagram",
+        Frame::AckFrequency(_) => "ack_frequency",
+        Frame::ImmediateAck => "immediate_ack",
+        Frame::ResetStreamAt(_) => "reset_stream_at",
     }
 }
 
@@ -157,6 +167,14 @@ fn ack(json: &mut Object<'_>, frame: &Ack<'_>, ack_delay_exponent: u64) {
         json.number("ect0", counts.ect0);
         json.number("ce", counts.ce);
     }
+}
+
+/// quic-events does not define this frame; the names are those that quic-go writes.
+fn ack_frequency(json: &mut Object<'_>, frame: &AckFrequency) {
+    json.number("sequence_number", frame.sequence);
+    json.number("ack_eliciting_threshold", frame.ack_eliciting_threshold);
+    json.milliseconds("request_max_ack_delay", Duration::from_micros(frame.max_ack_delay.get()));
+    json.number("reordering_threshold", frame.reordering_threshold);
 }
 
 /// Leaves out the stateless reset token: somebody who can read a log must not be able to end its connection.

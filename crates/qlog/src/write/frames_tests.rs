@@ -78,6 +78,22 @@ fn acknowledgements() {
 }
 
 #[test]
+fn requests_for_acknowledgements() {
+    let request = AckFrequency {
+        sequence: number(3),
+        ack_eliciting_threshold: number(9),
+        max_ack_delay: number(7500),
+        reordering_threshold: number(0),
+    };
+    assert_eq!(
+        one(Frame::AckFrequency(request)),
+        json!({"frame_type": "ack_frequency", "sequence_number": 3, "ack_eliciting_threshold": 9,
+               "request_max_ack_delay": 7.5, "reordering_threshold": 0})
+    );
+    assert_eq!(one(Frame::ImmediateAck), json!({"frame_type": "immediate_ack"}));
+}
+
+#[test]
 fn streams_that_end_early() {
     let reset =
         ResetStream { stream_id: stream_id(4), error_code: number(268), final_size: number(9) };
@@ -85,6 +101,17 @@ fn streams_that_end_early() {
         one(Frame::ResetStream(reset)),
         json!({"frame_type": "reset_stream", "stream_id": 4, "error": "unknown", "error_code": 268,
                "final_size": 9})
+    );
+    let reset = ResetStreamAt {
+        stream_id: stream_id(4),
+        error_code: number(268),
+        final_size: number(9),
+        reliable_size: number(5),
+    };
+    assert_eq!(
+        one(Frame::ResetStreamAt(reset)),
+        json!({"frame_type": "reset_stream_at", "stream_id": 4, "error": "unknown",
+               "error_code": 268, "final_size": 9, "reliable_size": 5})
     );
     let stop = StopSending { stream_id: stream_id(4), error_code: number(268) };
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use clearway_congestion::Suppressor;
 use clearway_transport::{
-    ConnectionState, DropReason, LossTrigger, SendLimit, Side, SpaceId, TimerKind,
+    ConnectionState, DropReason, EcnCodepoint, LossTrigger, SendLimit, Side, SpaceId, TimerKind,
 };
 use clearway_wire::{Direction, PacketType, TransportErrorCode};
 
@@ -25,6 +25,16 @@ pub(super) const fn packet_type(packet_type: PacketType) -> &'static str {
         PacketType::ZeroRtt => "0RTT",
         PacketType::Handshake => "handshake",
         PacketType::OneRtt => "1RTT",
+    }
+}
+
+/// The name of an ECN mark (quic-events §8.12); `None` if there is none.
+pub(super) const fn ecn(mark: EcnCodepoint) -> Option<&'static str> {
+    match mark {
+        EcnCodepoint::NotEct => None,
+        EcnCodepoint::Ect1 => Some("ECT(1)"),
+        EcnCodepoint::Ect0 => Some("ECT(0)"),
+        EcnCodepoint::Ce => Some("CE"),
     }
 }
 

@@ -4,7 +4,8 @@ use clearway_wire::PacketType;
 use super::json::Object;
 use super::{frames, names};
 
-/// The data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6). `ack_delay_exponent` is
+/// The data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6), with the ECN mark of its datagram, which the
+/// draft has only in events of datagrams. `ack_delay_exponent` is
 /// the one of the packet's sender.
 pub(super) fn write(
     json: &mut Object<'_>,
@@ -25,6 +26,9 @@ pub(super) fn write(
     });
     if packet.is_mtu_probe {
         json.boolean("is_mtu_probe_packet", true);
+    }
+    if let Some(mark) = names::ecn(packet.ecn) {
+        json.text("ecn", mark);
     }
     if packet.is_probe {
         json.text("trigger", "pto_probe");

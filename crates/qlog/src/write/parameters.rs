@@ -45,6 +45,12 @@ pub(super) fn write(
     for (name, value) in numbers {
         json.number(name, value);
     }
+    if let Some(delay) = parameters.min_ack_delay {
+        json.number("min_ack_delay", delay);
+    }
+    if parameters.reset_stream_at {
+        json.boolean("reset_stream_at", true);
+    }
     if parameters.grease_quic_bit {
         json.boolean("grease_quic_bit", true);
     }

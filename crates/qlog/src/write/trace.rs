@@ -1,6 +1,8 @@
 use core::net::SocketAddr;
 
-use clearway_transport::{ConnectionState, Observation, SendLimit, Side, SpaceId, TimerChange};
+use clearway_transport::{
+    ConnectionState, EcnState, Observation, SendLimit, Side, SpaceId, TimerChange,
+};
 use clearway_units::Timestamp;
 use clearway_wire::{ConnectionId, PacketNumber, TransportParameters, Version};
 
@@ -192,6 +194,17 @@ impl Trace {
             Observation::MtuUpdated { old, new, is_done } => {
                 self.metrics.on_datagram_size(u64::from(new));
                 records.event(now, "quic:mtu_updated", |json| mtu_updated(json, old, new, is_done));
+            }
+            Observation::EcnStateUpdated { old, new } => {
+                if let Some(name) = new.name() {
+                    let old = old.and_then(EcnState::name);
+                    records.event(now, "quic:ecn_state_updated", |json| {
+                        if let Some(old) = old {
+                            json.text("old", old);
+                        }
+                        json.text("new", name);
+                    });
+                }
             }
             Observation::Closed(error) => {
                 records.event(now, "quic:connection_closed", |json| closing::write(json, error));

@@ -169,6 +169,69 @@ impl TransportConfigBuilder {
         self
     }
 
+    /// How many bytes of received unreliable datagrams are kept for the application; each counts 64 bytes in addition to its
+    /// payload. Where there are more, the oldest are dropped. 1 MiB by default.
+    pub fn datagram_receive_buffer(mut self, value: u64) -> Self {
+        self.config.datagram_receive_buffer = value;
+        self
+    }
+
+    /// How many received unreliable datagrams are kept for the application. Where there are more, the oldest are dropped.
+    /// 16,384 by default.
+    pub fn datagram_receive_limit(mut self, value: usize) -> Self {
+        self.config.datagram_receive_limit = value;
+        self
+    }
+
+    /// How many bytes of unreliable datagrams wait to be sent at most; each counts 64 bytes in addition to its payload. 1 MiB
+    /// by default.
+    pub fn datagram_send_buffer(mut self, value: u64) -> Self {
+        self.config.datagram_send_buffer = value;
+        self
+    }
+
+    /// How many unreliable datagrams wait to be sent at most; 16,384 by default.
+    pub fn datagram_send_limit(mut self, value: usize) -> Self {
+        self.config.datagram_send_limit = value;
+        self
+    }
+
+    /// Whether an unreliable datagram for which there is no room takes the place of the oldest ones that wait to be sent. If
+    /// not, which is the default, it is refused.
+    pub fn datagram_drops_oldest(mut self, value: bool) -> Self {
+        self.config.datagram_drops_oldest = value;
+        self
+    }
+
+    /// Whether an event reports of each unreliable datagram whether it was acknowledged, lost, or dropped before it was sent
+    /// (RFC 9221 §5.2). There are none by default.
+    pub fn datagram_notices(mut self, value: bool) -> Self {
+        self.config.datagram_notices = value;
+        self
+    }
+
+    /// Whether the peer may send RESET_STREAM_AT frames, which deliver the beginning of a stream that is reset
+    /// (draft-ietf-quic-reliable-stream-reset §3). It may by default.
+    pub fn reset_stream_at(mut self, value: bool) -> Self {
+        self.config.reset_stream_at = value;
+        self
+    }
+
+    /// The shortest delay of an acknowledgment that the peer may ask for in an ACK_FREQUENCY frame
+    /// (draft-ietf-quic-ack-frequency §3): 1 ms by default, and never more than `max_ack_delay`. With `None` the peer can ask
+    /// for nothing.
+    pub fn min_ack_delay(mut self, value: Option<Duration>) -> Self {
+        self.config.min_ack_delay = value;
+        self
+    }
+
+    /// Whether the peer, where it supports that, is asked for fewer acknowledgements once the window is large, and for
+    /// immediate ones to probes (draft-ietf-quic-ack-frequency).
+    pub fn ack_frequency(mut self, value: bool) -> Self {
+        self.config.ack_frequency = value;
+        self
+    }
+
     /// The longest delay of an acknowledgment (RFC 9000 §13.2.1).
     pub fn max_ack_delay(mut self, value: Duration) -> Self {
         self.config.max_ack_delay = value;
@@ -361,7 +424,12 @@ impl TransportConfigBuilder {
         check(config.send_buffer > 0, "send_buffer", Bytes(config.send_buffer), permitted)?;
         let size = config.max_datagram_frame_size.unwrap_or(0);
         let permitted = "less than 2^62 bytes (RFC 9221 §3)";
-        check(size <= MAX_VARINT, "max_datagram_frame_size", Bytes(size), permitted)
+        check(size <= MAX_VARINT, "max_datagram_frame_size", Bytes(size), permitted)?;
+        let permitted = "at least 1 datagram";
+        let limit = config.datagram_receive_limit;
+        check(limit > 0, "datagram_receive_limit", limit, permitted)?;
+        let limit = config.datagram_send_limit;
+        check(limit > 0, "datagram_send_limit", limit, permitted)
     }
 
     fn check_acknowledgements(&self) -> Result<(), InvalidSetting> {
@@ -369,6 +437,10 @@ impl TransportConfigBuilder {
         let delay = config.max_ack_delay;
         let permitted = "less than 16.384 s (RFC 9000 §18.2)";
         check(delay < MAX_ACK_DELAY, "max_ack_delay", Time(delay), permitted)?;
+        if let Some(least) = config.min_ack_delay {
+            let permitted = "less than 16.384 s (RFC 9000 §18.2); None for none";
+            check(least < MAX_ACK_DELAY, "min_ack_delay", Time(least), permitted)?;
+        }
         let threshold = config.ack_eliciting_threshold;
         let permitted = "at least 1 packet (RFC 9000 §13.2.2)";
         check(threshold > 0, "ack_eliciting_threshold", threshold, permitted)?;

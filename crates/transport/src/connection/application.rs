@@ -5,10 +5,10 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::Connection;
-use crate::datagram::DatagramError;
+use crate::datagram::{DatagramError, DatagramId};
 use crate::event::Event;
 use crate::streams::{
-    ReadError, ReadOutcome, StreamEvent, StreamProgress, UnknownStream, WriteError,
+    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, UnknownStream, WriteError,
 };
 
 impl Connection {
@@ -49,6 +49,25 @@ impl Connection {
         self.streams.reset(stream_id, error_code)
     }
 
+    /// Resets a stream like [`reset`](Self::reset), but its first `reliable_size` bytes, or all that were written if those are
+    /// fewer, are still delivered (RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset §5). The application may do so again
+    /// with a smaller size, which then applies; a larger one changes nothing. The error code stays that of the first call.
+    ///
+    /// # Errors
+    /// If there is no such stream to write, or the peer does not support it and `reliable_size` is not 0.
+    pub fn reset_at(
+        &mut self,
+        stream_id: StreamId,
+        error_code: VarInt,
+        reliable_size: u64,
+    ) -> Result<(), ResetAtError> {
+        if reliable_size > 0 && !self.peer.parameters.reset_stream_at {
+            return Err(ResetAtError::Unsupported);
+        }
+        self.streams.reset_at(stream_id, error_code, reliable_size)?;
+        Ok(())
+    }
+
     /// Asks the peer to stop sending on a stream (STOP_SENDING), and discards what was received.
     pub fn stop_sending(
         &mut self,
@@ -83,12 +102,19 @@ impl Connection {
 
     /// The application error code with which the peer has reset a stream, if it has (RFC 9000 §19.4).
     /// The reset counts as read then (§3.2), which ends the receiving part of the stream. `Ok(None)` if there
-    /// was none. This reads no data, so that it can be called while data is unread.
+    /// was none. This reads no data, so that it can be called while data is unread. A reset that leaves data to be delivered
+    /// (RESET_STREAM_AT) is found by [`read`](Self::read) after that data.
     ///
     /// # Errors
     /// As [`read`](Self::read) for a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         self.streams.received_reset(stream_id)
+    }
+
+    /// How many bytes of a stream the peer delivers in spite of having reset it, if it has done so with RESET_STREAM_AT
+    /// (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read) returns them, and then the reset.
+    pub fn received_reliable_size(&mut self, stream_id: StreamId) -> Option<u64> {
+        self.streams.received_reliable_size(stream_id)
     }
 
     /// Permits the peer to send as many more bytes, because bytes that were [read ahead](Self::read_ahead) are now
@@ -120,17 +146,25 @@ impl Connection {
         self.streams.set_priority(stream_id, priority, is_incremental)
     }
 
-    /// Sends `data` in an unreliable datagram: it may be lost or reordered (RFC 9221).
+    /// Queues `data` to be sent in an unreliable datagram, which may be lost or reordered (RFC 9221). Datagrams are sent as
+    /// congestion control permits, and share it evenly with streams. Returns what identifies the datagram in
+    /// [`Event::DatagramSettled`].
     ///
     /// # Errors
     /// If it can never be sent, or cannot be queued now; see [`DatagramError`].
-    pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+    pub fn send_datagram(&mut self, data: Bytes) -> Result<DatagramId, DatagramError> {
         if self.is_closed() {
             return Err(DatagramError::ConnectionClosed);
         }
         // An application that sends datagrams can use larger ones.
         self.paths.mtu_mut().want();
         self.datagrams.send(data)
+    }
+
+    /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
+    /// may permit less: see [`max_datagram_payload`](Self::max_datagram_payload).
+    pub fn datagram_send_buffer_space(&self) -> usize {
+        self.datagrams.send_space()
     }
 
     /// Takes the oldest received unreliable datagram.
@@ -157,6 +191,13 @@ impl Connection {
                 StreamEvent::StreamsAvailable(direction) => Event::StreamsAvailable(direction),
             });
         }
-        self.datagrams.take_news().then_some(Event::DatagramReceived)
+        if self.datagrams.take_news() {
+            return Some(Event::DatagramReceived);
+        }
+        if self.datagrams.take_room() {
+            return Some(Event::DatagramsWritable);
+        }
+        let settled = self.datagrams.next_outcome();
+        settled.map(|(id, outcome)| Event::DatagramSettled { id, outcome })
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use clearway_units::Timestamp;
-use clearway_wire::frame::{Ack, CloseKind, ConnectionClose};
+use clearway_wire::frame::{Ack, CloseKind, ConnectionClose, ResetStreamAt};
 use clearway_wire::{Frame, TransportErrorCode};
 
 use super::Connection;
@@ -75,6 +75,9 @@ impl Connection {
             Frame::HandshakeDone => self.receive_handshake_done(now),
             Frame::NewToken(frame) => self.receive_new_token(frame.token),
             Frame::Datagram(frame) => self.datagrams.on_datagram(&frame),
+            Frame::AckFrequency(frame) => self.receive_ack_frequency(context.space, &frame),
+            Frame::ImmediateAck => self.receive_immediate_ack(context.space),
+            Frame::ResetStreamAt(frame) => self.receive_reset_stream_at(now, &frame),
         }
     }
 
@@ -92,12 +95,16 @@ impl Connection {
         if outcome.newly_acked_any {
             let protection = self.handshake.protection_mut();
             protection.on_acknowledged(now, space, ack.largest, packet.with_previous_keys)?;
-            if space == SpaceId::Application && self.side.is_client() {
+            // An acknowledgement of a 0-RTT packet does not confirm it (RFC 9001 §4.1.2).
+            let is_application = space == SpaceId::Application
+                && self.handshake.protection().is_application_packet(ack.largest);
+            if is_application && self.side.is_client() {
                 self.confirm_handshake(now);
             }
         }
         if outcome.has_rtt_sample {
             self.on_round_trip();
+            self.consider_ack_frequency();
         }
         // Before acknowledged bytes leave the send buffer, so that writers see both changes at once.
         self.streams.on_congestion_window(self.recovery.window());
@@ -149,10 +156,12 @@ impl Connection {
                 self.flags.new_token_pending = false;
             }
             Token::HandshakeDone => self.flags.handshake_done_pending = false,
-            Token::Datagram { .. } => {}
+            Token::Datagram { id } => self.datagrams.on_acked(id),
+            Token::AckFrequency { sequence } => self.ack_frequency.on_acked(sequence),
             Token::MtuProbe(probe) => self.on_mtu_probe_acknowledged(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
+            | Token::ResetStreamAt { .. }
             | Token::StopSending { .. }
             | Token::MaxData
             | Token::MaxStreamData { .. }
@@ -174,10 +183,12 @@ impl Connection {
             Token::RetireConnectionId { sequence } => self.remote_ids.on_lost(sequence),
             Token::NewToken => self.flags.new_token_pending = self.identity.new_token.is_some(),
             Token::HandshakeDone => self.flags.handshake_done_pending = true,
-            Token::Datagram { .. } => self.datagrams.on_lost(),
+            Token::Datagram { id } => self.datagrams.on_lost(id),
+            Token::AckFrequency { sequence } => self.ack_frequency.on_lost(sequence),
             Token::MtuProbe(probe) => self.paths.mtu_mut().on_probe_lost(probe),
             Token::Stream { .. }
             | Token::ResetStream { .. }
+            | Token::ResetStreamAt { .. }
             | Token::StopSending { .. }
             | Token::MaxData
             | Token::MaxStreamData { .. }
@@ -186,6 +197,21 @@ impl Connection {
             | Token::StreamDataBlocked { .. }
             | Token::StreamsBlocked { .. } => self.streams.on_lost(token),
         }
+    }
+
+    fn receive_reset_stream_at(
+        &mut self,
+        now: Timestamp,
+        frame: &ResetStreamAt,
+    ) -> Result<(), TransportError> {
+        if !self.config.reset_stream_at {
+            return Err(TransportError::rule(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "RESET_STREAM_AT without the transport parameter reset_stream_at",
+                "draft-ietf-quic-reliable-stream-reset §3",
+            ));
+        }
+        self.streams.on_reset_stream_at(now, frame)
     }
 
     /// Handles a CONNECTION_CLOSE.
@@ -237,6 +263,11 @@ impl Connection {
         if self.counters.tokens_received < MAX_TOKENS_RECEIVED {
             self.counters.tokens_received = self.counters.tokens_received.saturating_add(1);
             let token = version::with_version(self.handshake.version(), token);
+            if let (Some(sessions), Some(name)) =
+                (&self.identity.sessions, &self.identity.server_name)
+            {
+                sessions.put_token(name, &token);
+            }
             self.events.push_back(Event::NewToken(token.into()));
         }
         Ok(())
@@ -262,12 +293,12 @@ impl Connection {
         }
         let stats = self.recovery.stats();
         let phase = stats.congestion.phase;
-        self.observe_ecn(now);
         let old = self.watch.phase.replace(phase);
         for packet in lost.drain(..) {
             self.observe(now, &Observation::PacketLost(packet));
         }
         self.watch.lost = lost;
+        self.observe_ecn(now);
         if let Some(old) = old
             && old != phase
         {

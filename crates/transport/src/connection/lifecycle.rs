@@ -1,5 +1,7 @@
 //! How a connection begins, and the states that it passes through.
 
+use core::time::Duration;
+
 use clearway_units::Timestamp;
 use clearway_wire::frame;
 use clearway_wire::header::Retry;
@@ -16,6 +18,7 @@ use super::timers::IdleTimer;
 use super::versions::Versions;
 use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Watch};
 use crate::TransportError;
+use crate::ack_frequency::AckFrequency;
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::event::Event;
@@ -23,7 +26,7 @@ use crate::handshake::{Handshake, retry};
 use crate::observer::{ConnectionState, Observation, TimerKind};
 use crate::path::{BASE_DATAGRAM_SIZE, Paths};
 use crate::recovery::{Recovery, RecoveryConfig};
-use crate::space::ReceivedPackets;
+use crate::space::{AckPolicy, ReceivedPackets};
 use crate::space_id::{PerSpace, SpaceId};
 use crate::streams::Streams;
 
@@ -102,7 +105,6 @@ pub(crate) fn local_parameters(
     chosen: Version,
 ) -> TransportParameters {
     let information = || VersionInformation { chosen, available: config.versions().to_vec() };
-    let milliseconds = u64::try_from(config.max_ack_delay.as_millis()).unwrap_or(u64::MAX);
     let streams = |count: u64| VarInt::saturating(count.min(1 << 60));
     let window = VarInt::saturating(config.initial_stream_receive_window);
     TransportParameters {
@@ -114,15 +116,21 @@ pub(crate) fn local_parameters(
         initial_max_stream_data_uni: window,
         initial_max_streams_bidi: streams(config.max_concurrent_bidirectional_streams),
         initial_max_streams_uni: streams(config.max_concurrent_unidirectional_streams),
-        max_ack_delay: VarInt::saturating(milliseconds.min((1 << 14) - 1)),
+        max_ack_delay: config.max_ack_delay_parameter(),
         disable_active_migration: !config.allow_active_migration,
         active_connection_id_limit: VarInt::saturating(LOCAL_ACTIVE_CONNECTION_ID_LIMIT),
         initial_source_connection_id: Some(local_id),
         max_datagram_frame_size: VarInt::saturating(config.max_datagram_frame_size.unwrap_or(0)),
         version_information: config.version_information.then(information),
         grease_quic_bit: config.grease_quic_bit,
+        min_ack_delay: config.least_ack_delay().map(microseconds),
+        reset_stream_at: config.reset_stream_at,
         ..TransportParameters::default()
     }
+}
+
+fn microseconds(duration: Duration) -> VarInt {
+    VarInt::saturating(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
 
 impl Identity {
@@ -161,7 +169,8 @@ impl Connection {
         }
         let received = PerSpace::new(|space| {
             let at_once = space != SpaceId::Application;
-            ReceivedPackets::new(config.max_ack_delay, config.ack_eliciting_threshold, at_once)
+            let policy = AckPolicy::new(config.ack_eliciting_threshold, config.max_ack_delay);
+            ReceivedPackets::new(policy, at_once)
         });
         let mut connection = Self {
             side,
@@ -176,6 +185,7 @@ impl Connection {
                 config.datagrams(),
                 TransportConfig::packet_room(usize::from(datagram_size)),
             ),
+            ack_frequency: AckFrequency::new(config.ack_frequency),
             local_ids,
             remote_ids,
             lifecycle: Lifecycle::Handshaking { deadline: now + config.handshake_timeout },
@@ -188,11 +198,13 @@ impl Connection {
                 new_tokens: start.new_tokens,
                 new_token: None,
                 server_name: start.server_name,
+                sessions: start.sessions,
             },
             peer: Peer::default(),
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
             answer: AnswerTimer::default(),
+            early: super::early::Early::default(),
             blocked: BlockedTimer::default(),
             held: HeldPackets::default(),
             outgoing: Outgoing { datagram_size, ..Outgoing::default() },
@@ -233,8 +245,9 @@ impl Connection {
 
     pub(super) fn start_handshake(&mut self, now: Timestamp) {
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
-        if let Err(error) = self.handshake.start() {
-            self.fail(now, error);
+        match self.handshake.start() {
+            Ok(_) => self.offer_early_data(),
+            Err(error) => self.fail(now, error),
         }
     }
 
@@ -246,6 +259,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let progress = self.handshake.receive_crypto(space, crypto)?;
         self.settle_version(now);
+        self.settle_early_data(now)?;
         self.learn_peer_parameters(now)?;
         if progress.complete {
             self.complete_handshake(now)?;
@@ -270,8 +284,8 @@ impl Connection {
             now,
             &Observation::ParametersSet { owner: self.side.peer(), parameters: &parameters },
         );
-        self.streams.set_peer_parameters(&parameters);
-        self.datagrams.set_peer_parameters(&parameters);
+        self.take_peer_limits(&parameters)?;
+        self.ack_frequency.set_peer_parameters(&parameters);
         self.paths.mtu_mut().set_peer_maximum(parameters.max_udp_payload_size);
         self.follow_path_mtu(now);
         self.local_ids
@@ -312,6 +326,7 @@ impl Connection {
             let violation = "the peer sent no transport parameters";
             return Err(TransportError::rule(missing, violation, "RFC 9001 §8.2"));
         }
+        self.end_early_data();
         self.lifecycle = Lifecycle::Complete;
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeComplete));
         if let Some(protocol) = self.handshake.session().application_protocol()
@@ -372,10 +387,12 @@ impl Connection {
         self.identity.retry_source = Some(packet.source);
         self.identity.token = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
-        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3).
+        // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and early data is
+        // sent again with the same keys (RFC 9000 §17.2.5.3).
         let restarted = self
             .recovery
             .abandon_outstanding(SpaceId::Initial, now)
+            .and_then(|()| self.recovery.abandon_outstanding(SpaceId::Application, now))
             .and_then(|()| self.handshake.restart(&packet.source));
         match restarted {
             Ok(()) => self.dispatch_tokens(),

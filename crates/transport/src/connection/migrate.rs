@@ -33,6 +33,27 @@ impl Connection {
         socket: SocketIndex,
         local_ip: Option<IpAddr>,
     ) -> Result<(), MigrationError> {
+        self.permits_migration()?;
+        if socket == self.paths.current().socket() {
+            return Err(MigrationError::SameSocket);
+        }
+        let address = PathAddress { socket, remote: self.remote_address() };
+        self.begin_candidate(now, address, local_ip, true)
+    }
+
+    /// Whether [`migrate`](Self::migrate) can begin now with a path that the connection does not know.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn may_migrate(&self) -> Result<(), MigrationError> {
+        self.permits_migration()?;
+        match self.remote_ids.has_spare() {
+            true => Ok(()),
+            false => Err(MigrationError::NoSpareConnectionId),
+        }
+    }
+
+    fn permits_migration(&self) -> Result<(), MigrationError> {
         if self.side.is_server() {
             return Err(MigrationError::NotAClient);
         }
@@ -49,11 +70,10 @@ impl Connection {
         if self.paths.candidate().is_some() {
             return Err(MigrationError::InProgress);
         }
-        if socket == self.paths.current().socket() {
-            return Err(MigrationError::SameSocket);
+        if self.remote_ids.current().is_empty() {
+            return Err(MigrationError::NoConnectionIdsOfPeer);
         }
-        let address = PathAddress { socket, remote: self.remote_address() };
-        self.begin_candidate(now, address, local_ip, true)
+        Ok(())
     }
 
     /// Whether the connection uses `socket`: on its current path, on one that it validates, or on one that it has left
@@ -69,9 +89,6 @@ impl Connection {
         local_ip: Option<IpAddr>,
         is_wanted: bool,
     ) -> Result<(), MigrationError> {
-        if self.remote_ids.current().is_empty() {
-            return Err(MigrationError::NoConnectionIdsOfPeer);
-        }
         if self.reserve_id(address).is_none() {
             return Err(MigrationError::NoSpareConnectionId);
         }
@@ -195,6 +212,7 @@ impl Connection {
         self.flags.ping_pending |= self.side.is_client();
         let path = *self.paths.current();
         let updated = Observation::PathUpdated {
+            socket: path.socket(),
             remote: path.remote(),
             is_validated: true,
             is_new_path: !is_only_port,

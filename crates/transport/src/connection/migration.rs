@@ -60,6 +60,7 @@ impl Connection {
         self.observe(
             now,
             &Observation::PathUpdated {
+                socket: path.socket(),
                 remote: path.remote(),
                 is_validated: path.is_validated(),
                 is_new_path: is_new_address,
@@ -102,9 +103,13 @@ impl Connection {
     pub(super) fn receive_path_response(&mut self, now: Timestamp, data: [u8; 8]) {
         let probe_timeout = self.probe_timeout();
         if self.paths.on_response(now, data, probe_timeout, &mut self.random) {
-            let remote = self.paths.current().remote();
-            let updated =
-                Observation::PathUpdated { remote, is_validated: true, is_new_path: false };
+            let path = *self.paths.current();
+            let updated = Observation::PathUpdated {
+                socket: path.socket(),
+                remote: path.remote(),
+                is_validated: true,
+                is_new_path: false,
+            };
             self.observe(now, &updated);
             self.release_connection_ids();
         } else {

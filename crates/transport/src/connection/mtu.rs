@@ -101,15 +101,17 @@ impl Connection {
         })
     }
 
-    /// Fills `room` with a PING and PADDING.
+    /// Fills `room` with a PING or IMMEDIATE_ACK, and PADDING.
     fn build_mtu_probe(&mut self, now: Timestamp, room: &mut [u8], probe: MtuProbe) -> Option<()> {
         let size = room.len();
         let destination = self.remote_ids.current();
         let mut writer = Writer::new(room);
+        let is_immediate = self.asks_for_immediate_acks();
         self.outgoing.drafts.clear();
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
-            // There is room for a byte.
-            let _ = contents.push(&Frame::Ping, Some(Token::MtuProbe(probe)));
+            // There is room for a byte. Where possible, the acknowledgement is not delayed (draft-ietf-quic-ack-frequency §8.3).
+            let frame = if is_immediate { Frame::ImmediateAck } else { Frame::Ping };
+            let _ = contents.push(&frame, Some(Token::MtuProbe(probe)));
         })?;
         draft.is_mtu_probe = true;
         draft.pad_datagram(&mut writer, size);

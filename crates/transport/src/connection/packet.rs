@@ -49,6 +49,8 @@ pub(super) struct HeaderPlan<'a> {
     pub(super) token: &'a [u8],
     pub(super) spin: bool,
     pub(super) key_phase: bool,
+    /// Whether a packet of the Application space is a 0-RTT packet.
+    pub(super) is_early: bool,
 }
 
 impl Draft {
@@ -88,7 +90,7 @@ impl Draft {
         let long_type = match plan.space {
             SpaceId::Initial => Some(LongPacketType::Initial),
             SpaceId::Handshake => Some(LongPacketType::Handshake),
-            SpaceId::Application => None,
+            SpaceId::Application => plan.is_early.then_some(LongPacketType::ZeroRtt),
         };
         let (length_offset, number_offset) = match long_type {
             None => {

@@ -43,6 +43,8 @@ impl Connection {
     /// holds back. Packets of a later space may fill the window, and the peer cannot read, nor acknowledge, these before
     /// it has that data: a ServerHello of which a few bytes are missing.
     ///
+    /// So does early data that is outstanding: what lost the ClientHello may have lost the 0-RTT packets behind it.
+    ///
     /// A client probes two spaces in any case. A packet in the newest space of the handshake shows the
     /// server that its Initial packets were received, and that the address is valid. Once the client's handshake is
     /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
@@ -54,9 +56,9 @@ impl Connection {
         let last = Some(SpaceId::Application);
         let last = last.filter(|_| self.side.is_client() && self.handshake.is_complete());
         for space in SpaceId::ALL {
-            let is_early = expired.is_none() && space == SpaceId::Application;
+            let is_too_soon = expired.is_none() && space == SpaceId::Application;
             let is_asked = [expired, newest, last].contains(&Some(space));
-            let can_seal = self.handshake.protection().can_seal(space) && !is_early;
+            let can_seal = self.can_send(space) && !is_too_soon;
             let has_pending = space != SpaceId::Application && self.handshake.has_pending(space);
             if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked || has_pending) {
                 self.probe(space, count);

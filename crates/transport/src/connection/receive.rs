@@ -8,7 +8,7 @@ use clearway_wire::{
 
 use super::Connection;
 use super::versions::OpenWith;
-use crate::handshake::OpenError;
+use crate::handshake::{OpenError, Opened};
 use crate::ids::MINIMUM_RESET_SIZE;
 use crate::observer::{DropReason, Observation, PacketObservation};
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SpinBit};
@@ -19,10 +19,14 @@ use crate::{Side, TransportError};
 #[derive(Debug, Default)]
 pub(super) struct HeldPackets {
     packets: Vec<(Arrival, SpaceId, Vec<u8>)>,
+    /// 0-RTT packets, of which a client may send many before its ClientHello arrives.
+    early: Vec<(Arrival, Vec<u8>)>,
 }
 
 /// How many packets are held until their keys are available.
 const MAX_HELD_PACKETS: usize = 10;
+/// How many 0-RTT packets a server holds until the ClientHello is complete (RFC 9001 §5.7): an initial window's worth.
+const MAX_HELD_EARLY_PACKETS: usize = 10;
 
 /// The context of a packet for the processing of its frames.
 #[derive(Clone, Copy)]
@@ -157,15 +161,14 @@ impl Connection {
 
     fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: Head, packet: &mut [u8]) {
         let size = packet.len();
-        let Some(space) = space_of(head.packet_type) else {
-            self.observe_dropped(now, size, DropReason::Unexpected);
-            return;
-        };
         // RFC 9000 §17.2; RFC 9287 §3.
         if !head.has_fixed_bit && !self.config.grease_quic_bit {
             self.observe_dropped(now, size, DropReason::Invalid);
             return;
         }
+        let Some(space) = space_of(head.packet_type) else {
+            return self.receive_early_packet(now, arrival, head, packet);
+        };
         let open_with = match head.version.map(|version| self.keys_for(version, space)) {
             None => OpenWith::Current,
             Some(Ok(open_with)) => open_with,
@@ -186,6 +189,44 @@ impl Connection {
         } else {
             protection.open(space, now, largest, number_offset, packet)
         };
+        self.receive_opened(now, arrival, head, space, size, opened);
+    }
+
+    /// A server opens 0-RTT packets of the version of the client's first flight. A client is sent none (RFC 9001 §5.6).
+    fn receive_early_packet(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        head: Head,
+        packet: &mut [u8],
+    ) {
+        let size = packet.len();
+        if self.side.is_client() {
+            return self.observe_dropped(now, size, DropReason::Unexpected);
+        }
+        if head.version != Some(self.versions.chosen()) {
+            return self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+        }
+        if !self.handshake.protection().has_early() {
+            return self.hold_or_drop_early(now, arrival, packet);
+        }
+        let space = SpaceId::Application;
+        let largest = self.received.get(space).largest();
+        let protection = self.handshake.protection_mut();
+        let opened = protection.open_early(largest, head.packet_number_offset, packet);
+        self.receive_opened(now, arrival, head, space, size, opened);
+    }
+
+    /// Processes a packet from which the protection was removed, if it could be.
+    fn receive_opened(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        head: Head,
+        space: SpaceId,
+        size: usize,
+        opened: Result<Opened<'_>, OpenError>,
+    ) {
         let opened = match opened {
             Ok(opened) => opened,
             Err(OpenError::Close(error)) => return self.fail(now, error),
@@ -246,6 +287,8 @@ impl Connection {
         let largest = self.received.get(context.space).largest();
         let is_largest = largest.is_none_or(|largest| context.number > largest);
         let known = self.handshake.received(context.space);
+        let is_early = context.packet_type == PacketType::ZeroRtt;
+        self.streams.set_receiving_early(is_early);
         let effect = self.receive_frames(now, context, payload)?;
         if self.lifecycle.is_closed() {
             return Ok(());
@@ -264,8 +307,10 @@ impl Connection {
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, context.arrival.ecn);
-        // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret.
-        if context.space != SpaceId::Initial && is_largest && !effect.is_probing_only {
+        // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret. 0-RTT
+        // packets can be repeated from any address.
+        let proves_address = context.space != SpaceId::Initial && !is_early;
+        if proves_address && is_largest && !effect.is_probing_only {
             self.notice_peer_address(now, context);
         } else if self.side.is_server() && context.arrival.socket != self.paths.current().socket() {
             self.on_packet_at_other_socket(now, context, false);
@@ -336,7 +381,9 @@ impl Connection {
                     self.follow_version(now, version)?;
                 }
             }
-            (side, SpaceId::Application) if self.config.spin_bit == SpinBit::Enabled => {
+            (side, SpaceId::Application)
+                if self.config.spin_bit == SpinBit::Enabled && context.version.is_none() =>
+            {
                 self.note_spin_bit(side, context);
             }
             _ => {}
@@ -379,8 +426,37 @@ impl Connection {
         }
     }
 
+    /// Whether the ClientHello may still show that early data is accepted.
+    fn early_keys_may_come(&self) -> bool {
+        let protection = self.handshake.protection();
+        !protection.has_early()
+            && !protection.can_seal(SpaceId::Handshake)
+            && self.lifecycle.is_handshaking()
+    }
+
+    fn hold_or_drop_early(&mut self, now: Timestamp, arrival: Arrival, packet: &[u8]) {
+        if self.early_keys_may_come() && self.held.early.len() < MAX_HELD_EARLY_PACKETS {
+            self.observe(now, &Observation::PacketBuffered { size: packet.len() });
+            self.held.early.push((arrival, packet.to_vec()));
+        } else {
+            self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
+        }
+    }
+
+    fn release_held_early(&mut self, now: Timestamp) {
+        if self.held.early.is_empty() || self.early_keys_may_come() {
+            return;
+        }
+        for (arrival, mut packet) in core::mem::take(&mut self.held.early) {
+            if !self.lifecycle.is_closed() {
+                self.receive_packets(now, arrival, &mut packet);
+            }
+        }
+    }
+
     /// Decrypts the held packets whose keys have become available.
     pub(super) fn release_held(&mut self, now: Timestamp) {
+        self.release_held_early(now);
         if self.held.packets.is_empty() {
             return;
         }
@@ -451,7 +527,7 @@ struct Head {
     spin: bool,
 }
 
-/// The packet number space of a packet type; 0-RTT is not supported yet.
+/// The packet number space of a packet type whose keys are those of its space. 0-RTT packets have keys of their own.
 fn space_of(packet_type: PacketType) -> Option<SpaceId> {
     match packet_type {
         PacketType::Initial => Some(SpaceId::Initial),

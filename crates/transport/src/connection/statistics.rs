@@ -74,6 +74,8 @@ pub struct Statistics {
     pub ecn_state: EcnState,
     /// Packets that arrived at the peer with an ECN-CE mark, on paths that passed ECN validation.
     pub ce_marks: u64,
+    /// ACK_FREQUENCY frames sent (draft-ietf-quic-ack-frequency).
+    pub ack_frequency_frames_sent: u64,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +131,7 @@ impl Connection {
             datagram_size: self.max_datagram_size() as u64,
             ecn_state: stats.ecn_state,
             ce_marks: stats.ce_marks,
+            ack_frequency_frames_sent: self.ack_frequency.sent(),
         }
     }
 

@@ -141,7 +141,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     },
     Timer {
         kind: TimerKind::Loss,
-        deadline: |connection| connection.recovery.loss_deadline(),
+        deadline: |connection| connection.recovery.loss_deadline(&connection.pto_context()),
         expire: Connection::on_recovery_deadline,
     },
     Timer { kind: TimerKind::Ack, deadline: Connection::ack_deadline, expire: transmit_follows },

@@ -2,9 +2,10 @@
 
 use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, Frame, Writer, frame, header};
+use clearway_wire::{ConnectionId, Frame, PacketType, Writer, frame, header};
 
 use super::packet::{Draft, HeaderPlan};
+use super::shares::Shares;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
@@ -169,11 +170,14 @@ impl Connection {
 
     /// The ECN mark of the next datagram, if it is not one with nothing but ACK frames.
     fn next_codepoint(&mut self, now: Timestamp) -> EcnCodepoint {
-        let protection = self.handshake.protection();
         let is_probe = SpaceId::ALL
             .into_iter()
-            .any(|space| *self.outgoing.probes.get(space) > 0 && protection.can_seal(space));
-        let ecn = self.recovery.codepoint(now, is_probe);
+            .any(|space| *self.outgoing.probes.get(space) > 0 && self.can_send(space));
+        // A path that drops marked packets must not fail validation for that: PATH_CHALLENGE and PATH_RESPONSE are sent
+        // without a mark, and nothing is tested before, since little may be sent there (RFC 9000 §8.2, §9.3.1).
+        let is_unmarked = is_probe || self.paths.has_frames_pending();
+        let may_test = !self.lifecycle.is_confirmed() || self.paths.current().is_validated();
+        let ecn = self.recovery.codepoint(now, is_unmarked, may_test);
         self.observe_ecn(now);
         ecn
     }
@@ -186,7 +190,7 @@ impl Connection {
         is_permitted: bool,
         writer: &mut Writer<'_>,
     ) {
-        if !self.handshake.protection().can_seal(space) {
+        if !self.can_send(space) {
             return;
         }
         let probe = *self.outgoing.probes.get(space) > 0;
@@ -215,11 +219,13 @@ impl Connection {
     ) -> Option<&mut Draft> {
         let number = self.recovery.next_packet_number(space).ok()?;
         let is_initial = space == SpaceId::Initial;
+        let is_early = space == SpaceId::Application && self.sends_early();
         let spin = space == SpaceId::Application && self.spin_bit(destination);
         let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
         let plan = HeaderPlan {
             space,
-            version: self.handshake.version(),
+            // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
+            version: if is_early { self.versions.chosen() } else { self.handshake.version() },
             number,
             largest_acknowledged: self.recovery.largest_acknowledged(space),
             source: self.identity.local,
@@ -227,6 +233,7 @@ impl Connection {
             token: &token,
             spin,
             key_phase: self.handshake.protection().key_phase(),
+            is_early,
         };
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
         let draft = Draft::write(writer, &plan, &mut tokens, |contents| fill(self, contents));
@@ -268,9 +275,7 @@ impl Connection {
 
     /// Whether there is anything ack-eliciting to send in any space that has keys.
     fn has_something(&self) -> bool {
-        SpaceId::ALL.into_iter().any(|space| {
-            self.handshake.protection().can_seal(space) && self.has_something_for(space)
-        })
+        SpaceId::ALL.into_iter().any(|space| self.can_send(space) && self.has_something_for(space))
     }
 
     /// The least anti-amplification credit with which anything is sent, in bytes. Datagrams with Initial packets are
@@ -288,6 +293,7 @@ impl Connection {
         self.flags.handshake_done_pending
             || self.flags.new_token_pending
             || self.flags.ping_pending
+            || self.ack_frequency.has_pending()
             || self.paths.has_frames_pending()
             || self.local_ids.has_pending()
             || self.remote_ids.has_pending()
@@ -303,6 +309,9 @@ impl Connection {
         contents: &mut PacketContents<'_, '_>,
     ) {
         let is_application = space == SpaceId::Application;
+        if is_application && self.sends_early() {
+            return self.fill_early(may_elicit, probe, contents);
+        }
         if is_application && may_elicit {
             self.paths.write_frames(now, contents);
         }
@@ -316,11 +325,14 @@ impl Connection {
         if !may_elicit {
             return;
         }
+        if is_application && probe && self.asks_for_immediate_acks() {
+            // A probe is answered without delay (draft-ietf-quic-ack-frequency §7).
+            let _ = contents.push(&Frame::ImmediateAck, None);
+        }
         self.handshake.stream_mut(space).write_frames(contents);
         if is_application {
             self.write_control(contents);
-            self.datagrams.write_frames(contents);
-            self.streams.write_stream_frames(contents);
+            self.write_data(contents);
         }
         let ping = probe
             || (is_application && self.flags.ping_pending)
@@ -332,6 +344,33 @@ impl Connection {
         if is_application && contents.is_ack_eliciting() {
             self.flags.ping_pending = false;
         }
+    }
+
+    /// Writes unreliable datagrams and stream data. Where both wait, each gets as many bytes as the other.
+    fn write_data(&mut self, contents: &mut PacketContents<'_, '_>) {
+        if !self.datagrams.has_pending() || !self.streams.has_data_pending() {
+            self.outgoing.shares = Shares::default();
+            self.datagrams.write_frames(contents);
+            self.streams.write_stream_frames(contents);
+            return;
+        }
+        let room = contents.remaining();
+        let streams_first = self.outgoing.shares.is_datagrams_ahead();
+        if streams_first {
+            self.streams.write_stream_frames(contents);
+        } else {
+            self.datagrams.write_frames(contents);
+        }
+        let rest = contents.remaining();
+        if streams_first {
+            self.datagrams.write_frames(contents);
+        } else {
+            self.streams.write_stream_frames(contents);
+        }
+        let (first, second) =
+            (room.saturating_sub(rest), rest.saturating_sub(contents.remaining()));
+        let (datagrams, streams) = if streams_first { (second, first) } else { (first, second) };
+        self.outgoing.shares.note(datagrams, streams);
     }
 
     fn write_control(&mut self, contents: &mut PacketContents<'_, '_>) {
@@ -348,6 +387,8 @@ impl Connection {
         {
             self.flags.new_token_pending = false;
         }
+        // It is written with the next packet if it does not fit.
+        let _ = self.ack_frequency.write_frame(contents);
         self.local_ids.write_frames(contents);
         self.remote_ids.write_frames(contents);
         self.streams.write_control_frames(contents);
@@ -386,13 +427,14 @@ impl Connection {
             }
             self.observe_sent(now, &draft, datagram);
             let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
-            self.handshake.protection_mut().seal(
-                draft.space,
-                draft.number,
-                draft.number_offset.saturating_sub(draft.start),
-                draft.payload_offset.saturating_sub(draft.start),
-                packet,
-            )?;
+            let number_offset = draft.number_offset.saturating_sub(draft.start);
+            let payload_offset = draft.payload_offset.saturating_sub(draft.start);
+            let (number, protection) = (draft.number, self.handshake.protection_mut());
+            if draft.packet_type == PacketType::ZeroRtt {
+                protection.seal_early(number, number_offset, payload_offset, packet)?;
+            } else {
+                protection.seal(draft.space, number, number_offset, payload_offset, packet)?;
+            }
             self.stage(&draft)?;
             self.after_staging(now, &draft);
         }
@@ -428,9 +470,7 @@ impl Connection {
         match limit {
             Some(limit) if self.has_something() || self.paths.has_pending_off_path() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
-            _ if !self.handshake.protection().can_seal(SpaceId::Application)
-                && self.streams.has_data_pending() =>
-            {
+            _ if !self.can_send(SpaceId::Application) && self.streams.has_data_pending() => {
                 SendLimit::Keys
             }
             _ => SendLimit::Application,

@@ -224,6 +224,9 @@ impl Connection {
             return self.fail(now, error);
         }
         self.dispatch_tokens();
+        if let Err(error) = self.withdraw_early_data(now) {
+            return self.fail(now, error);
+        }
         // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
         self.versions.chosen = version;

@@ -65,7 +65,7 @@ fn prefixed_by_one<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     reader.bytes(usize::from(length), NAME).ok()
 }
 
-fn prefixed_by_two<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
+pub(super) fn prefixed_by_two<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
     let length = u16::from_be_bytes(reader.array(NAME).ok()?);
     reader.bytes(usize::from(length), NAME).ok()
 }

@@ -7,11 +7,11 @@ use clearway_wire::{
     ConnectionId, Initiator, TransportParameters, VarInt, Version, VersionInformation,
 };
 use rustls::pki_types::CertificateDer;
-use rustls::quic::Keys;
+use rustls::quic::{DirectionalKeys, Keys};
 
 use super::client_hello::HelloParameters;
 use super::session::{
-    ConnectionVersions, ExportError, NewKeys, ServerSessions, Session, SessionError,
+    ConnectionVersions, EarlyData, ExportError, NewKeys, ServerSessions, Session, SessionError,
 };
 use super::version;
 use crate::{Side, SpaceId, TransportError};
@@ -153,6 +153,10 @@ impl Session for Opening {
         self.session().and_then(Session::cipher_suite)
     }
 
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        self.session().and_then(Session::key_exchange_group)
+    }
+
     fn initial_keys(
         &self,
         version: Version,
@@ -167,6 +171,14 @@ impl Session for Opening {
 
     fn negotiated_version(&self) -> Option<Version> {
         self.begun.as_ref().map(|begun| begun.version)
+    }
+
+    fn early_keys(&mut self) -> Option<DirectionalKeys> {
+        self.begun.as_mut().and_then(|begun| begun.session.early_keys())
+    }
+
+    fn early_data(&self) -> EarlyData {
+        self.session().map_or(EarlyData::None, Session::early_data)
     }
 }
 

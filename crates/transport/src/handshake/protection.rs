@@ -1,6 +1,7 @@
 //! Packet protection (RFC 9001 §5, §6).
 
 mod application;
+mod early;
 mod seal_counter;
 
 use core::time::Duration;
@@ -8,7 +9,8 @@ use core::time::Duration;
 use application::{ApplicationKeys, Phase};
 use clearway_units::Timestamp;
 use clearway_wire::{PacketNumber, TransportErrorCode};
-use rustls::quic::{HeaderProtectionKey, Keys, PacketKey};
+use early::EarlyKeys;
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey};
 use seal_counter::SealCounter;
 
 use super::session::KeySchedule;
@@ -25,7 +27,10 @@ pub(crate) struct Protection {
     /// flight, for a client those of a version to which the server may change (RFC 9369 §4.1).
     other_initial: Option<FixedKeys>,
     handshake: Option<FixedKeys>,
+    early: Option<EarlyKeys>,
     application: Option<ApplicationKeys>,
+    /// The first 1-RTT packet that was protected.
+    first_application: Option<PacketNumber>,
     /// 1-RTT packets are not decrypted before the handshake is complete (§5.7).
     is_handshake_complete: bool,
     /// Received packets that failed authentication, with all keys together (§6.6).
@@ -107,7 +112,9 @@ impl Protection {
             initial: None,
             other_initial: None,
             handshake: None,
+            early: None,
             application: None,
+            first_application: None,
             is_handshake_complete: false,
             authentication_failures: 0,
             probe_timeout: Duration::from_secs(1),
@@ -143,6 +150,26 @@ impl Protection {
     /// Discards the Initial keys of the other version.
     pub(crate) fn discard_other_initial(&mut self) {
         self.other_initial = None;
+    }
+
+    /// Installs the keys of 0-RTT packets: a client protects them, a server opens them.
+    pub(crate) fn install_early(&mut self, keys: DirectionalKeys) {
+        self.early = Some(EarlyKeys::new(keys));
+    }
+
+    /// Whether there are keys of 0-RTT packets.
+    pub(crate) fn has_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    /// Discards the keys of 0-RTT packets (§4.9.3).
+    pub(crate) fn discard_early(&mut self) {
+        self.early = None;
+    }
+
+    /// Whether `number` is that of a 1-RTT packet of this endpoint, or a later one: 0-RTT packets come before them.
+    pub(crate) fn is_application_packet(&self, number: PacketNumber) -> bool {
+        self.first_application.is_some_and(|first| number >= first)
     }
 
     /// Installs the keys of 1-RTT packets and the schedule of their updates.
@@ -215,6 +242,7 @@ impl Protection {
             SpaceId::Initial => self.initial.as_mut().ok_or(CANNOT_SEAL)?.sealing()?,
             SpaceId::Handshake => self.handshake.as_mut().ok_or(CANNOT_SEAL)?.sealing()?,
             SpaceId::Application => {
+                self.first_application.get_or_insert(number);
                 self.application.as_mut().ok_or(CANNOT_SEAL)?.sealing(number)?
             }
         };
@@ -289,6 +317,11 @@ impl Protection {
         payload: &'a [u8],
     ) -> Result<Opened<'a>, OpenError> {
         let number = header.number;
+        if space == SpaceId::Application
+            && let Some(early) = &mut self.early
+        {
+            early.on_application_packet(now, self.probe_timeout);
+        }
         let key_phase_changed = match &mut self.application {
             Some(keys) if space == SpaceId::Application => {
                 keys.on_opened(phase, number, now, self.probe_timeout).map_err(OpenError::Close)?
@@ -365,13 +398,19 @@ impl Protection {
 
     /// When [`Protection::on_deadline`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        self.application.as_ref().and_then(ApplicationKeys::deadline)
+        let application = self.application.as_ref().and_then(ApplicationKeys::deadline);
+        let early = self.early.as_ref().and_then(EarlyKeys::deadline);
+        application.into_iter().chain(early).min()
     }
 
     /// Discards keys that are no longer needed.
     pub(crate) fn on_deadline(&mut self, now: Timestamp) {
         if let Some(keys) = &mut self.application {
             keys.on_deadline(now);
+        }
+        let is_due = |keys: &EarlyKeys| keys.deadline().is_some_and(|deadline| deadline <= now);
+        if self.early.as_ref().is_some_and(is_due) {
+            self.early = None;
         }
     }
 }

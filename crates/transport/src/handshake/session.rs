@@ -2,8 +2,9 @@ use core::fmt;
 use std::sync::Arc;
 
 use clearway_wire::{ConnectionId, TransportErrorCode, Version};
+use rustls::EncryptedClientHelloError;
 use rustls::pki_types::CertificateDer;
-use rustls::quic::{Keys, PacketKeySet, Secrets};
+use rustls::quic::{DirectionalKeys, Keys, PacketKeySet, Secrets};
 
 use super::client_hello::{self, HelloParameters};
 use super::initial;
@@ -56,6 +57,11 @@ pub trait Session: Send {
     /// The IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;
 
+    /// The IANA name of the negotiated key exchange group, such as "X25519MLKEM768".
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The Initial keys of `version`, derived from the Destination Connection ID of the client's first Initial packet
     /// (RFC 9001 §5.2).
     ///
@@ -85,6 +91,39 @@ pub trait Session: Send {
     fn negotiated_version(&self) -> Option<Version> {
         None
     }
+
+    /// The keys of 0-RTT packets (RFC 9001 §4.6), in the version of the client's first flight: with which a client that
+    /// offers early data protects them, and a server that accepts it opens them. They are asked for before anything is
+    /// received and after every message, until there are some.
+    fn early_keys(&mut self) -> Option<DirectionalKeys> {
+        None
+    }
+
+    /// What became of early data.
+    fn early_data(&self) -> EarlyData {
+        EarlyData::None
+    }
+
+    /// The server's encoded transport parameters of the connection that a client resumes: they limit its early data
+    /// (RFC 9000 §7.4.1).
+    fn remembered_parameters(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Whether application data can be sent before the handshake is complete, in 0-RTT packets (RFC 9001 §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum EarlyData {
+    /// It was not offered.
+    #[default]
+    None,
+    /// The client offers it, and the server has not answered.
+    Offered,
+    /// The server processes it.
+    Accepted,
+    /// The server ignores it.
+    Rejected,
 }
 
 /// Keys of the next packet number space.
@@ -145,6 +184,18 @@ pub trait ClientSessions: Send + Sync + fmt::Debug {
         server_name: &str,
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError>;
+
+    /// Keeps a token of the server `server_name` for a later connection to it (RFC 9000 §8.1.3), in the form of
+    /// [`Event::NewToken`](crate::Event::NewToken). Nothing is kept by default.
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        let _ = (server_name, token);
+    }
+
+    /// Removes and returns a token of this server, which was kept before: a token is used for one connection.
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        let _ = server_name;
+        None
+    }
 }
 
 /// Makes the sessions of a server.
@@ -188,6 +239,12 @@ pub enum SessionError {
     NoApplicationProtocol,
     /// There are no keys for the version of QUIC.
     UnknownVersion,
+    /// A server is to verify certificates of clients, but trusts no certificate authority.
+    NoClientRoots,
+    /// The ClientHello cannot be encrypted (RFC 9849): the list of configurations is malformed
+    /// ([`InvalidConfigList`](EncryptedClientHelloError::InvalidConfigList)), or has none that this client supports
+    /// ([`NoCompatibleConfig`](EncryptedClientHelloError::NoCompatibleConfig)).
+    EncryptedClientHello(EncryptedClientHelloError),
     /// TLS does not accept the configuration, for example a key that does not match the certificate.
     Tls(rustls::Error),
 }
@@ -212,6 +269,15 @@ impl fmt::Display for SessionError {
                 f.write_str("QUIC needs at least one application protocol (ALPN)")
             }
             Self::UnknownVersion => f.write_str("there are no keys for this version of QUIC"),
+            Self::NoClientRoots => f.write_str(
+                "certificates of clients cannot be verified without a certificate authority to trust",
+            ),
+            Self::EncryptedClientHello(EncryptedClientHelloError::InvalidConfigList) => {
+                f.write_str("the ECH configuration list is malformed")
+            }
+            Self::EncryptedClientHello(EncryptedClientHelloError::NoCompatibleConfig) => f
+                .write_str("the ECH configuration list has no configuration that is supported here"),
+            Self::EncryptedClientHello(error) => write!(f, "encrypted ClientHello: {error:?}"),
             Self::Tls(error) => write!(f, "TLS: {error}"),
         }
     }
@@ -221,7 +287,11 @@ impl core::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Tls(error) => Some(error),
-            Self::InvalidServerName | Self::NoApplicationProtocol | Self::UnknownVersion => None,
+            Self::InvalidServerName
+            | Self::NoApplicationProtocol
+            | Self::UnknownVersion
+            | Self::NoClientRoots
+            | Self::EncryptedClientHello(_) => None,
         }
     }
 }
@@ -229,6 +299,12 @@ impl core::error::Error for SessionError {
 impl From<rustls::Error> for SessionError {
     fn from(error: rustls::Error) -> Self {
         Self::Tls(error)
+    }
+}
+
+impl From<EncryptedClientHelloError> for SessionError {
+    fn from(error: EncryptedClientHelloError) -> Self {
+        Self::EncryptedClientHello(error)
     }
 }
 

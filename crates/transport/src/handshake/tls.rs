@@ -1,31 +1,51 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod encrypted_client_hello;
+mod memory;
+mod messages;
+mod revive;
+mod saved;
+mod sealed;
 mod secrets;
+mod settings;
 mod tickets;
 
 use std::fs::OpenOptions;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use clearway_wire::Version;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::quic::{self, ClientConnection, Connection, KeyChange, ServerConnection};
-use rustls::version::TLS13;
+use rustls::quic::{
+    self, ClientConnection, Connection, DirectionalKeys, KeyChange, ServerConnection,
+};
+use rustls::sign::SingleCertAndKey;
 use rustls::{
-    CipherSuite, ClientConfig, DigitallySignedStruct, KeyLog, KeyLogFile, RootCertStore,
-    ServerConfig, SignatureScheme, SupportedCipherSuite,
+    CipherSuite, ClientConfig, DigitallySignedStruct, HandshakeKind, KeyLog, KeyLogFile,
+    RootCertStore, ServerConfig, SignatureScheme,
 };
 
+use super::early_limits::EarlyLimits;
+use super::encrypted_extensions;
 use super::initial::of_tls;
 use super::session::{
-    ClientSessions, ConnectionVersions, ExportError, NewKeys, ServerSessions, Session, SessionError,
+    ClientSessions, ConnectionVersions, EarlyData, ExportError, NewKeys, ServerSessions, Session,
+    SessionError,
 };
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+pub use encrypted_client_hello::EncryptedClientHello;
+pub use memory::MemorySessionStore;
+use messages::NewTicket;
+use revive::reading_secret;
+pub use saved::{SavedSession, SavedSessionError, SessionStore};
+use sealed::SealedSessions;
+pub use sealed::TicketKeys;
 use secrets::{Level, TrafficSecrets};
+pub use settings::{ClientTrust, ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, VersionedSessions, VersionedTicketer};
 
 fn key_log_file() -> Arc<dyn KeyLog> {
@@ -51,6 +71,10 @@ pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
     /// The session tickets; `None` if the configuration has a store of its own.
     tickets: Option<ClientTickets>,
+    /// Whether the ClientHello is encrypted, which a server may reject.
+    encrypts_hello: bool,
+    /// Where the tokens of servers are kept; `None` if they are not.
+    tokens: Option<Arc<dyn SessionStore>>,
 }
 
 impl TlsClientConfig {
@@ -65,13 +89,23 @@ impl TlsClientConfig {
         let name =
             ServerName::try_from("localhost").map_err(|_| SessionError::InvalidServerName)?;
         ClientConnection::new(config.clone(), quic::Version::V1, name, Vec::new())?;
-        Ok(Self { config, tickets: None })
+        Ok(Self { config, tickets: None, encrypts_hello: false, tokens: None })
     }
 
     /// Keeps session tickets in memory, those of each version apart.
     fn with_tickets(config: ClientConfig) -> Result<Self, SessionError> {
         let tickets = Some(ClientTickets::in_memory());
         Ok(Self { tickets, ..Self::new(Arc::new(config))? })
+    }
+
+    /// Makes a configuration of `settings`.
+    ///
+    /// # Errors
+    /// If there are no application protocols, no cipher suites that QUIC can use or no key exchange groups, or if the list
+    /// of ECH configurations cannot be used.
+    pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
+        let encrypts_hello = settings.encrypted_client_hello.has_config();
+        Ok(Self { encrypts_hello, ..Self::with_tickets(settings.into_config()?)? })
     }
 
     /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
@@ -82,26 +116,8 @@ impl TlsClientConfig {
         roots: RootCertStore,
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        Self::with_cipher_suites(roots, default_cipher_suites(), application_protocols)
-    }
-
-    /// As [`with_roots`](Self::with_roots), but offers only these cipher suites, the preferred one first. Initial packets
-    /// do not depend on them (RFC 9001 §5.2).
-    ///
-    /// # Errors
-    /// If there are no application protocols, or no cipher suites that QUIC can use.
-    pub fn with_cipher_suites(
-        roots: RootCertStore,
-        cipher_suites: Vec<SupportedCipherSuite>,
-        application_protocols: &[&[u8]],
-    ) -> Result<Self, SessionError> {
-        let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&[&TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = owned(application_protocols);
-        Self::with_tickets(config)
+        let trust = ServerTrust::Roots(Arc::new(roots));
+        Self::from_settings(TlsClientSettings::new(trust, application_protocols))
     }
 
     /// Accepts any certificate, so that anyone on the path can read and change everything. For tests and measurements
@@ -112,14 +128,36 @@ impl TlsClientConfig {
     pub fn dangerous_without_certificate_verification(
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        let provider = provider();
-        let mut config = ClientConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
-        config.alpn_protocols = owned(application_protocols);
-        Self::with_tickets(config)
+        let trust = ServerTrust::DangerousAnyone;
+        Self::from_settings(TlsClientSettings::new(trust, application_protocols))
+    }
+
+    /// Keeps the tokens of servers in `store`, and uses each for one later connection (RFC 9000 §8.1.3). By default the
+    /// application only learns of them.
+    pub fn token_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.tokens = Some(store);
+        self
+    }
+
+    /// Keeps session tickets and tokens in `store` instead of in memory. Configurations from [`new`](Self::new) have a store of
+    /// their own, and keep it.
+    ///
+    /// A session from the store is resumed only if the server's certificates, which are stored with it, are acceptable to
+    /// this configuration now.
+    pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
+        self.tokens = Some(store.clone());
+        if let Some(tickets) = &mut self.tickets {
+            tickets.store = Some(store);
+        }
+        self
+    }
+
+    /// Whether connections offer early data where their session ticket permits it (RFC 9001 §4.6.1); not by default. What
+    /// an application sends before [`Event::Connected`](crate::Event::Connected) is then not protected against repetition
+    /// (§9.2).
+    pub fn early_data(mut self, offers: bool) -> Self {
+        Arc::make_mut(&mut self.config).enable_early_data = offers;
+        self
     }
 
     /// Writes the secrets of every session to `key_log`.
@@ -145,6 +183,7 @@ struct ClientVersion {
     tickets: Option<Arc<ConnectionTickets>>,
     /// The secrets for the keys of another version; `None` if the version cannot change.
     secrets: Option<Arc<TrafficSecrets>>,
+    config: Arc<ClientConfig>,
 }
 
 impl ClientVersion {
@@ -157,7 +196,8 @@ impl ClientVersion {
         let mut config = settings.config.clone();
         let mut tickets = None;
         if let Some(all) = &settings.tickets {
-            let of_connection = Arc::new(ConnectionTickets::new(all.clone(), first));
+            let of_connection =
+                Arc::new(ConnectionTickets::new(all.clone(), first, settings.config.clone()));
             let resumption = Resumption::store(of_connection.clone());
             Arc::make_mut(&mut config).resumption = resumption;
             tickets = Some(of_connection);
@@ -170,7 +210,7 @@ impl ClientVersion {
             Arc::make_mut(&mut config).key_log = secrets.clone();
             secrets
         });
-        (Self { first, current: first, tickets, secrets }, config)
+        (Self { first, current: first, tickets, secrets, config: config.clone() }, config)
     }
 
     fn change(&mut self, version: Version) -> Result<(), TransportError> {
@@ -212,6 +252,16 @@ impl ClientSessions for TlsClientConfig {
             transport_parameters,
         )?))
     }
+
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        if let Some(tokens) = &self.tokens {
+            tokens.put_token(server_name, token);
+        }
+    }
+
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        self.tokens.as_ref()?.take_token(server_name)
+    }
 }
 
 impl TlsSession {
@@ -233,6 +283,9 @@ impl TlsSession {
             version: Some(version),
             requested_name: Some(server_name.to_owned()),
             client_hello_start: Vec::new(),
+            encrypted_extensions: settings.encrypts_hello.then(Vec::new),
+            later: Vec::new(),
+            sealed: None,
         })
     }
 }
@@ -244,6 +297,8 @@ pub struct TlsServerConfig {
     /// The same with the session tickets of each version apart: in version 1, in version 2, in version 2 after a first
     /// flight of version 1, and the other way round.
     by_version: [Arc<ServerConfig>; 4],
+    /// The keys of session tickets; `None` if sessions are in a table.
+    ticket_keys: Option<TicketKeys>,
 }
 
 impl TlsServerConfig {
@@ -256,21 +311,56 @@ impl TlsServerConfig {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection begins.
         ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self::by_version(config))
+        Ok(Self::by_version(config, None))
     }
 
-    fn by_version(config: Arc<ServerConfig>) -> Self {
+    fn by_version(config: Arc<ServerConfig>, ticket_keys: Option<TicketKeys>) -> Self {
         let of = |original, negotiated| {
             let mut marking = (*config).clone();
             let inner = config.ticketer.clone();
             marking.ticketer = Arc::new(VersionedTicketer { inner, original, negotiated });
             let inner = config.session_storage.clone();
-            marking.session_storage = Arc::new(VersionedSessions { inner, original, negotiated });
+            let limits = None;
+            marking.session_storage =
+                Arc::new(VersionedSessions { inner, original, negotiated, limits });
             Arc::new(marking)
         };
         let (one, two) = (Version::V1, Version::V2);
         let by_version = [of(one, one), of(two, two), of(one, two), of(two, one)];
-        Self { config, by_version }
+        Self { config, by_version, ticket_keys }
+    }
+
+    /// The configuration of a connection with these transport parameters, and the source of its tickets.
+    fn of_connection(
+        &self,
+        versions: ConnectionVersions,
+        transport_parameters: &[u8],
+    ) -> (Arc<ServerConfig>, Option<Arc<SealedSessions>>) {
+        let mut config = self.of(versions);
+        let accepts_early_data = config.max_early_data_size > 0;
+        if !accepts_early_data && self.ticket_keys.is_none() {
+            return (config, None);
+        }
+        let sealed = self.ticket_keys.clone().map(|keys| {
+            Arc::new(SealedSessions {
+                keys,
+                time: config.time_provider.clone(),
+                random: config.crypto_provider().secure_random,
+                is_used_once: accepts_early_data,
+                unsent: Mutex::default(),
+            })
+        });
+        let inner = match &sealed {
+            Some(sealed) => sealed.clone(),
+            None => self.config.session_storage.clone(),
+        };
+        let ConnectionVersions { original, negotiated } = versions;
+        let limits = EarlyLimits::decode_parameters(transport_parameters);
+        let limits = limits.filter(|_| accepts_early_data);
+        let changed = Arc::make_mut(&mut config);
+        changed.session_storage =
+            Arc::new(VersionedSessions { inner, original, negotiated, limits });
+        (config, sealed)
     }
 
     fn of(&self, versions: ConnectionVersions) -> Arc<ServerConfig> {
@@ -295,19 +385,44 @@ impl TlsServerConfig {
         key: PrivateKeyDer<'static>,
         application_protocols: &[&[u8]],
     ) -> Result<Self, SessionError> {
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(certificate_chain, key)?;
-        config.alpn_protocols = owned(application_protocols);
-        Self::new(Arc::new(config))
+        let certificate = SingleCertAndKey::from(certified_key(certificate_chain, key)?);
+        Self::from_settings(TlsServerSettings::new(Arc::new(certificate), application_protocols))
+    }
+
+    /// Makes a configuration of `settings`.
+    ///
+    /// # Errors
+    /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but
+    /// there are no roots for them.
+    pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
+        Self::new(Arc::new(settings.into_config()?))
+    }
+
+    /// Seals session tickets with `keys`, so that all processes with these keys accept them; by default a process keeps a
+    /// few hundred sessions in a table, and restarting it ends them.
+    ///
+    /// While [early data](Self::early_data) is on, a process accepts each ticket once in at least two minutes, which is
+    /// longer than a repeated ClientHello is taken for a new one. It also refuses tickets from before its start in its
+    /// first two minutes, and all if it has recorded too many. Refused tickets lead to a full handshake. Processes do not
+    /// know what others have accepted: whoever can repeat a client's packets can have its early data processed once by
+    /// each (RFC 8446 §8).
+    pub fn ticket_keys(self, keys: TicketKeys) -> Self {
+        Self::by_version(self.config, Some(keys))
+    }
+
+    /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); not by default. An application
+    /// must then not let what [may be a repetition](crate::Connection::is_early) change anything.
+    pub fn early_data(self, accepts: bool) -> Self {
+        let mut config = self.config;
+        Arc::make_mut(&mut config).max_early_data_size = if accepts { EARLY_DATA } else { 0 };
+        Self::by_version(config, self.ticket_keys)
     }
 
     /// Writes the secrets of every session to `key_log`.
     pub fn key_log(self, key_log: Arc<dyn KeyLog>) -> Self {
         let mut config = self.config;
         Arc::make_mut(&mut config).key_log = key_log;
-        Self::by_version(config)
+        Self::by_version(config, self.ticket_keys)
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
@@ -324,16 +439,27 @@ impl ServerSessions for TlsServerConfig {
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
         let version = of_tls(versions.negotiated).map_err(|_| SessionError::UnknownVersion)?;
-        let connection = ServerConnection::new(self.of(versions), version, transport_parameters)?;
+        let (config, sealed) = self.of_connection(versions, &transport_parameters);
+        let mut connection = ServerConnection::new(config, version, transport_parameters)?;
+        if versions.original != versions.negotiated {
+            // The keys of 0-RTT packets are those of the client's version (RFC 9369 §4.1), which this session has not.
+            connection.reject_early_data();
+        }
         Ok(Box::new(TlsSession {
             connection: Connection::Server(connection),
             version: None,
             remembered_parameters: None,
             requested_name: None,
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
+            encrypted_extensions: None,
+            later: Vec::new(),
+            sealed,
         }))
     }
 }
+
+/// The value of max_early_data_size in the tickets of a server that accepts early data (RFC 9001 §4.6.1).
+const EARLY_DATA: u32 = 0xffff_ffff;
 
 /// Collects the entropy that the cryptographic library needs for its first random bytes in a process. This takes tens of
 /// milliseconds of processor time, and seconds on a busy machine; after that, microseconds. A server should call it before
@@ -341,24 +467,7 @@ impl ServerSessions for TlsServerConfig {
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
     // A failing source of entropy is reported by the handshake that needs it.
-    let _ = provider().secure_random.fill(&mut bytes);
-}
-
-/// Always aws-lc-rs. The process-wide default of rustls depends on which part of a program ran first, and a library must
-/// not.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(CryptoProvider {
-        cipher_suites: default_cipher_suites(),
-        ..aws_lc_rs::default_provider()
-    })
-}
-
-fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
-    vec![
-        aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256,
-        aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384,
-        aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-    ]
+    let _ = aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
 }
 
 fn owned(application_protocols: &[&[u8]]) -> Vec<Vec<u8>> {
@@ -389,9 +498,26 @@ struct TlsSession {
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
     client_hello_start: Vec<u8>,
+    /// What a client has received in Handshake packets, which begins with EncryptedExtensions, up to the largest length of
+    /// that message. `None` if its ClientHello is not encrypted: then it needs nothing from there.
+    encrypted_extensions: Option<Vec<u8>>,
+    /// The beginning of a message that a client received after the handshake.
+    later: Vec<u8>,
+    /// Where the tickets of a server come from that seals them.
+    sealed: Option<Arc<SealedSessions>>,
 }
 
 impl TlsSession {
+    /// Keeps the bytes in which a server that rejects an encrypted ClientHello says with what to try again.
+    fn keep_encrypted_extensions(&mut self, space: SpaceId, message_bytes: &[u8]) {
+        if let Some(kept) =
+            self.encrypted_extensions.as_mut().filter(|_| space == SpaceId::Handshake)
+        {
+            let room = encrypted_extensions::MAX_LENGTH.saturating_sub(kept.len());
+            kept.extend(message_bytes.iter().take(room));
+        }
+    }
+
     /// QUIC forbids the compatibility mode of TLS 1.3 (RFC 9001 §8.4).
     fn check_client_hello(&mut self, message_bytes: &[u8]) -> Result<(), TransportError> {
         let missing = CLIENT_HELLO_START.saturating_sub(self.client_hello_start.len());
@@ -410,22 +536,9 @@ impl TlsSession {
     }
 }
 
-impl Session for TlsSession {
-    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
-        // After the handshake there is nothing but session tickets.
-        let is_after = space == SpaceId::Application;
-        if is_after && self.version.as_ref().is_some_and(ClientVersion::drops_tickets) {
-            return Ok(());
-        }
-        self.check_client_hello(message_bytes)?;
-        let was_handshaking = self.connection.is_handshaking();
-        self.connection
-            .read_hs(message_bytes)
-            .map_err(|error| transport_error(error, self.connection.alert(), was_handshaking))
-    }
-
-    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        let (level, keys) = match self.connection.write_hs(out)? {
+impl TlsSession {
+    fn keys_of(&self, change: KeyChange) -> NewKeys {
+        let (level, keys) = match change {
             KeyChange::Handshake { keys } => (Level::Handshake, NewKeys::Handshake(keys)),
             KeyChange::OneRtt { keys, next } => {
                 (Level::Application, NewKeys::Application { keys, next: Box::new(next) })
@@ -433,7 +546,88 @@ impl Session for TlsSession {
         };
         let suite = self.connection.negotiated_cipher_suite().map(|suite| suite.suite());
         let derived = self.version.as_ref().and_then(|version| version.keys(level, suite));
-        Some(derived.unwrap_or(keys))
+        derived.unwrap_or(keys)
+    }
+
+    /// A client received bytes after the handshake: there is nothing but session tickets.
+    fn receive_later(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
+        if self.version.as_ref().is_some_and(ClientVersion::drops_tickets) {
+            return Ok(());
+        }
+        self.later.extend_from_slice(bytes);
+        while let Some(message) = messages::take_message(&mut self.later) {
+            let ticket = NewTicket::parse(&message);
+            if ticket.is_some_and(|ticket| ticket.ticket.len() > saved::MAX_TICKET) {
+                continue;
+            }
+            let connection = &mut self.connection;
+            let (read, secret) = reading_secret(|| connection.read_hs(&message));
+            read.map_err(|error| transport_error(error, self.connection.alert(), false, None))?;
+            if let (Some(ticket), Some(secret)) = (ticket, secret) {
+                self.save(&ticket, secret);
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a new session to the application's store, if there is one.
+    fn save(&self, ticket: &NewTicket<'_>, secret: Vec<u8>) {
+        let Some(client) = &self.version else { return };
+        let Some(store) = client.tickets.as_ref().and_then(|tickets| tickets.store()) else {
+            return;
+        };
+        let connection = &self.connection;
+        let (Some(suite), Some(now)) =
+            (connection.negotiated_cipher_suite(), client.config.time_provider.current_time())
+        else {
+            return;
+        };
+        let certificates = connection.peer_certificates().unwrap_or_default();
+        let session = SavedSession {
+            version: client.current,
+            suite: suite.suite().into(),
+            issued: now.as_secs(),
+            lifetime: ticket.lifetime,
+            age_add: ticket.age_add,
+            permits_early_data: ticket.permits_early_data(),
+            application_protocol: connection.alpn_protocol().unwrap_or_default().to_vec(),
+            secret,
+            ticket: ticket.ticket.to_vec(),
+            parameters: connection.quic_transport_parameters().unwrap_or_default().to_vec(),
+            certificates: certificates.iter().map(|it| it.as_ref().to_vec()).collect(),
+        };
+        store.put_session(self.requested_name.as_deref().unwrap_or_default(), session);
+    }
+}
+
+impl Session for TlsSession {
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        if space == SpaceId::Application && matches!(self.connection, Connection::Client(_)) {
+            return self.receive_later(message_bytes);
+        }
+        self.check_client_hello(message_bytes)?;
+        self.keep_encrypted_extensions(space, message_bytes);
+        let was_handshaking = self.connection.is_handshaking();
+        let read = self.connection.read_hs(message_bytes);
+        if !self.connection.is_handshaking() {
+            self.encrypted_extensions = None;
+        }
+        read.map_err(|error| {
+            let received = self.encrypted_extensions.as_deref().unwrap_or_default();
+            let retry_configs = encrypted_extensions::retry_configs(received);
+            transport_error(error, self.connection.alert(), was_handshaking, retry_configs)
+        })
+    }
+
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        if let Some(sealed) = self.sealed.as_ref().filter(|_| !self.connection.is_handshaking()) {
+            let start = out.len();
+            let keys = self.connection.write_hs(out);
+            messages::replace_tickets(out, start, |name| sealed.take_ticket(name));
+            return keys.map(|keys| self.keys_of(keys));
+        }
+        let keys = self.connection.write_hs(out)?;
+        Some(self.keys_of(keys))
     }
 
     fn is_handshaking(&self) -> bool {
@@ -480,6 +674,32 @@ impl Session for TlsSession {
         }
     }
 
+    fn early_keys(&mut self) -> Option<DirectionalKeys> {
+        self.connection.zero_rtt_keys()
+    }
+
+    fn early_data(&self) -> EarlyData {
+        let offers = self.connection.zero_rtt_keys().is_some();
+        match &self.connection {
+            Connection::Server(_) if offers => EarlyData::Accepted,
+            Connection::Client(client) if offers => {
+                if client.is_early_data_accepted() {
+                    return EarlyData::Accepted;
+                }
+                // ServerHello shows a full handshake; EncryptedExtensions, which have the parameters too, a rejection.
+                let is_full =
+                    client.handshake_kind().is_some_and(|kind| kind != HandshakeKind::Resumed);
+                let is_answered = self.peer_transport_parameters().is_some();
+                if is_full || is_answered { EarlyData::Rejected } else { EarlyData::Offered }
+            }
+            _ => EarlyData::None,
+        }
+    }
+
+    fn remembered_parameters(&self) -> Option<&[u8]> {
+        self.remembered_parameters.as_deref()
+    }
+
     fn cipher_suite(&self) -> Option<&'static str> {
         match self.connection.negotiated_cipher_suite()?.suite() {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
@@ -487,6 +707,10 @@ impl Session for TlsSession {
             CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
             other => other.as_str(),
         }
+    }
+
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        self.connection.negotiated_key_exchange_group()?.name().as_str()
     }
 }
 

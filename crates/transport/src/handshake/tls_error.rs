@@ -1,17 +1,30 @@
 use clearway_wire::TransportErrorCode;
-use rustls::{AlertDescription, Error, HandshakeType, PeerMisbehaved};
+use rustls::{AlertDescription, Error, HandshakeType, PeerIncompatible, PeerMisbehaved};
 
-use crate::TransportError;
+use crate::{TransportError, TransportErrorCause};
 
 /// The error for which TLS would have sent an alert (RFC 9001 §4.8). `was_handshaking` is whether the message that failed
-/// belonged to the handshake.
+/// belonged to the handshake; `retry_configs` are the ECH configurations that the server sent.
 pub(super) fn transport_error(
     error: Error,
     alert: Option<AlertDescription>,
     was_handshaking: bool,
+    retry_configs: Option<&[u8]>,
 ) -> TransportError {
     if let Some(violation) = violation(&error, was_handshaking) {
         return violation;
+    }
+    if let Error::PeerIncompatible(PeerIncompatible::ServerRejectedEncryptedClientHello(_)) = &error
+    {
+        return TransportError {
+            code: TransportErrorCode::crypto(u8::from(
+                AlertDescription::EncryptedClientHelloRequired,
+            )),
+            frame_type: None,
+            cause: TransportErrorCause::EncryptedClientHelloRejected {
+                retry_configs: retry_configs.map(<[u8]>::to_vec),
+            },
+        };
     }
     let alert = alert.unwrap_or(match error {
         Error::InvalidMessage(_) => AlertDescription::DecodeError,

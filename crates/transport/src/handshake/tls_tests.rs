@@ -2,17 +2,17 @@ use std::sync::{Arc, Mutex};
 
 use clearway_units::Random;
 use clearway_wire::{VarInt, Version, frame};
-use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
+use rustls::{PeerMisbehaved, RootCertStore};
 
-use super::{TlsClientConfig, TlsServerConfig, TlsSession};
+use super::{ServerTrust, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsSession};
 use crate::handshake::tests::{
     self, Wire, client, client_config, hex, identity, server, server_config, vectors,
 };
 use crate::handshake::{
     ClientSessions, ConnectionVersions, Handshake, NewKeys, ServerSessions, Session, SessionError,
 };
-use crate::{Side, SpaceId, TransportError};
+use crate::{Side, SpaceId, TransportError, TransportErrorCause};
 
 fn failure(client: Handshake, server: Handshake) -> (Side, TransportError) {
     let mut wire = Wire::new((client, server));
@@ -71,7 +71,13 @@ fn a_client_without_application_protocol_is_refused() {
     .unwrap()
     .with_root_certificates(roots)
     .with_no_client_auth();
-    let silent = client(TlsClientConfig { config: Arc::new(config), tickets: None }, "localhost");
+    let silent = TlsClientConfig {
+        config: Arc::new(config),
+        tickets: None,
+        encrypts_hello: false,
+        tokens: None,
+    };
+    let silent = client(silent, "localhost");
     let (side, error) = failure(silent, server(server_config(&identity, &[b"h3"])));
     assert_eq!((side, error.code.0.get()), (Side::Server, 0x178));
 }
@@ -83,7 +89,9 @@ fn a_client_may_offer_only_chacha20() {
     let mut roots = RootCertStore::empty();
     roots.add(identity.certificate.clone()).unwrap();
     let suites = vec![TLS13_CHACHA20_POLY1305_SHA256];
-    let config = TlsClientConfig::with_cipher_suites(roots, suites, &[b"h3"]).unwrap();
+    let mut settings = TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"]);
+    settings.cipher_suites = suites;
+    let config = TlsClientConfig::from_settings(settings).unwrap();
     let client = client(config, "localhost");
     let mut wire = Wire::new((client, server(server_config(&identity, &[b"h3"]))));
     wire.client.start().unwrap();
@@ -99,7 +107,9 @@ fn configurations_that_do_not_fit_quic_are_refused() {
     let refused = TlsClientConfig::with_roots(RootCertStore::empty(), none).unwrap_err();
     assert_eq!(refused, SessionError::NoApplicationProtocol);
     let roots = RootCertStore::empty();
-    let refused = TlsClientConfig::with_cipher_suites(roots, Vec::new(), &[b"h3"]).unwrap_err();
+    let mut settings = TlsClientSettings::new(ServerTrust::Roots(roots.into()), &[b"h3"]);
+    settings.cipher_suites = Vec::new();
+    let refused = TlsClientConfig::from_settings(settings).unwrap_err();
     assert!(matches!(refused, SessionError::Tls(_)), "{refused}");
     let identity = identity();
     let config = Arc::new(client_config(&identity, &[b"h3"]));
@@ -131,6 +141,68 @@ fn missing_transport_parameters_are_a_missing_extension() {
         hello[extension] = 0x7a;
     });
     assert_eq!(error.unwrap_err().code.0.get(), 0x16d);
+}
+
+/// The sample ClientHello with `data` in place of the content of its extension server_name, or without that extension.
+fn hello_for_name(data: Option<&[u8]>) -> Result<(), TransportError> {
+    sample_client_hello(|hello| {
+        // The extension type, its length, and the list of one name, which is example.com.
+        let sample = b"\0\0\0\x10\0\x0e\0\0\x0bexample.com";
+        let at = hello.windows(sample.len()).position(|bytes| bytes == sample).unwrap();
+        let extension = data.map(|data| {
+            let length = u16::try_from(data.len()).unwrap().to_be_bytes();
+            [&[0, 0], &length[..], data].concat()
+        });
+        let extension = extension.unwrap_or_default();
+        let (added, removed) = (extension.len(), sample.len());
+        hello.splice(at..at + removed, extension);
+        // The lengths of the message and of its extensions, which follow 2 + 32 + 1 bytes, the suites, 2 bytes.
+        let suites = usize::from(u16::from_be_bytes([hello[39], hello[40]]));
+        for place in [2, 39 + 2 + suites + 2] {
+            let length = u16::from_be_bytes([hello[place], hello[place + 1]]);
+            let length = usize::from(length) + added - removed;
+            let length = u16::try_from(length).unwrap().to_be_bytes();
+            hello[place..place + 2].copy_from_slice(&length);
+        }
+    })
+}
+
+/// A server_name extension with one host name.
+fn host_name(name: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(name.len()).unwrap();
+    [&(length + 3).to_be_bytes()[..], &[0], &length.to_be_bytes(), name].concat()
+}
+
+#[test]
+fn server_names_that_are_none_are_refused_by_name() {
+    assert_eq!(hello_for_name(Some(&host_name(b"example.com"))), Ok(()));
+    // Without the extension the server chooses its default.
+    assert_eq!(hello_for_name(None), Ok(()));
+    let of_10_000 = vec![b'a'; 10_000];
+    let labels = [b"a.".repeat(126), b"abc".to_vec()].concat();
+    for name in [
+        &of_10_000[..],
+        b"a name",
+        b"a\0b",
+        b"\xff\xfe",
+        b"-.example",
+        b"a..b",
+        &[b'a'; 64],
+        &labels,
+    ] {
+        let error = hello_for_name(Some(&host_name(name))).unwrap_err();
+        let name = String::from_utf8_lossy(name);
+        let TransportErrorCause::Tls(tls) = &error.cause else { panic!("{name:.20}: {error:?}") };
+        let expected = PeerMisbehaved::ServerNameMustContainOneHostName;
+        assert_eq!(**tls, rustls::Error::PeerMisbehaved(expected), "{name:.20}");
+        assert_eq!(error.code.alert(), Some(47), "illegal_parameter: {name:.20}");
+    }
+    // An empty name, lengths that do not fit, and two names.
+    let two = [&[0, 14][..], &[0, 0, 4], b"a.de", &[0, 0, 4], b"b.de"].concat();
+    let empty = host_name(b"");
+    for data in [&empty[..], &[], &[0], &[0, 9, 0, 0, 1, b'a'], &[0, 4, 0, 0, 9, b'a'], &two] {
+        assert!(hello_for_name(Some(data)).is_err(), "{data:?}");
+    }
 }
 
 #[derive(Debug, Default)]

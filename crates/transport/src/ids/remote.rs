@@ -262,6 +262,11 @@ impl RemoteIds {
         Some(known.id)
     }
 
+    /// Whether there is an ID that no path uses.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.active.iter().skip(1).any(|known| known.elsewhere.is_none())
+    }
+
     /// The position of the ID that is used at `remote`, or of a spare one.
     fn position_for(&self, remote: PathAddress) -> Option<usize> {
         let find = |wanted: Option<PathAddress>| {

@@ -32,13 +32,31 @@ pub(crate) struct AckOutcome {
 #[derive(Default)]
 struct NewlyAcknowledged {
     any: bool,
+    /// One that had not been declared lost is ack-eliciting. The acknowledgement of a lost packet says when that packet
+    /// arrived, and not how long a later one took that elicits no ACK.
     ack_eliciting: bool,
     /// The packet with the frame's largest number, if it was outstanding until now.
     largest: Option<LedgerPacket>,
     /// The packets of the current path that were marked with ECN.
     marked: u64,
+    /// Those of earlier paths.
+    marked_elsewhere: u64,
     /// The newest of them.
     newest_marked: Option<SendIndex>,
+}
+
+impl NewlyAcknowledged {
+    /// `is_current`: `packet` was sent on the current path.
+    fn note_mark(&mut self, packet: &LedgerPacket, is_current: bool) {
+        match packet.is_marked {
+            false => {}
+            true if is_current => {
+                self.marked = self.marked.saturating_add(1);
+                self.newest_marked = self.newest_marked.max(Some(packet.index));
+            }
+            true => self.marked_elsewhere = self.marked_elsewhere.saturating_add(1),
+        }
+    }
 }
 
 impl Recovery {
@@ -78,6 +96,7 @@ impl Recovery {
                 largest: ack.largest.get(),
                 raises_largest: prior_largest < Some(ack.largest),
                 marked: newly.marked,
+                marked_elsewhere: newly.marked_elsewhere,
                 newest_marked: newly.newest_marked,
                 round: self.path.rounds.current(),
             },
@@ -130,11 +149,8 @@ impl Recovery {
         for number in numbers.iter().copied() {
             let Some(packet) = self.ledger.acknowledge(space, number)? else { continue };
             newly.any = true;
-            newly.ack_eliciting |= packet.ack_eliciting;
-            if packet.is_marked && self.ledger.is_current(&packet) {
-                newly.marked = newly.marked.saturating_add(1);
-                newly.newest_marked = newly.newest_marked.max(Some(packet.index));
-            }
+            newly.ack_eliciting |= packet.ack_eliciting && packet.state == PacketState::Outstanding;
+            newly.note_mark(&packet, self.ledger.is_current(&packet));
             if number == ack.largest.get() && packet.state == PacketState::Outstanding {
                 newly.largest = Some(packet);
             }
@@ -192,7 +208,7 @@ impl Recovery {
         let path = &mut self.path;
         let overtaken = Overtaken { packets, elapsed: now.saturating_since(packet.sent_at) };
         if packet.state == PacketState::Lost {
-            path.reordering.on_spurious_loss(overtaken, thresholds);
+            path.reordering.on_spurious_loss(overtaken, &path.rtt, thresholds);
         } else {
             path.reordering.on_overtaken(overtaken, &path.rtt);
         }

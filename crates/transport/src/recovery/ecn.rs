@@ -60,11 +60,18 @@ struct SpaceMarks {
     reported: Counts,
     /// Packets that were sent with ECT(0).
     sent: u64,
-    /// By how much the reported counts exceeded the packets sent when the path was new, because an earlier path set
-    /// marks.
+    /// By how much the reported counts exceed the packets sent because an earlier path set marks.
     excess: u64,
     /// The first packet number on the path.
     first: u64,
+}
+
+impl SpaceMarks {
+    /// The reported counts contain marks of an earlier path.
+    fn note_excess(&mut self) {
+        let excess = self.reported.ect0_or_ce().saturating_sub(self.sent);
+        self.excess = self.excess.max(excess);
+    }
 }
 
 /// An ACK frame, as far as ECN is concerned.
@@ -78,6 +85,8 @@ pub(super) struct Feedback {
     pub(super) raises_largest: bool,
     /// The marked packets of this path that it newly acknowledged.
     pub(super) marked: u64,
+    /// Those of earlier paths.
+    pub(super) marked_elsewhere: u64,
     /// The newest of them.
     pub(super) newest_marked: Option<SendIndex>,
     /// The current round trip.
@@ -148,7 +157,8 @@ impl Ecn {
         }
         for space in SpaceId::ALL {
             let marks = self.spaces.get_mut(space);
-            marks.excess = marks.reported.ect0_or_ce().saturating_sub(marks.sent);
+            marks.excess = 0;
+            marks.note_excess();
             marks.first = next_number(space);
         }
         let (spaces, total_marks) = (core::mem::take(&mut self.spaces), self.total_marks);
@@ -216,6 +226,11 @@ impl Ecn {
         let marks = self.spaces.get_mut(space);
         let before = *marks;
         marks.reported = counts.unwrap_or(before.reported);
+        if feedback.marked_elsewhere > 0 {
+            // Which of the marks are those of this path is not known.
+            marks.note_excess();
+            return;
+        }
         if feedback.largest < before.first || matches!(self.state, EcnState::Failed(_)) {
             return;
         }
@@ -315,3 +330,7 @@ fn validate(counts: Option<Counts>, known: &SpaceMarks, marked: u64) -> Result<C
     }
     Ok(increase)
 }
+
+#[cfg(test)]
+#[path = "ecn_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use super::rtt::Rtt;
+use super::rtt::{Rtt, nine_eighths, weighted};
 use super::sent_space::MAX_LOST_REMEMBERED;
 use crate::observer::LossThresholds;
 
@@ -27,6 +27,8 @@ pub(super) struct Reordering {
     packets: u64,
     /// The longest round-trip time of a packet that was declared lost for its lateness and had arrived.
     longest: Duration,
+    /// The smoothed round-trip time of packets that others overtook. The path's own comes from the packets that were first.
+    smoothed: Option<Duration>,
     /// Rounds with losses until both thresholds fall back.
     persists: u32,
     /// The last of those rounds that was counted.
@@ -49,20 +51,38 @@ impl Reordering {
             least_packets,
             packets: least_packets,
             longest: Duration::ZERO,
+            smoothed: None,
             persists: 0,
             counted: None,
         }
     }
 
     /// What is tolerated now. `max_ack_delay` is the peer's.
+    ///
+    /// The time is limited to the probe timeout or two round trips: those of the packets that were overtaken, where they take
+    /// longer than those that overtook them.
     pub(super) fn thresholds(&self, rtt: &Rtt, max_ack_delay: Duration) -> LossThresholds {
-        let time = rtt.time_threshold(self.longest, max_ack_delay);
+        let smoothed = rtt.smoothed_or_assumed().max(self.smoothed.unwrap_or_default());
+        let limit = rtt.pto_base(max_ack_delay).max(smoothed.saturating_mul(2));
+        let time = rtt.time_threshold(nine_eighths(self.longest).min(limit));
         LossThresholds { packets: self.packets, time }
     }
 
+    /// Whether the round trips of packets that were overtaken limit the time, and not those of the path.
+    pub(super) fn is_wide(&self, rtt: &Rtt) -> bool {
+        !self.longest.is_zero()
+            && self.smoothed.is_some_and(|smoothed| smoothed > rtt.smoothed_or_assumed())
+    }
+
     /// A packet that had been declared lost was acknowledged, when `before` was tolerated.
-    pub(super) fn on_spurious_loss(&mut self, overtaken: Overtaken, before: LossThresholds) {
+    pub(super) fn on_spurious_loss(
+        &mut self,
+        overtaken: Overtaken,
+        rtt: &Rtt,
+        before: LossThresholds,
+    ) {
         self.persists = PERSISTENCE;
+        self.smooth(overtaken, rtt);
         if overtaken.packets >= before.packets {
             self.packets = overtaken.packets.saturating_add(1).min(MAX_PACKET_THRESHOLD);
         }
@@ -74,11 +94,17 @@ impl Reordering {
     /// A packet was acknowledged that later ones had overtaken. If it would have been lost with the initial thresholds, the
     /// adapted ones are still needed.
     pub(super) fn on_overtaken(&mut self, overtaken: Overtaken, rtt: &Rtt) {
+        self.smooth(overtaken, rtt);
         let is_of_use = overtaken.packets >= self.least_packets
-            || overtaken.elapsed >= rtt.time_threshold(Duration::ZERO, Duration::ZERO);
+            || overtaken.elapsed >= rtt.time_threshold(Duration::ZERO);
         if self.persists > 0 && is_of_use {
             self.persists = PERSISTENCE;
         }
+    }
+
+    fn smooth(&mut self, overtaken: Overtaken, rtt: &Rtt) {
+        let before = self.smoothed.unwrap_or_else(|| rtt.smoothed_or_assumed());
+        self.smoothed = Some(weighted(before, overtaken.elapsed, 8));
     }
 
     /// A packet was declared lost in `round`.

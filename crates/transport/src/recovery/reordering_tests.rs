@@ -20,7 +20,7 @@ fn thresholds(reordering: &Reordering) -> (u64, Duration) {
 
 fn spurious(reordering: &mut Reordering, packets: u64, elapsed: u64) {
     let before = reordering.thresholds(&rtt(), ms(25));
-    reordering.on_spurious_loss(Overtaken { packets, elapsed: ms(elapsed) }, before);
+    reordering.on_spurious_loss(Overtaken { packets, elapsed: ms(elapsed) }, &rtt(), before);
 }
 
 #[test]
@@ -53,10 +53,36 @@ fn the_time_threshold_counts_the_longest_round_trip_of_a_late_packet() {
     assert_eq!(thresholds(&reordering), (3, ms(54)), "9/8 of 48 ms");
     spurious(&mut reordering, 1, 56);
     assert_eq!(thresholds(&reordering), (3, ms(63)));
+}
+
+/// One packet does not raise the threshold to whatever it took, and those that take as long as others do not either.
+#[test]
+fn the_time_threshold_is_at_most_two_round_trips_or_the_probe_timeout() {
+    let mut reordering = Reordering::new(3);
+    for _ in 0..100 {
+        reordering.on_overtaken(Overtaken { packets: 1, elapsed: ms(30) }, &rtt());
+    }
+    spurious(&mut reordering, 1, 105);
     // Two round trips are more than 40 + 1 + 25 ms, the probe timeout.
-    spurious(&mut reordering, 1, 500);
     assert_eq!(thresholds(&reordering), (3, ms(80)));
     assert_eq!(reordering.thresholds(&rtt(), ms(60)).time, ms(101), "the probe timeout");
+}
+
+/// Where the packets that overtook the others gave all samples, "two round trips" are those of the others.
+#[test]
+fn the_round_trips_of_overtaken_packets_raise_the_limit() {
+    let mut reordering = Reordering::new(3);
+    spurious(&mut reordering, 1, 200);
+    // 60 ms are 7/8 of 40 and 1/8 of 200.
+    assert_eq!(thresholds(&reordering), (3, ms(120)));
+    for _ in 0..100 {
+        reordering.on_overtaken(Overtaken { packets: 1, elapsed: ms(88) }, &rtt());
+    }
+    assert!(thresholds(&reordering).1.abs_diff(ms(176)) < Duration::from_micros(1));
+    for _ in 0..10 {
+        reordering.on_overtaken(Overtaken { packets: 1, elapsed: ms(30) }, &rtt());
+    }
+    assert!(thresholds(&reordering).1 < ms(100), "one that is past is forgotten");
 }
 
 #[test]

@@ -74,13 +74,10 @@ impl Rtt {
     }
 
     /// How long after it was sent a packet counts as lost, if a later one was acknowledged (RFC 9002 §6.1.2): 9/8
-    /// of the round-trip time. With reordering, 9/8 of the `longest` that a packet had that was late, but no
-    /// more than two round trips or the probe timeout: after that there would be a probe.
-    pub(super) fn time_threshold(&self, longest: Duration, max_ack_delay: Duration) -> Duration {
+    /// of the round-trip time, and no less than `tolerated`.
+    pub(super) fn time_threshold(&self, tolerated: Duration) -> Duration {
         let base = self.estimate.map_or(self.assumed, |e| e.smoothed.max(e.latest));
-        let two_round_trips = self.smoothed_or_assumed().saturating_mul(2);
-        let adapted = nine_eighths(longest).min(self.pto_base(max_ack_delay).max(two_round_trips));
-        nine_eighths(base).max(adapted).max(GRANULARITY)
+        nine_eighths(base).max(tolerated).max(GRANULARITY)
     }
 
     /// The probe timeout without backoff (RFC 9002 §6.2.1). `max_ack_delay` is zero for Initial and
@@ -112,12 +109,12 @@ fn fraction(whole: Duration, parts: u32) -> Duration {
 }
 
 /// kTimeThreshold x `rtt` (RFC 9002 §6.1.2).
-fn nine_eighths(rtt: Duration) -> Duration {
+pub(super) fn nine_eighths(rtt: Duration) -> Duration {
     rtt.saturating_add(fraction(rtt, 8))
 }
 
 /// (1 - 1/parts) x `old` + 1/parts x `new`.
-fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
+pub(super) fn weighted(old: Duration, new: Duration, parts: u32) -> Duration {
     let kept = old.saturating_mul(parts.saturating_sub(1));
     fraction(kept.saturating_add(new), parts)
 }

@@ -9,7 +9,7 @@ fn without_a_sample_there_is_no_estimate_but_timers_run() {
     let rtt = Rtt::new(ms(333));
     assert_eq!(rtt.snapshot(false), None);
     assert_eq!(rtt.pto_base(Duration::ZERO), ms(999));
-    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), Duration::from_micros(374_625));
+    assert_eq!(rtt.time_threshold(Duration::ZERO), Duration::from_micros(374_625));
 }
 
 #[test]
@@ -37,14 +37,11 @@ fn the_time_threshold_is_of_the_greater_of_the_smoothed_and_the_latest() {
     rtt.on_sample(ms(40), Duration::ZERO);
     rtt.on_sample(ms(80), Duration::ZERO);
     assert_eq!(rtt.snapshot(false).unwrap().smoothed, ms(45));
-    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), ms(90));
+    assert_eq!(rtt.time_threshold(Duration::ZERO), ms(90));
     rtt.on_sample(ms(45), Duration::ZERO);
     rtt.on_sample(ms(13), Duration::ZERO);
     assert_eq!(rtt.snapshot(false).unwrap().smoothed, ms(41));
-    assert_eq!(
-        rtt.time_threshold(Duration::ZERO, Duration::ZERO),
-        ms(46) + Duration::from_micros(125)
-    );
+    assert_eq!(rtt.time_threshold(Duration::ZERO), ms(46) + Duration::from_micros(125));
 }
 
 #[test]
@@ -83,12 +80,12 @@ fn the_minimum_is_raw_and_starts_anew_from_the_newest_sample() {
 #[test]
 fn timers_never_go_below_the_granularity() {
     let mut rtt = Rtt::new(Duration::ZERO);
-    assert!(rtt.time_threshold(Duration::ZERO, Duration::ZERO) >= GRANULARITY);
+    assert!(rtt.time_threshold(Duration::ZERO) >= GRANULARITY);
     rtt.on_sample(Duration::from_micros(10), Duration::ZERO);
     for _ in 0..100 {
         rtt.on_sample(Duration::from_micros(10), Duration::ZERO);
     }
-    assert_eq!(rtt.time_threshold(Duration::ZERO, Duration::ZERO), GRANULARITY);
+    assert_eq!(rtt.time_threshold(Duration::ZERO), GRANULARITY);
     assert_eq!(rtt.pto_base(Duration::ZERO), GRANULARITY + Duration::from_micros(10));
 }
 
@@ -99,5 +96,5 @@ fn absurd_samples_do_not_overflow() {
     for _ in 0..3 {
         rtt.on_sample(Duration::MAX, Duration::MAX);
     }
-    assert!(rtt.time_threshold(Duration::ZERO, Duration::ZERO) > ms(1));
+    assert!(rtt.time_threshold(Duration::ZERO) > ms(1));
 }

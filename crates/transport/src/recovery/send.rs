@@ -149,8 +149,17 @@ impl Recovery {
         Ok(())
     }
 
-    /// The ECN mark of the next datagram. `is_probe`: it is sent because a probe timeout expired.
-    pub(crate) fn codepoint(&mut self, now: Timestamp, is_probe: bool) -> EcnCodepoint {
+    /// The ECN mark of the next datagram. `is_probe`: it is sent because a probe timeout expired, or validates the path.
+    /// `may_test`: the path may be tested.
+    pub(crate) fn codepoint(
+        &mut self,
+        now: Timestamp,
+        is_probe: bool,
+        may_test: bool,
+    ) -> EcnCodepoint {
+        if self.ecn.state() == EcnState::Testing && !may_test {
+            return EcnCodepoint::NotEct;
+        }
         let probe_timeout = self.path.rtt.pto_base(self.max_ack_delay);
         self.ecn.codepoint(now, is_probe, probe_timeout)
     }

@@ -288,7 +288,9 @@ impl Bench {
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.recovery.loss_deadline().or_else(|| self.recovery.probe_deadline(&self.context))
+        self.recovery
+            .loss_deadline(&self.context)
+            .or_else(|| self.recovery.probe_deadline(&self.context))
     }
 
     pub(super) fn expire(&mut self, now: Timestamp) -> Expired {

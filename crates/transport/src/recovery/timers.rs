@@ -30,15 +30,20 @@ impl Recovery {
     /// outstanding that the peer has to acknowledge one of them is set (law 8), unless a server may not send at
     /// all (RFC 9002 §6.2.2.1).
     pub(crate) fn probe_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
-        match self.earliest_loss_time() {
+        match self.loss_deadline(context) {
             Some(_) => None,
             None => self.next_probe(context).map(|(time, _)| time),
         }
     }
 
-    /// When the loss timer expires, if it is set.
-    pub(crate) fn loss_deadline(&self) -> Option<Timestamp> {
-        self.earliest_loss_time()
+    /// When the loss timer expires, if it is set. It is not set while it would expire after the probe timer: where packets
+    /// are overtaken by much, what is tolerated may be more than a probe timeout, and RFC 9002 §6.2.1 prefers the loss
+    /// timer because it expires earlier.
+    pub(crate) fn loss_deadline(&self, context: &PtoContext) -> Option<Timestamp> {
+        let time = self.earliest_loss_time()?;
+        let is_later = self.path.reordering.is_wide(&self.path.rtt)
+            && self.next_probe(context).is_some_and(|(probe, _)| probe < time);
+        (!is_later).then_some(time)
     }
 
     fn earliest_loss_time(&self) -> Option<Timestamp> {
@@ -60,7 +65,7 @@ impl Recovery {
         now: Timestamp,
         context: &PtoContext,
     ) -> Result<Expired, TransportError> {
-        if let Some(loss_time) = self.earliest_loss_time() {
+        if let Some(loss_time) = self.loss_deadline(context) {
             if loss_time > now {
                 return Ok(Expired::Nothing);
             }

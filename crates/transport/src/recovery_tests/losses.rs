@@ -199,6 +199,54 @@ fn a_spurious_loss_raises_the_time_threshold() {
     assert_eq!(bench.expire(at(408)), Expired::Losses);
 }
 
+/// RFC 9002 §5.1, §A.7: the ACK says when the late packet arrived. When the newest did, which elicits no ACK, is not known.
+#[test]
+fn the_late_arrival_of_a_lost_packet_gives_no_sample() {
+    let mut bench = Bench::new();
+    for time in 0..5 {
+        bench.send(at(time));
+    }
+    assert!(bench.ack(at(40), &[(3, 4)]).has_rtt_sample);
+    assert_eq!(bench.lost(), [0, 1]);
+    let newest = bench.stage(SpaceId::Application, |packet| {
+        packet.ack_eliciting = false;
+        packet.in_flight = false;
+    });
+    bench.recovery.transmitted(at(50)).unwrap();
+    let acked = bench.ack(at(120), &[(3, newest), (0, 0)]);
+    assert!(acked.newly_acked_any && !acked.has_rtt_sample);
+}
+
+/// What is tolerated may be more than a probe timeout. Then the probe is sent first, and the packet is lost later.
+#[test]
+fn the_probe_timer_does_not_wait_for_packets_that_are_very_late() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    bench.ack(at(40), &[(0, 0)]);
+    for start in (1..30).map(|round| 200 * round) {
+        let late = bench.send(at(start));
+        let first = bench.send(at(start + 1));
+        bench.ack(at(start + 41), &[(first, first)]);
+        while let Some(due) = bench.deadline().filter(|due| *due <= at(start + 110)) {
+            bench.expire(due);
+        }
+        bench.ack(at(start + 110), &[(late, first)]);
+    }
+    bench.lost();
+    let tolerated = bench.recovery.stats().loss_thresholds.time;
+    assert_eq!(tolerated, ms(110) * 9 / 8);
+    let late = bench.send(at(7000));
+    let first = bench.send(at(7001));
+    bench.ack(at(7041), &[(first, first)]);
+    let probe = bench.deadline().unwrap();
+    assert!(probe < at(7000) + tolerated, "{probe:?}");
+    assert!(matches!(bench.expire(probe), Expired::Probes { .. }));
+    assert_eq!(bench.lost(), Vec::<u64>::new());
+    assert_eq!(bench.deadline(), Some(at(7000) + tolerated), "the next probe would be later");
+    assert_eq!(bench.expire(at(7000) + tolerated), Expired::Losses);
+    assert_eq!(bench.lost(), [late]);
+}
+
 #[test]
 fn a_new_path_tolerates_what_the_rfc_does() {
     let mut bench = Bench::new();

@@ -1,11 +1,11 @@
 use core::ops::RangeInclusive;
-use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 use clearway_wire::frame::EcnCounts;
-use clearway_wire::{PacketNumber, VarInt};
+use clearway_wire::{PacketNumber, VarInt, frame};
 
+use super::AckPolicy;
 use crate::contents::PacketContents;
 use crate::ecn::EcnCodepoint;
 
@@ -59,9 +59,14 @@ impl Marks {
 /// Receiving in order extends the newest range: constant time, no allocation.
 #[derive(Debug)]
 pub(crate) struct ReceivedPackets {
-    max_ack_delay: Duration,
-    ack_eliciting_threshold: u32,
+    policy: AckPolicy,
     acknowledge_at_once: bool,
+    /// The largest sequence number of the ACK_FREQUENCY frames so far.
+    frequency_sequence: Option<VarInt>,
+    /// An IMMEDIATE_ACK frame was received in the packet that is being processed.
+    is_asked: bool,
+    /// The last packet had an ECN-CE mark.
+    was_marked: bool,
     /// Ascending, neither touching nor overlapping, all at `floor` or above.
     ranges: VecDeque<Range>,
     /// Packets below are no longer remembered, and count as duplicates.
@@ -75,6 +80,10 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was written.
     unacknowledged_ack_eliciting: u32,
     deadline: Option<Timestamp>,
+    /// When the first of those packets was received.
+    waiting_since: Option<Timestamp>,
+    /// The Largest Acknowledged field of the last ACK frame.
+    largest_written: Option<u64>,
     /// The smallest packet number received since the last ACK was written.
     smallest_unacknowledged: Option<u64>,
     /// How many packets were received with each ECN mark.
@@ -83,15 +92,13 @@ pub(crate) struct ReceivedPackets {
 
 impl ReceivedPackets {
     /// The state before any packet. `acknowledge_at_once` is for the Initial and Handshake spaces (RFC 9000 §13.2.1).
-    pub(crate) fn new(
-        max_ack_delay: Duration,
-        ack_eliciting_threshold: u32,
-        acknowledge_at_once: bool,
-    ) -> Self {
+    pub(crate) fn new(policy: AckPolicy, acknowledge_at_once: bool) -> Self {
         Self {
-            max_ack_delay,
-            ack_eliciting_threshold,
+            policy,
             acknowledge_at_once,
+            frequency_sequence: None,
+            is_asked: false,
+            was_marked: false,
             ranges: VecDeque::new(),
             floor: 0,
             reported: 0,
@@ -100,6 +107,8 @@ impl ReceivedPackets {
             largest_ack_eliciting: None,
             unacknowledged_ack_eliciting: 0,
             deadline: None,
+            waiting_since: None,
+            largest_written: None,
             smallest_unacknowledged: None,
             marks: Marks::default(),
         }
@@ -139,26 +148,77 @@ impl ReceivedPackets {
         self.reported = self.reported.min(number.get());
         let smallest = self.smallest_unacknowledged.unwrap_or(number.get());
         self.smallest_unacknowledged = Some(smallest.min(number.get()));
+        let is_marked = ecn == EcnCodepoint::Ce;
+        let was_marked = core::mem::replace(&mut self.was_marked, is_marked);
+        let is_asked = core::mem::take(&mut self.is_asked);
         if ack_eliciting {
             let out_of_order = self.is_out_of_order(number.get(), first_of_range);
             self.largest_ack_eliciting = self.largest_ack_eliciting.max(Some(number.get()));
-            self.schedule(now, out_of_order || ecn == EcnCodepoint::Ce);
+            let mark = is_marked && (self.policy.acknowledges_every_mark || !was_marked);
+            let at_once = is_asked || mark || out_of_order || self.reaches_reordering(number.get());
+            self.schedule(now, at_once);
         }
     }
 
+    /// The peer asks for ACK frames as in `frame` (draft-ietf-quic-ack-frequency §4), which is `requested`. An obsolete
+    /// frame changes nothing. A packet that waits already does not wait longer because of this.
+    pub(crate) fn on_frequency(&mut self, frame: &frame::AckFrequency, requested: AckPolicy) {
+        if self.frequency_sequence.is_some_and(|newest| frame.sequence <= newest) {
+            return;
+        }
+        self.frequency_sequence = Some(frame.sequence);
+        self.policy = requested;
+        let due = self.waiting_since.map(|since| since + requested.max_ack_delay);
+        self.deadline = self.deadline.min(due);
+    }
+
+    /// The packet that is being processed contains an IMMEDIATE_ACK frame (draft-ietf-quic-ack-frequency §5).
+    pub(crate) fn on_immediate_ack(&mut self) {
+        self.is_asked = true;
+    }
+
     /// Whether the packet is below another ack-eliciting one, or packets between the two are missing (RFC 9000 §13.2.1).
-    /// `first_of_range` is the first of the consecutive packets up to this one.
+    /// `first_of_range` is the first of the consecutive packets up to this one. Not so where the peer tolerates reordering.
     fn is_out_of_order(&self, number: u64, first_of_range: u64) -> bool {
-        self.largest_ack_eliciting
-            .is_some_and(|largest| number < largest || first_of_range > largest.max(self.reported))
+        self.policy.reordering_threshold == 1
+            && self.largest_ack_eliciting.is_some_and(|largest| {
+                number < largest || first_of_range > largest.max(self.reported)
+            })
+    }
+
+    /// Whether the peer, which tolerates some reordering, can now declare a packet lost, or has declared packet `number`
+    /// lost and learns that it has arrived (draft-ietf-quic-ack-frequency §6.2).
+    fn reaches_reordering(&self, number: u64) -> bool {
+        let threshold = self.policy.reordering_threshold;
+        if threshold <= 1 {
+            return false;
+        }
+        // The largest packet that could be declared lost as of the last ACK frame.
+        let reported_missing =
+            self.largest_written.and_then(|largest| largest.checked_sub(threshold));
+        if reported_missing.is_some_and(|missing| number <= missing) {
+            return true;
+        }
+        let from = reported_missing.map_or(0, |missing| missing.saturating_add(1)).max(self.floor);
+        let largest = self.largest_ack_eliciting.unwrap_or(0);
+        let first = self.first_missing(from);
+        first < largest && largest.saturating_sub(first) >= threshold
+    }
+
+    /// The smallest number from `from` on that was not received.
+    fn first_missing(&self, from: u64) -> u64 {
+        let position = self.ranges.partition_point(|range| range.last < from);
+        let holding = self.ranges.get(position).filter(|range| range.first <= from);
+        holding.map_or(from, |range| range.last.saturating_add(1))
     }
 
     fn schedule(&mut self, now: Timestamp, at_once: bool) {
         self.unacknowledged_ack_eliciting = self.unacknowledged_ack_eliciting.saturating_add(1);
         let at_once = at_once
             || self.acknowledge_at_once
-            || self.unacknowledged_ack_eliciting >= self.ack_eliciting_threshold;
-        let due = if at_once { now } else { now + self.max_ack_delay };
+            || self.unacknowledged_ack_eliciting >= self.policy.ack_eliciting_threshold;
+        let due = if at_once { now } else { now + self.policy.max_ack_delay };
+        self.waiting_since = self.waiting_since.or(Some(now));
         self.deadline = Some(self.deadline.map_or(due, |deadline| deadline.min(due)));
     }
 
@@ -236,6 +296,8 @@ impl ReceivedPackets {
         }
         self.unacknowledged_ack_eliciting = 0;
         self.deadline = None;
+        self.waiting_since = None;
+        self.largest_written = Some(largest.get());
         self.smallest_unacknowledged = None;
         true
     }

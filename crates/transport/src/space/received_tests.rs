@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use clearway_wire::{Frame, Reader, Writer};
 use proptest::prelude::*;
 
@@ -14,7 +16,7 @@ fn number(value: u64) -> PacketNumber {
 
 /// As in the Application space.
 fn received() -> ReceivedPackets {
-    ReceivedPackets::new(Duration::from_millis(25), 2, false)
+    ReceivedPackets::new(AckPolicy::new(2, Duration::from_millis(25)), false)
 }
 
 fn receive(space: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) {
@@ -108,7 +110,7 @@ fn one_packet_waits_for_the_delay_and_the_second_is_due() {
 
 #[test]
 fn the_threshold_is_configurable() {
-    let mut space = ReceivedPackets::new(Duration::from_millis(25), 10, false);
+    let mut space = ReceivedPackets::new(AckPolicy::new(10, Duration::from_millis(25)), false);
     for value in 0..9 {
         space.on_packet(number(value), at(value), true, EcnCodepoint::NotEct);
         assert_eq!(space.deadline(), Some(at(25)), "the first packet's");
@@ -119,7 +121,7 @@ fn the_threshold_is_configurable() {
 
 #[test]
 fn initial_and_handshake_packets_are_acknowledged_at_once() {
-    let mut space = ReceivedPackets::new(Duration::from_millis(25), 2, true);
+    let mut space = ReceivedPackets::new(AckPolicy::new(2, Duration::from_millis(25)), true);
     space.on_packet(number(0), at(7), true, EcnCodepoint::NotEct);
     assert!(space.is_due(at(7)));
 }

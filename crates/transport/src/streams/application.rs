@@ -72,30 +72,34 @@ impl Streams {
         if wanted > room {
             stream.awaits_room = true;
             if !core::mem::replace(&mut stream.queued.writers, true) {
-                self.writers.push_back(key);
+                self.writers.push(stream.priority, key);
             }
         }
         Ok((key, wanted.min(room)))
     }
 
     fn append(&mut self, key: usize, data: Bytes) {
-        self.buffered = self.buffered.saturating_add(data.len() as u64);
-        if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+        if let Some(stream) = self.table.get_mut(key)
+            && let Some(send) = stream.send.as_mut()
+        {
+            self.kept.add(stream.priority, data.len() as u64);
             send.write(data);
         }
         self.settle(key);
     }
 
-    /// How many more bytes the stream with `key` may keep.
+    /// How many more bytes the stream with `key` may keep. Data of less urgent streams takes no room from it: they wait for
+    /// this one, however long ago they filled the buffer.
     fn room(&self, key: usize) -> u64 {
-        let kept = self.table.get(key).and_then(|stream| stream.send.as_ref());
-        let kept = kept.map_or(0, |send| send.buffered());
+        let Some(stream) = self.table.get(key) else { return 0 };
+        let kept = stream.send.as_ref().map_or(0, |send| send.buffered());
         let share = STREAM_SEND_SHARE.min(self.send_buffer).saturating_sub(kept);
-        self.shared_room().max(share)
+        self.shared_room(stream.priority).max(share)
     }
 
-    fn shared_room(&self) -> u64 {
-        self.send_buffer.saturating_sub(self.buffered)
+    /// How many more bytes the streams of a priority may keep together.
+    fn shared_room(&self, priority: i32) -> u64 {
+        self.send_buffer.saturating_sub(self.kept.of_at_least(priority))
     }
 
     /// Adapts the send buffer to a congestion window of `window` bytes. Data that could not be sent for a long time is
@@ -115,12 +119,11 @@ impl Streams {
         if bytes == 0 {
             return;
         }
-        let rest = self.buffered.checked_sub(bytes);
-        debug_assert!(rest.is_some(), "bytes leave the send buffer once");
-        self.buffered = rest.unwrap_or(0);
-        let awaits = self.table.get(key).is_some_and(|stream| stream.awaits_room);
-        if awaits && self.room(key) >= self.waking_room() {
-            super::remove_key(&mut self.writers, key);
+        let Some(stream) = self.table.get(key) else { return };
+        let (priority, awaits_room) = (stream.priority, stream.awaits_room);
+        self.kept.remove(priority, bytes);
+        if awaits_room && self.room(key) >= self.waking_room() {
+            self.writers.remove(priority, key);
             self.wake_writer(key);
         }
         self.wake_writers();
@@ -131,12 +134,14 @@ impl Streams {
         (self.send_buffer / 8).clamp(1, MAX_WAKING_ROOM)
     }
 
-    /// Wakes all blocked writers if there is room for them.
+    /// Wakes the blocked writers for which there is room. The less urgent ones have no more than the others.
     fn wake_writers(&mut self) {
-        if self.shared_room() >= self.waking_room() {
-            while let Some(key) = self.writers.pop_front() {
-                self.wake_writer(key);
-            }
+        let least = self.waking_room();
+        loop {
+            let (kept, limit) = (&self.kept, self.send_buffer);
+            let has_room = |priority| limit.saturating_sub(kept.of_at_least(priority)) >= least;
+            let Some(key) = self.writers.pop_if(has_room) else { return };
+            self.wake_writer(key);
         }
     }
 
@@ -169,6 +174,28 @@ impl Streams {
         if send.reset(code) {
             self.release(key, kept);
         }
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Abandons sending on a stream from `reliable_size` on: what was written before is still delivered. Does nothing if the
+    /// peer has acknowledged everything, or if a reset before left no more to deliver.
+    pub(crate) fn reset_at(
+        &mut self,
+        id: StreamId,
+        code: VarInt,
+        reliable_size: u64,
+    ) -> Result<(), UnknownStream> {
+        let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        let send = stream.send.as_mut().ok_or(UnknownStream)?;
+        // A size of nothing is a reset like any other (draft-ietf-quic-reliable-stream-reset §5).
+        if reliable_size == 0 || !send.has_any() {
+            return self.reset(id, code);
+        }
+        let kept = send.buffered();
+        send.reset_at(code, reliable_size);
+        let released = kept.saturating_sub(send.buffered());
+        self.release(key, released);
         self.settle(key);
         Ok(())
     }
@@ -232,6 +259,11 @@ impl Streams {
         Ok(code)
     }
 
+    /// How many bytes of a stream that the peer has reset are delivered nevertheless, if it has said so.
+    pub(crate) fn received_reliable_size(&mut self, id: StreamId) -> Option<u64> {
+        self.table.find_mut(id)?.1.receive.as_ref()?.reliable_size()
+    }
+
     /// Permits the peer to send as many more bytes, because bytes that were read ahead are now used.
     pub(crate) fn give_back(
         &mut self,
@@ -285,6 +317,13 @@ impl Streams {
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let (before, queued) = (stream.waiting(key), stream.queued);
+        let kept = stream.send.as_ref().map_or(0, |send| send.buffered());
+        self.kept.remove(stream.priority, kept);
+        self.kept.add(priority, kept);
+        if queued.writers {
+            self.writers.remove(stream.priority, key);
+            self.writers.push(priority, key);
+        }
         stream.priority = priority;
         stream.is_incremental = is_incremental;
         let after = stream.waiting(key);
@@ -294,6 +333,8 @@ impl Streams {
             scheduler.set(before, waits, false);
             scheduler.set(after, false, waits);
         }
+        // A stream that has become more urgent may have room now, and those that were less urgent than it was.
+        self.wake_writers();
         Ok(())
     }
 

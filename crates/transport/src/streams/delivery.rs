@@ -24,6 +24,14 @@ impl Streams {
                 }
                 self.settle(key);
             }
+            Token::ResetStreamAt { stream_id, reliable_size } => {
+                let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
+                let ends = |send: &mut SendHalf| send.on_reset_at_acknowledged(reliable_size);
+                if stream.send.as_mut().is_some_and(ends) {
+                    self.events.push(StreamEvent::ResetAcknowledged(stream_id));
+                }
+                self.settle(key);
+            }
             Token::MaxStreamData { stream_id } => {
                 self.redo_receiving(stream_id, ReceiveHalf::on_limit_acknowledged);
             }
@@ -38,7 +46,10 @@ impl Streams {
         let was_received = send.state() == SendState::DataReceived;
         let released = send.on_acknowledged(range, fin);
         if send.state() == SendState::DataReceived && !was_received {
-            self.events.push(StreamEvent::Finished(id));
+            self.events.push(match send.is_partially_reset() {
+                true => StreamEvent::ResetAcknowledged(id),
+                false => StreamEvent::Finished(id),
+            });
         }
         let acknowledged = &mut self.statistics.bytes_acknowledged;
         *acknowledged = acknowledged.saturating_add(released);
@@ -56,6 +67,9 @@ impl Streams {
             }
             Token::ResetStream { stream_id } => {
                 self.redo_sending(stream_id, SendHalf::on_reset_lost);
+            }
+            Token::ResetStreamAt { stream_id, reliable_size } => {
+                self.redo_sending(stream_id, |send| send.on_reset_at_lost(reliable_size));
             }
             Token::StreamDataBlocked { stream_id } => {
                 self.redo_sending(stream_id, |send| send.credit_mut().on_report_lost());

@@ -39,6 +39,22 @@ impl LocalStreams {
         rises && core::mem::take(&mut self.awaits_stream)
     }
 
+    /// The peer rejected early data, so that its limit is not known. Streams that were opened stay so.
+    pub(super) fn restart(&mut self) {
+        self.maximum = 0;
+        self.reported_at = None;
+    }
+
+    /// Whether the peer permits the stream with this index.
+    pub(super) const fn permits(&self, index: u64) -> bool {
+        index < self.maximum
+    }
+
+    /// Whether more streams were opened than the peer permits.
+    pub(super) const fn exceeds_limit(&self) -> bool {
+        self.opened > self.maximum
+    }
+
     /// The limit to report to the peer because it blocks: once for each limit.
     pub(super) fn pending_blocked(&self) -> Option<VarInt> {
         let owed = self.awaits_stream && self.reported_at != Some(self.maximum);

@@ -79,6 +79,33 @@ impl fmt::Display for WriteError {
 
 impl core::error::Error for WriteError {}
 
+/// The reason that a stream cannot be reset in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ResetAtError {
+    /// The peer does not accept RESET_STREAM_AT frames.
+    Unsupported,
+    /// There is no such stream, or it has ended, or it cannot be written.
+    UnknownStream,
+}
+
+impl fmt::Display for ResetAtError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsupported => "the peer does not support RESET_STREAM_AT",
+            Self::UnknownStream => "there is no such stream to write",
+        })
+    }
+}
+
+impl core::error::Error for ResetAtError {}
+
+impl From<UnknownStream> for ResetAtError {
+    fn from(UnknownStream: UnknownStream) -> Self {
+        Self::UnknownStream
+    }
+}
+
 /// There is no such stream, or it has ended, or it carries no data in that direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

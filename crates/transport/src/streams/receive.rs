@@ -24,6 +24,9 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
             return Ok(());
         };
+        if let Some(stream) = self.table.get_mut(key) {
+            stream.is_early |= self.is_receiving_early;
+        }
         if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
             part.on_stream(now, &mut self.flow, frame)?;
         }
@@ -43,6 +46,23 @@ impl Streams {
         };
         if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
             part.on_reset_stream(now, &mut self.flow, frame)?;
+        }
+        self.tell_readable(key);
+        self.settle(key);
+        Ok(())
+    }
+
+    /// Processes RESET_STREAM_AT.
+    pub(crate) fn on_reset_stream_at(
+        &mut self,
+        now: Timestamp,
+        frame: &frame::ResetStreamAt,
+    ) -> Result<(), TransportError> {
+        let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
+            return Ok(());
+        };
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+            part.on_reset_stream_at(now, &mut self.flow, frame)?;
         }
         self.tell_readable(key);
         self.settle(key);

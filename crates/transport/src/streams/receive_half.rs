@@ -7,6 +7,14 @@ use super::state::{ReceiveInput, ReceiveState};
 use super::{ReadError, ReadOutcome, UnknownStream};
 use crate::TransportError;
 
+/// A reset after which the beginning of the stream is still delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PartialReset {
+    code: VarInt,
+    /// The smallest that was received.
+    reliable_size: u64,
+}
+
 /// The receiving part of a stream.
 #[derive(Debug)]
 pub(super) struct ReceiveHalf {
@@ -16,6 +24,7 @@ pub(super) struct ReceiveHalf {
     window: ReceiveWindow,
     final_size: Option<u64>,
     reset_code: Option<VarInt>,
+    partial: Option<PartialReset>,
     /// The error code with which the application has stopped the stream, if it has.
     stopped: Option<VarInt>,
     pending_stop: bool,
@@ -34,6 +43,7 @@ impl ReceiveHalf {
             window,
             final_size: None,
             reset_code: None,
+            partial: None,
             stopped: None,
             pending_stop: false,
             pending_limit: false,
@@ -57,12 +67,23 @@ impl ReceiveHalf {
     }
 
     /// How many bytes can be read.
-    pub(super) const fn readable(&self) -> u64 {
-        self.data.readable()
+    pub(super) fn readable(&self) -> u64 {
+        match self.partial {
+            Some(partial) => {
+                let rest = partial.reliable_size.saturating_sub(self.data.read_offset());
+                self.data.readable().min(rest)
+            }
+            None => self.data.readable(),
+        }
+    }
+
+    /// How many bytes are delivered in spite of a reset, if the peer has said so.
+    pub(super) fn reliable_size(&self) -> Option<u64> {
+        self.partial.map(|partial| partial.reliable_size)
     }
 
     /// Whether a read would return data, the end or a reset.
-    pub(super) const fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.stopped.is_none()
             && (self.readable() > 0
                 || matches!(self.state, ReceiveState::DataReceived | ReceiveState::ResetReceived))
@@ -75,7 +96,8 @@ impl ReceiveHalf {
 
     /// Whether data is known to be missing: before other received data, or before the final size.
     pub(super) fn misses_data(&self) -> bool {
-        self.window.received() > self.data.end()
+        let end = self.partial.map_or(self.window.received(), |partial| partial.reliable_size);
+        end > self.data.end()
     }
 
     /// Processes STREAM. Returns by how many bytes the known length of the stream has grown.
@@ -98,11 +120,65 @@ impl ReceiveHalf {
             self.give_back_all(now, connection);
         } else if self.state.takes_data() {
             self.data.insert(frame.offset.get(), frame.data).map_err(too_many_gaps)?;
-            if self.final_size == Some(self.data.end()) {
-                self.advance(ReceiveInput::AllReceived);
-            }
+            self.note_all_received();
         }
         Ok(added)
+    }
+
+    /// Everything that is to be delivered may have been received: up to the final size, or to where a reset leaves the
+    /// stream.
+    fn note_all_received(&mut self) {
+        let end = self.partial.map(|partial| partial.reliable_size).or(self.final_size);
+        if end.is_some_and(|end| self.data.end() >= end) {
+            self.advance(ReceiveInput::AllReceived);
+        }
+    }
+
+    /// Processes RESET_STREAM_AT, which ends the stream as a FIN does, but for data beyond the reliable size
+    /// (draft-ietf-quic-reliable-stream-reset §5.3). Returns by how many bytes the known length of the stream has grown.
+    pub(super) fn on_reset_stream_at(
+        &mut self,
+        now: Timestamp,
+        connection: &mut ConnectionFlow,
+        frame: &frame::ResetStreamAt,
+    ) -> Result<u64, TransportError> {
+        let final_size = frame.final_size.get();
+        self.check_final_size(final_size, true)?;
+        self.check_code(frame.error_code, self.reset_code)?;
+        let added = self.extend(now, connection, final_size)?;
+        self.final_size = Some(final_size);
+        self.pending_limit = false;
+        self.pending_stop = false;
+        // All that follows is to be discarded, or was delivered: the reset changes nothing.
+        if self.stopped.is_some() {
+            self.give_back_all(now, connection);
+            return Ok(added);
+        }
+        if !self.state.takes_data() {
+            return Ok(added);
+        }
+        let reliable_size = frame.reliable_size.get();
+        // A frame with a larger size was sent earlier (§5.2).
+        let reliable_size =
+            self.partial.map_or(reliable_size, |it| it.reliable_size.min(reliable_size));
+        self.partial = Some(PartialReset { code: frame.error_code, reliable_size });
+        self.advance(ReceiveInput::End);
+        self.note_all_received();
+        Ok(added)
+    }
+
+    /// Checks that the error code of a reset is that of the RESET_STREAM_AT before it, or `before`
+    /// (draft-ietf-quic-reliable-stream-reset §5.2).
+    fn check_code(&self, code: VarInt, before: Option<VarInt>) -> Result<(), TransportError> {
+        let before = self.partial.map(|partial| partial.code).or(before);
+        if before.is_some_and(|before| before != code) {
+            return Err(TransportError::rule(
+                TransportErrorCode::STREAM_STATE_ERROR,
+                "the error code of a stream's reset changed",
+                "draft-ietf-quic-reliable-stream-reset §5.2",
+            ));
+        }
+        Ok(())
     }
 
     /// Processes RESET_STREAM. Returns by how many bytes the known length of the stream has grown.
@@ -113,11 +189,13 @@ impl ReceiveHalf {
         frame: &frame::ResetStream,
     ) -> Result<u64, TransportError> {
         self.check_final_size(frame.final_size.get(), true)?;
+        self.check_code(frame.error_code, None)?;
         let added = self.extend(now, connection, frame.final_size.get())?;
         self.final_size = Some(frame.final_size.get());
         self.pending_limit = false;
         self.pending_stop = false;
         if self.advance(ReceiveInput::Reset) {
+            self.partial = None;
             self.reset_code = Some(frame.error_code);
             // The reset is reported even if the application leaves the data before it unread.
             self.awaits_data = true;
@@ -183,9 +261,7 @@ impl ReceiveHalf {
                 self.give_back(now, connection, u64::MAX);
                 self.advance(ReceiveInput::AllRead);
             }
-            Err(ReadError::Reset(_)) => {
-                self.advance(ReceiveInput::ResetRead);
-            }
+            Err(ReadError::Reset(_)) => self.end_reset(now, connection),
             Ok(ReadOutcome::Blocked) | Err(ReadError::UnknownStream) => {}
         }
         outcome
@@ -200,8 +276,13 @@ impl ReceiveHalf {
         if let Some(code) = self.reset_code {
             return Err(ReadError::Reset(code));
         }
-        if self.readable() > 0 {
-            return Ok(ReadOutcome::Data(self.data.read(max.max(1))));
+        let readable = self.readable();
+        if readable > 0 {
+            let most = usize::try_from(readable).unwrap_or(usize::MAX);
+            return Ok(ReadOutcome::Data(self.data.read(max.clamp(1, most))));
+        }
+        if let Some(code) = self.reset_after_data() {
+            return Err(ReadError::Reset(code));
         }
         if matches!(self.state, ReceiveState::DataReceived | ReceiveState::DataRead) {
             return Ok(ReadOutcome::Finished);
@@ -210,7 +291,24 @@ impl ReceiveHalf {
         Ok(ReadOutcome::Blocked)
     }
 
-    /// The error code of the peer's reset, if there is one. The reset then counts as read (RFC 9000 §3.2).
+    /// The error code of a partial reset, if everything before it was read.
+    fn reset_after_data(&self) -> Option<VarInt> {
+        let partial = self.partial.filter(|it| self.data.read_offset() >= it.reliable_size);
+        partial.map(|partial| partial.code)
+    }
+
+    /// The application was told of the peer's reset.
+    fn end_reset(&mut self, now: Timestamp, connection: &mut ConnectionFlow) {
+        self.advance(ReceiveInput::ResetRead);
+        // Of a partial reset the states are those of a FIN.
+        if self.advance(ReceiveInput::AllRead) {
+            self.data.clear();
+            self.give_back_all(now, connection);
+        }
+    }
+
+    /// The error code of the peer's reset, if there is one. The reset then counts as read (RFC 9000 §3.2). A partial reset is
+    /// found by reading the data before it.
     pub(super) fn received_reset(&mut self) -> Result<Option<VarInt>, UnknownStream> {
         if self.stopped.is_some() {
             return Err(UnknownStream);

@@ -16,17 +16,24 @@ struct Segment {
     data: Bytes,
 }
 
-/// The state of the stream's FIN.
+/// The state of the stream's FIN; after a partial reset, of the RESET_STREAM_AT in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     /// The application may write more.
     Open,
-    /// The FIN is to be sent, for the first time or again.
+    /// It is to be sent, for the first time or again.
     Owed,
-    /// The FIN is in flight.
+    /// It is in flight.
     Sent,
-    /// The FIN was acknowledged.
+    /// It was acknowledged.
     Acknowledged,
+}
+
+/// A reset that leaves the beginning of the stream to be delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct PartialReset {
+    code: VarInt,
+    reliable_size: u64,
 }
 
 /// The contents of a STREAM frame.
@@ -55,6 +62,7 @@ pub(super) struct SendHalf {
     end: End,
     reset_code: Option<VarInt>,
     pending_reset: bool,
+    partial: Option<PartialReset>,
     stopped: Option<VarInt>,
 }
 
@@ -72,7 +80,22 @@ impl SendHalf {
             end: End::Open,
             reset_code: None,
             pending_reset: false,
+            partial: None,
             stopped: None,
+        }
+    }
+
+    /// The peer rejected early data: nothing was sent, so far as it is concerned, and its limit is not known yet.
+    pub(super) fn restart(&mut self) {
+        self.credit = SendCredit::new(0);
+        self.lost.clear();
+        if self.end == End::Sent {
+            self.end = End::Owed;
+        }
+        match self.state {
+            SendState::Send | SendState::DataSent => self.state = SendState::Ready,
+            SendState::ResetSent => self.pending_reset = true,
+            SendState::Ready | SendState::DataReceived | SendState::ResetReceived => {}
         }
     }
 
@@ -116,9 +139,17 @@ impl SendHalf {
         }
     }
 
+    /// The end of the data that is kept until it is acknowledged.
+    const fn kept_end(&self) -> u64 {
+        match self.partial {
+            Some(partial) => partial.reliable_size,
+            None => self.written,
+        }
+    }
+
     /// The number of bytes that are kept.
     pub(super) const fn buffered(&self) -> u64 {
-        if self.state.carries_data() { self.written.saturating_sub(self.base) } else { 0 }
+        if self.state.carries_data() { self.kept_end().saturating_sub(self.base) } else { 0 }
     }
 
     /// How much of the written data the peer has.
@@ -134,12 +165,89 @@ impl SendHalf {
         if !self.advance(SendInput::Resets) {
             return false;
         }
-        self.reset_code = Some(code);
+        // The error code must not change (draft-ietf-quic-reliable-stream-reset §5.2).
+        self.reset_code = Some(self.partial.map_or(code, |partial| partial.code));
         self.pending_reset = true;
         self.segments = VecDeque::new();
         self.acknowledged.clear();
         self.lost.clear();
         true
+    }
+
+    /// Abandons the data from `reliable_size` on; what is before it is delivered, and then a RESET_STREAM_AT is to be sent.
+    /// Does nothing if everything is acknowledged, or a reset before this one leaves no more to be delivered.
+    pub(super) fn reset_at(&mut self, code: VarInt, reliable_size: u64) {
+        let reliable_size = reliable_size.min(self.kept_end());
+        if !self.state.carries_data()
+            || self.partial.is_some_and(|before| before.reliable_size <= reliable_size)
+        {
+            return;
+        }
+        let code = self.partial.map_or(code, |before| before.code);
+        self.partial = Some(PartialReset { code, reliable_size });
+        self.end = End::Owed;
+        // The final size: what was sent already, and what is still to be sent.
+        self.written = self.credit.used().max(reliable_size);
+        self.lost.remove(reliable_size..u64::MAX);
+        while let Some(last) = self.segments.back_mut()
+            && last.start.saturating_add(last.data.len() as u64) > reliable_size
+        {
+            let kept = usize::try_from(reliable_size.saturating_sub(last.start));
+            last.data.truncate(kept.unwrap_or(usize::MAX));
+            if !last.data.is_empty() {
+                break;
+            }
+            self.segments.pop_back();
+        }
+    }
+
+    /// The error code, final size and reliable size of the RESET_STREAM_AT to send, if any. It follows the data before the
+    /// reliable size, so that the peer's limits permit the final size.
+    pub(super) fn pending_reset_at(&self) -> Option<(VarInt, u64, u64)> {
+        let partial = self.partial.filter(|_| self.state.carries_data())?;
+        let is_due = self.end == End::Owed && self.credit.used() == self.written;
+        is_due.then_some((partial.code, self.written, partial.reliable_size))
+    }
+
+    /// Whether a RESET_STREAM or RESET_STREAM_AT is to be sent.
+    pub(super) fn has_pending_reset(&self) -> bool {
+        self.pending_reset().is_some() || self.pending_reset_at().is_some()
+    }
+
+    /// The RESET_STREAM_AT was sent.
+    pub(super) fn on_reset_at_sent(&mut self) {
+        self.end = End::Sent;
+        self.advance(SendInput::SendsFrame);
+        self.advance(SendInput::SendsEnd);
+    }
+
+    /// A RESET_STREAM_AT with `reliable_size` was lost.
+    pub(super) fn on_reset_at_lost(&mut self, reliable_size: u64) {
+        if self.end == End::Sent && self.is_newest_reset_at(reliable_size) {
+            self.end = End::Owed;
+        }
+    }
+
+    /// A RESET_STREAM_AT with `reliable_size` was acknowledged. Returns whether this ends the stream.
+    pub(super) fn on_reset_at_acknowledged(&mut self, reliable_size: u64) -> bool {
+        if self.is_newest_reset_at(reliable_size) {
+            self.end = End::Acknowledged;
+        }
+        self.end_if_acknowledged()
+    }
+
+    fn is_newest_reset_at(&self, reliable_size: u64) -> bool {
+        self.partial.is_some_and(|partial| partial.reliable_size == reliable_size)
+    }
+
+    /// Whether anything was written.
+    pub(super) const fn has_any(&self) -> bool {
+        self.written > 0
+    }
+
+    /// Whether a reset leaves the beginning of the stream to be delivered.
+    pub(super) const fn is_partially_reset(&self) -> bool {
+        self.partial.is_some()
     }
 
     /// A STOP_SENDING was received: the stream is reset with its code (RFC 9000 §3.5). Returns whether this is new to the
@@ -213,12 +321,13 @@ impl SendHalf {
         if let Some(range) = self.lost.first() {
             return Some(self.chunk(range));
         }
-        let bare_end = self.end == End::Owed && self.credit.used() == self.written;
+        let bare_end =
+            self.partial.is_none() && self.end == End::Owed && self.credit.used() == self.written;
         bare_end.then(|| self.chunk(self.written..self.written))
     }
 
     fn chunk(&self, range: Range<u64>) -> Chunk {
-        let fin = self.end == End::Owed && range.end == self.written;
+        let fin = self.partial.is_none() && self.end == End::Owed && range.end == self.written;
         Chunk { range, fin }
     }
 
@@ -264,7 +373,7 @@ impl SendHalf {
         if !self.state.carries_data() {
             return 0;
         }
-        let base = self.base;
+        let kept = self.buffered();
         self.lost.remove(range.clone());
         if range.start > self.base {
             self.acknowledged.insert(range);
@@ -277,13 +386,19 @@ impl SendHalf {
             }
         }
         self.release_segments();
-        if fin {
+        // After a partial reset the FIN, which may have been sent before it, is of use only if all data arrives.
+        if fin && (self.partial.is_none() || self.base == self.written) {
             self.end = End::Acknowledged;
         }
-        if self.end == End::Acknowledged && self.base == self.written {
-            self.advance(SendInput::AllAcknowledged);
-        }
-        self.base.saturating_sub(base)
+        self.end_if_acknowledged();
+        kept.saturating_sub(self.buffered())
+    }
+
+    /// Ends the stream if everything that has to be delivered is acknowledged. Returns whether this was so just now.
+    fn end_if_acknowledged(&mut self) -> bool {
+        self.end == End::Acknowledged
+            && self.base >= self.kept_end()
+            && self.advance(SendInput::AllAcknowledged)
     }
 
     /// A frame with `range`, and the FIN if `fin`, was lost. What of it is not acknowledged is sent again.
@@ -291,11 +406,11 @@ impl SendHalf {
         if !self.state.carries_data() {
             return;
         }
-        let unacknowledged = range.start.max(self.base)..range.end;
+        let unacknowledged = range.start.max(self.base)..range.end.min(self.kept_end());
         for gap in self.acknowledged.gaps(unacknowledged) {
             self.lost.insert(gap);
         }
-        if fin && self.end == End::Sent {
+        if fin && self.partial.is_none() && self.end == End::Sent {
             self.end = End::Owed;
         }
     }

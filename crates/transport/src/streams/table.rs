@@ -22,6 +22,8 @@ pub(super) struct Stream {
     pub(super) is_incremental: bool,
     /// Whether the application has opened or accepted it.
     pub(super) is_accepted: bool,
+    /// Whether a frame of it came in a 0-RTT packet.
+    pub(super) is_early: bool,
     /// Whether the last write was incomplete, so that `Writable` has to follow.
     pub(super) awaits_room: bool,
     /// The queues that the stream is in.
@@ -64,6 +66,7 @@ impl Stream {
             priority: 0,
             is_incremental: true,
             is_accepted,
+            is_early: false,
             awaits_room: false,
             queued: Queued::default(),
         }
@@ -77,8 +80,7 @@ impl Stream {
 
     /// Whether a control frame is to be sent for the stream.
     pub(super) fn has_pending_control(&self) -> bool {
-        let send =
-            |send: &SendHalf| send.pending_reset().is_some() || send.is_blocked_report_pending();
+        let send = |send: &SendHalf| send.has_pending_reset() || send.is_blocked_report_pending();
         let receive = |part: &ReceiveHalf| part.pending_stop().is_some() || part.is_limit_pending();
         self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
     }

@@ -133,6 +133,17 @@ impl Streams {
                     .push(&Frame::ResetStream(reset), Some(Token::ResetStream { stream_id }))?;
                 send.on_reset_sent();
             }
+            if let Some((error_code, final_size, reliable)) = send.pending_reset_at() {
+                let reset = frame::ResetStreamAt {
+                    stream_id,
+                    error_code,
+                    final_size: VarInt::saturating(final_size),
+                    reliable_size: VarInt::saturating(reliable),
+                };
+                let token = Token::ResetStreamAt { stream_id, reliable_size: reliable };
+                contents.push(&Frame::ResetStreamAt(reset), Some(token))?;
+                send.on_reset_at_sent();
+            }
             if send.is_blocked_report_pending() {
                 let limit = VarInt::saturating(send.credit_mut().limit());
                 let blocked = frame::StreamDataBlocked { stream_id, limit };

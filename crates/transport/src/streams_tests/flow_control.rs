@@ -198,6 +198,27 @@ fn a_full_send_buffer_wakes_its_writers_once_and_never_shuts_a_stream_out() {
     assert_eq!(pair.client.statistics().bytes_buffered, 0);
 }
 
+/// RFC 9218 §10: what is less urgent does not keep a more urgent stream from having as much ready as the connection can
+/// send, however long ago it filled the buffer; the other way round it does.
+#[test]
+fn an_urgent_stream_has_the_send_buffer_for_itself() {
+    let mut pair = Pair::new(StreamsConfig { send_buffer: 200_000, ..config() });
+    let [late, usual, first] = [0; 3].map(|_| pair.client.open(UNIDIRECTIONAL).unwrap());
+    pair.client.set_priority(late, -3, false).unwrap();
+    assert_eq!(pair.client.write(late, data(300_000)), Ok(200_000));
+    assert_eq!(pair.client.write(usual, data(150_000)), Ok(150_000));
+    pair.client.set_priority(first, 3, false).unwrap();
+    assert_eq!(pair.client.write(first, data(300_000)), Ok(200_000));
+    assert_eq!(pair.client.write(usual, data(100_000)), Ok(0), "the more urgent one counts");
+    assert_eq!(pair.client.kept.total(), 550_000);
+    // Raised above the others, it has its room, and its writer is told.
+    while pair.client.next_event().is_some() {}
+    pair.client.set_priority(usual, 4, false).unwrap();
+    assert_eq!(pair.client.next_event(), Some(StreamEvent::Writable(usual)));
+    assert_eq!(pair.client.write(usual, data(100_000)), Ok(50_000));
+    check_ledger(&pair.client);
+}
+
 /// Four windows, at least 256 KiB, at most what the configuration says.
 #[test]
 fn the_send_buffer_follows_the_congestion_window() {

@@ -11,6 +11,7 @@
 )]
 
 mod checks;
+pub mod early;
 mod routes;
 mod transfer;
 pub mod versions;
@@ -25,11 +26,12 @@ use clearway_network::{
 };
 use clearway_transport::{
     Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, SocketIndex,
-    TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
+    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, ServerTrust,
+    SocketIndex, TlsClientConfig, TlsClientSettings, TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::kx_group::X25519;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 pub use routes::{PREFERRED, Route, SECOND_SOCKET};
@@ -83,13 +85,20 @@ pub struct Tls {
     server: Arc<TlsServerConfig>,
     /// What the client offers; the server has the first of them.
     protocols: Vec<Vec<u8>>,
+    /// Whether the client offers early data.
+    offers_early_data: bool,
 }
 
 impl Tls {
-    /// A client configuration without a session to resume.
+    /// A client configuration without a session to resume. Its ClientHello fits in one datagram, so that packets can be
+    /// counted.
     fn client(&self) -> Arc<TlsClientConfig> {
         let protocols: Vec<&[u8]> = self.protocols.iter().map(Vec::as_slice).collect();
-        Arc::new(TlsClientConfig::with_roots(self.roots.clone(), &protocols).unwrap())
+        let trust = ServerTrust::Roots(self.roots.clone().into());
+        let mut settings = TlsClientSettings::new(trust, &protocols);
+        settings.key_exchange_groups = vec![X25519];
+        let config = TlsClientConfig::from_settings(settings).unwrap();
+        Arc::new(config.early_data(self.offers_early_data))
     }
 }
 
@@ -103,7 +112,8 @@ pub fn tls_for(names: Vec<String>) -> Tls {
     roots.add(certificate.clone()).unwrap();
     let chain = vec![certificate];
     let server = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
-    Tls { roots, server: Arc::new(server), protocols: vec![b"test".to_vec()] }
+    let protocols = vec![b"test".to_vec()];
+    Tls { roots, server: Arc::new(server), protocols, offers_early_data: false }
 }
 
 /// TLS with a small certificate, the same for all tests of a file.

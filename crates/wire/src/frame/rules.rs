@@ -29,7 +29,8 @@ impl Frame<'_> {
     /// Whether the frame may be in a packet of this type (RFC 9000 §12.4, table 3, and §12.5). If it
     /// must not, its arrival is a connection error of type PROTOCOL_VIOLATION.
     ///
-    /// For 0-RTT this follows §12.5, which also names RETIRE_CONNECTION_ID as impossible there.
+    /// For 0-RTT this follows §12.5, which also names RETIRE_CONNECTION_ID as impossible there; nor are ACK_FREQUENCY and
+    /// IMMEDIATE_ACK permitted (draft-ietf-quic-ack-frequency §3).
     pub fn is_allowed_in(&self, packet_type: PacketType) -> bool {
         match packet_type {
             PacketType::OneRtt => true,
@@ -46,6 +47,8 @@ impl Frame<'_> {
                     | Self::NewToken(_)
                     | Self::PathResponse(_)
                     | Self::RetireConnectionId(_)
+                    | Self::AckFrequency(_)
+                    | Self::ImmediateAck
             ),
         }
     }

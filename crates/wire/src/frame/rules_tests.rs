@@ -25,6 +25,14 @@ fn table() -> Vec<(Frame<'static>, &'static str, &'static str)> {
         |kind| Frame::ConnectionClose(ConnectionClose { error_code: zero, kind, reason: &[] });
     let stream = Stream { stream_id, offset: zero, fin: false, data: &[] };
     let reset = ResetStream { stream_id, error_code: zero, final_size: zero };
+    let reset_at =
+        ResetStreamAt { stream_id, error_code: zero, final_size: zero, reliable_size: zero };
+    let frequency = AckFrequency {
+        sequence: zero,
+        ack_eliciting_threshold: zero,
+        max_ack_delay: zero,
+        reordering_threshold: zero,
+    };
     let blocked = StreamDataBlocked { stream_id, limit: zero };
     vec![
         (Frame::Padding(Padding { length: 1 }), "IH01", "NPF"),
@@ -49,6 +57,9 @@ fn table() -> Vec<(Frame<'static>, &'static str, &'static str)> {
         (close(CloseKind::Application), "01", "N"),
         (Frame::HandshakeDone, "1", "F"),
         (Frame::Datagram(Datagram { data: &[] }), "01", "F"),
+        (Frame::AckFrequency(frequency), "1", "F"),
+        (Frame::ImmediateAck, "1", "F"),
+        (Frame::ResetStreamAt(reset_at), "01", "F"),
     ]
 }
 

@@ -36,6 +36,12 @@ pub(super) fn decode(bytes: &[u8], from: Initiator) -> Result<P, DecodeError> {
         let problem = "comes from a server without connection IDs";
         return Err(DecodeError::invalid("preferred_address", problem));
     }
+    // An endpoint's min_ack_delay, in microseconds, must not be above its max_ack_delay, in milliseconds
+    // (draft-ietf-quic-ack-frequency §3).
+    let longest = parameters.max_ack_delay.get().saturating_mul(1000);
+    if parameters.min_ack_delay.is_some_and(|least| least.get() > longest) {
+        return Err(DecodeError::invalid("min_ack_delay", "is above max_ack_delay"));
+    }
     Ok(parameters)
 }
 
@@ -63,6 +69,10 @@ fn decode_value(
             parameters.version_information = Some(VersionInformation::decode(value, from)?);
         }
         P::GREASE_QUIC_BIT => parameters.grease_quic_bit = true,
+        P::MIN_ACK_DELAY => parameters.min_ack_delay = Some(VarInt::decode(value, name(id))?),
+        P::RESET_STREAM_AT | P::RESET_STREAM_AT_IN_LATEST_DRAFT => {
+            parameters.reset_stream_at = true;
+        }
         _ => {
             let too_long = DecodeError::invalid(name(id), "is longer than 20 bytes");
             let connection_id = ConnectionId::new(value.take_rest()).map_err(|_| too_long)?;
@@ -111,13 +121,23 @@ fn connection_id_field(parameters: &mut P, id: u64) -> Option<&mut Option<Connec
 }
 
 const fn is_known(id: u64) -> bool {
-    id <= P::VERSION_INFORMATION || matches!(id, P::MAX_DATAGRAM_FRAME_SIZE | P::GREASE_QUIC_BIT)
+    id <= P::VERSION_INFORMATION
+        || matches!(
+            id,
+            P::MAX_DATAGRAM_FRAME_SIZE
+                | P::GREASE_QUIC_BIT
+                | P::MIN_ACK_DELAY
+                | P::RESET_STREAM_AT
+                | P::RESET_STREAM_AT_IN_LATEST_DRAFT
+        )
 }
 
 /// A number below 64 for each parameter that [`is_known`]: the identifier itself where that is below 64.
 const fn position(id: u64) -> u32 {
     match id {
         P::GREASE_QUIC_BIT => 63,
+        P::MIN_ACK_DELAY => 62,
+        P::RESET_STREAM_AT => 61,
         id => id as u32,
     }
 }
@@ -155,6 +175,8 @@ const fn name(id: u64) -> &'static str {
         P::VERSION_INFORMATION => "version_information",
         P::MAX_DATAGRAM_FRAME_SIZE => "max_datagram_frame_size",
         P::GREASE_QUIC_BIT => "grease_quic_bit",
+        P::MIN_ACK_DELAY => "min_ack_delay",
+        P::RESET_STREAM_AT | P::RESET_STREAM_AT_IN_LATEST_DRAFT => "reset_stream_at",
         _ => "unknown transport parameter",
     }
 }

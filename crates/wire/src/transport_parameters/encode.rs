@@ -25,6 +25,13 @@ pub(super) fn encode(parameters: &P, output: &mut Vec<u8>, grease: Option<(VarIn
     if parameters.grease_quic_bit {
         append(output, P::GREASE_QUIC_BIT, &[]);
     }
+    if let Some(least) = parameters.min_ack_delay {
+        append_varint(output, P::MIN_ACK_DELAY, least);
+    }
+    if parameters.reset_stream_at {
+        append(output, P::RESET_STREAM_AT, &[]);
+        append(output, P::RESET_STREAM_AT_IN_LATEST_DRAFT, &[]);
+    }
     if let Some((id, value)) = grease {
         append(output, id.get(), value);
     }

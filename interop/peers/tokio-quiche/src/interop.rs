@@ -318,9 +318,10 @@ impl ApplicationOverQuic for Downloading {
     }
 
     fn process_writes(&mut self, connection: &mut QuicheConnection) -> QuicResult<()> {
-        while let Some((line, _)) = self.waiting.last() {
+        while let Some((line, _)) = self.waiting.last_mut() {
             match connection.stream_send(self.next, line, true) {
-                // A request is smaller than any window.
+                // The congestion window may hold less than a request; the rest goes later.
+                Ok(sent) if sent < line.len() => drop(line.drain(..sent)),
                 Ok(_) => {
                     let (_, file) = self.waiting.pop().unwrap_or_default();
                     self.open.insert(self.next, (file, Vec::new()));

@@ -8,6 +8,8 @@ struct Entry {
     received: u64,
     sent: u64,
     is_validated: bool,
+    /// The endpoint validates it once more, which it may (RFC 9000 §9.3).
+    is_validated_again: bool,
 }
 
 /// The peer's addresses, and which of them are known to be its.
@@ -16,11 +18,13 @@ pub(in crate::checker) struct Addresses {
     entries: Vec<Entry>,
     /// Where the datagram that is being taken in came from.
     arriving: Option<SocketAddr>,
-    /// Where the last datagrams of the watched connection were sent. A server that a client reaches from two addresses
-    /// may have another connection, whose packets are not seen.
+    /// Where the last datagrams of the watched connection were sent, except probes of other paths. A server that a client
+    /// reaches from two addresses may have another connection, whose packets are not seen.
     current: Option<SocketAddr>,
     /// Bytes of packets of the watched connection that were built but not handed over yet.
     unsent: u64,
+    /// The packet that was built last probes another path than the current one.
+    is_probe_built: bool,
     /// Challenges that were built but not handed over yet, and those in flight, with their addresses.
     built: Vec<[u8; 8]>,
     challenges: Vec<([u8; 8], SocketAddr)>,
@@ -42,7 +46,13 @@ impl Addresses {
         // The newest is the one in use.
         let found = self.entries.iter().rposition(|entry| entry.address == address);
         let position = found.unwrap_or_else(|| {
-            self.entries.push(Entry { address, received: 0, sent: 0, is_validated: false });
+            self.entries.push(Entry {
+                address,
+                received: 0,
+                sent: 0,
+                is_validated: false,
+                is_validated_again: false,
+            });
             self.entries.len() - 1
         });
         &mut self.entries[position]
@@ -66,7 +76,9 @@ impl Addresses {
     ) -> Result<(), String> {
         if let Some(rest) = self.unsent.checked_sub(size) {
             self.unsent = rest;
-            self.current = Some(to);
+            if !core::mem::take(&mut self.is_probe_built) {
+                self.current = Some(to);
+            }
             for data in core::mem::take(&mut self.built) {
                 self.challenges.push((data, to));
             }
@@ -91,8 +103,9 @@ impl Addresses {
     }
 
     /// A packet of `size` bytes was built.
-    pub(in crate::checker) fn on_packet_built(&mut self, size: u64) {
+    pub(in crate::checker) fn on_packet_built(&mut self, size: u64, probes_another_path: bool) {
         self.unsent += size;
+        self.is_probe_built = probes_another_path;
     }
 
     /// An Initial packet was built, of a client or one that elicits an ACK.
@@ -138,8 +151,16 @@ impl Addresses {
     pub(in crate::checker) fn on_response(&mut self, data: [u8; 8]) {
         let challenged = self.challenges.iter().find(|(challenge, _)| *challenge == data);
         if let Some(address) = challenged.map(|(_, address)| *address) {
-            self.entry(address).is_validated = true;
+            let entry = self.entry(address);
+            entry.is_validated = true;
+            entry.is_validated_again = false;
         }
+    }
+
+    /// The endpoint has moved to an address of the peer that it does not take as validated.
+    pub(in crate::checker) fn on_move_to_unvalidated(&mut self, address: SocketAddr) {
+        let entry = self.entry(address);
+        entry.is_validated_again = entry.is_validated;
     }
 
     /// # Errors
@@ -154,10 +175,27 @@ impl Addresses {
         ))
     }
 
+    /// The least of what may be sent where datagrams went last and to where the peer's come from; `None` if neither has a
+    /// limit. They differ after a probe of the previous address.
+    pub(in crate::checker) fn least_credit(&self) -> Option<u64> {
+        let credit = |address| self.entries.iter().find(|entry| entry.address == address)?.credit();
+        [self.current, self.arriving].into_iter().flatten().filter_map(credit).min()
+    }
+
     /// How much may be sent where datagrams went last; `None` if there is no limit.
     pub(in crate::checker) fn credit(&self) -> Option<u64> {
         let current = self.current.or(self.arriving)?;
-        let entry = self.entries.iter().find(|entry| entry.address == current)?;
-        (!entry.is_validated).then(|| (3 * entry.received).saturating_sub(entry.sent))
+        self.entries.iter().find(|entry| entry.address == current)?.credit()
+    }
+}
+
+impl Entry {
+    /// How much may be sent there; `None` if there is no limit.
+    fn credit(&self) -> Option<u64> {
+        if self.is_validated_again {
+            // How much was received since is not known here.
+            return Some(0);
+        }
+        (!self.is_validated).then(|| (3 * self.received).saturating_sub(self.sent))
     }
 }

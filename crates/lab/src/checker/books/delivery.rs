@@ -26,6 +26,8 @@ enum Sequence {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Subject {
     ResetStream(StreamId),
+    ResetStreamAt(StreamId),
+    AckFrequency,
     StopSending(StreamId),
     MaxData,
     MaxStreamData(StreamId),
@@ -85,7 +87,13 @@ impl Delivery {
         frame: &Frame<'_>,
     ) {
         match frame {
-            Frame::ResetStream(reset) => self.end_stream(reset.stream_id),
+            Frame::ResetStream(reset) => {
+                self.end_stream(reset.stream_id);
+                self.drop_subject(Subject::ResetStreamAt(reset.stream_id));
+            }
+            Frame::ResetStreamAt(reset) => {
+                self.cut_stream(reset.stream_id, reset.reliable_size.get());
+            }
             Frame::StopSending(stop) => self.refuse(stop.stream_id),
             _ => {}
         }
@@ -158,6 +166,7 @@ impl Delivery {
         match frame {
             Frame::StopSending(stop) => self.end_stream(stop.stream_id),
             Frame::ResetStream(reset) => self.complete(reset.stream_id),
+            Frame::ResetStreamAt(reset) => self.complete(reset.stream_id),
             Frame::Stream(stream) if stream.fin => self.complete(stream.stream_id),
             Frame::MaxData(_) => self.drop_subject(Subject::DataBlocked),
             Frame::MaxStreamData(max) => {
@@ -248,6 +257,11 @@ impl Delivery {
         self.drop_subject(Subject::DataBlocked);
     }
 
+    /// Of the stream only the first `reliable` bytes have to arrive, and its RESET_STREAM_AT.
+    fn cut_stream(&mut self, id: StreamId, reliable: u64) {
+        self.change(Sequence::Stream(id), |carriers| carriers.settle(reliable, u64::MAX));
+    }
+
     /// Nothing more is wanted of the stream: its receive limit is of no use (RFC 9000 §13.3).
     fn refuse(&mut self, id: StreamId) {
         self.drop_subject(Subject::MaxStreamData(id));
@@ -272,7 +286,7 @@ impl Delivery {
     }
 }
 
-/// What there is of a frame that has to arrive. PING, PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and
+/// What there is of a frame that has to arrive. PING, IMMEDIATE_ACK, PADDING, ACK, DATAGRAM, PATH_CHALLENGE, PATH_RESPONSE and
 /// CONNECTION_CLOSE are not sent again as they were (RFC 9000 §13.3).
 fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
     let (subject, value) = match frame {
@@ -289,6 +303,9 @@ fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
             return (end > start).then_some(Item::Bytes { of, start, end });
         }
         Frame::ResetStream(it) => (Subject::ResetStream(it.stream_id), it.error_code.get()),
+        Frame::ResetStreamAt(it) => (Subject::ResetStreamAt(it.stream_id), it.reliable_size.get()),
+        // Another with what is wanted by then takes its place (draft-ietf-quic-ack-frequency §4).
+        Frame::AckFrequency(it) => (Subject::AckFrequency, it.sequence.get()),
         Frame::StopSending(it) => (Subject::StopSending(it.stream_id), it.error_code.get()),
         Frame::NewToken(_) => (Subject::NewToken, 0),
         Frame::MaxData(it) => (Subject::MaxData, it.maximum.get()),
@@ -302,6 +319,7 @@ fn item_of(space: SpaceId, frame: &Frame<'_>) -> Option<Item> {
         Frame::HandshakeDone => (Subject::HandshakeDone, 0),
         Frame::Padding(_)
         | Frame::Ping
+        | Frame::ImmediateAck
         | Frame::Ack(_)
         | Frame::PathChallenge(_)
         | Frame::PathResponse(_)

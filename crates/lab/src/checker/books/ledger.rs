@@ -41,6 +41,8 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) is_exempt: bool,
     /// It probes the path's MTU.
     pub(in crate::checker) is_mtu_probe: bool,
+    /// Its datagram entered the network with an ECN mark.
+    pub(in crate::checker) is_marked: bool,
     /// How many packets that do not count in flight were sent before in its space.
     pub(in crate::checker) acks_before: u64,
     /// There is more in it than data of streams.
@@ -75,6 +77,7 @@ impl Packet {
         is_in_flight: false,
         is_exempt: false,
         is_mtu_probe: false,
+        is_marked: false,
         acks_before: 0,
         concerns_receiver: true,
     };
@@ -275,6 +278,29 @@ impl Ledger {
     /// How many packets that do not count in flight were sent in `space`.
     pub(in crate::checker) fn acks_sent(&self, space: SpaceId) -> u64 {
         self.spaces[space as usize].acks_sent
+    }
+
+    /// The datagram with packet `number` entered the network with an ECN mark. Returns its place in the order of sending.
+    pub(in crate::checker) fn mark(&mut self, space: SpaceId, number: u64) -> Option<u64> {
+        let packet = self.space_mut(space).get_mut(number)?;
+        packet.is_marked = true;
+        Some(packet.index)
+    }
+
+    /// How many marked packets of the current path, of those whose loss counts, have neither arrived nor been discarded.
+    pub(in crate::checker) fn marked_without_outcome(&self) -> u64 {
+        let path = self.path;
+        let is_open = |packet: &&Packet| {
+            packet.is_marked
+                && packet.counts(path)
+                && matches!(packet.fate, Fate::Outstanding | Fate::Lost)
+        };
+        self.packets().filter(is_open).count() as u64
+    }
+
+    /// The largest number of `space` that was acknowledged.
+    pub(in crate::checker) fn largest_acknowledged(&self, space: SpaceId) -> Option<u64> {
+        self.spaces[space as usize].largest_acknowledged
     }
 
     /// The peer received packet `number`.

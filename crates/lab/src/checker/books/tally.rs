@@ -24,6 +24,8 @@ pub(in crate::checker) struct Tally {
     pub(in crate::checker) lost_bytes: u64,
     /// The latest of them.
     pub(in crate::checker) largest_lost: Option<u64>,
+    /// CE marks that became known on a path that was validated.
+    pub(in crate::checker) ce_marks: u64,
     /// Packets that had been declared lost and were acknowledged after all, and their bytes.
     pub(in crate::checker) spurious: u64,
     pub(in crate::checker) spurious_bytes: u64,

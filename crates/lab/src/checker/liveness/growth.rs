@@ -85,6 +85,11 @@ impl Rule for WindowGrowth {
         }
     }
 
+    /// Growth that is required in datagrams is not comparable across two sizes.
+    fn on_mtu(&mut self, _books: &Books) {
+        self.stage = None;
+    }
+
     fn on_path(&mut self, _books: &Books) {
         *self = Self::default();
     }

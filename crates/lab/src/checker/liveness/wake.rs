@@ -18,16 +18,16 @@ impl Rule for Wake {
         if books.stage.is_closed {
             return Ok(());
         }
-        let credit = books.credit();
+        let (credit, least) = (books.credit(), books.least_credit());
         match books.limit {
             Some(SendLimit::Window) if has_room(books) => Err(blocked(books, "for the window")),
             Some(SendLimit::Pacer(_)) => check_pacer(books, settled),
             // A datagram with a damaged connection ID is delivered, but counts for no connection's anti-amplification credit.
             Some(SendLimit::Amplification)
-                if credit.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
+                if least.is_none_or(|c| c >= books.datagram() && !books.terms.path.corrupts) =>
             {
                 Err(format!(
-                    "sending waits for the validation of the peer's address, although the anti-amplification limit permits {credit:?} bytes"
+                    "sending waits for the validation of the peer's address, although the anti-amplification limit permits {least:?} bytes"
                 ))
             }
             Some(SendLimit::Application | SendLimit::FlowControl | SendLimit::Keys) => {

@@ -113,8 +113,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S16,
         id: "S16",
-        meaning: "The window is reduced after every loss of packets in flight and for no other reason; the path is that of the newest packet.",
-        method: "own losses of packets in flight sent after the last reduction; own packet numbers when the path changes",
+        meaning: "The window is reduced after every loss of packets in flight and every CE mark on a validated path, and for no other reason; the path is that of the newest packet.",
+        method: "own losses of packets in flight sent after the last reduction, own increases of the CE count with an ACK of such a packet; own packet numbers when the path changes",
     },
     Entry {
         property: S17,
@@ -131,7 +131,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: S19,
         id: "S19",
-        meaning: "No acknowledgement is delayed for longer than max_ack_delay, whatever the pacing rate.",
+        meaning: "No acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked with ACK_FREQUENCY or \
+                  IMMEDIATE_ACK, whatever the pacing rate.",
         method: "own time from the arrival of an ack-eliciting packet to the next ACK frame",
     },
     Entry {
@@ -169,6 +170,18 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         id: "S25",
         meaning: "No datagram is larger than one that is known to pass, except one probe at a time; nothing is calculated with a size before it is known to pass.",
         method: "own sizes of acknowledged probes (RFC 8899 §3), compared with the size that the endpoint reports, with its datagrams, and with the controller's minimum window",
+    },
+    Entry {
+        property: S26,
+        id: "S26",
+        meaning: "ACK frames report the ECN marks with which packets arrived, and a CE mark at once (RFC 9000 §13.4.1, §13.2.1).",
+        method: "own counts, per packet number space, of the ECN fields that the network delivered, compared with every ACK frame sent",
+    },
+    Entry {
+        property: S27,
+        id: "S27",
+        meaning: "A connection ID is used on one path only, unless a NAT has changed the peer's address (RFC 9000 §9.5).",
+        method: "the IDs of short headers, with sockets and addresses; two addresses of the peer may get the same ID if the peer sent to the same ID from both",
     },
     Entry {
         property: L1,
@@ -227,8 +240,8 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
     Entry {
         property: L10,
         id: "L10",
-        meaning: "ECN is disabled where validation fails.",
-        method: "not checked yet",
+        meaning: "Packets are marked with ECN where the path forwards marks; where it does not, marking ends within a test of ten packets.",
+        method: "own validation (RFC 9000 §13.4.2, A.4) of the counts received, with the marks seen on the network; after a failure no packet is marked, without a proof at most two tests' worth, and a validated path is used",
     },
     Entry {
         property: L11,

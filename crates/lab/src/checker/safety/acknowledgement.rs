@@ -1,4 +1,4 @@
-//! S19: no acknowledgement is delayed for longer than max_ack_delay.
+//! S19: no acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked.
 
 use clearway_transport::SpaceId;
 
@@ -18,12 +18,27 @@ impl Rule for Acknowledgement {
             return Ok(());
         }
         for space in SpaceId::ALL {
-            let Some(since) = books.reception.ack_pending_since[space as usize] else { continue };
-            let waited = books.now.saturating_since(since);
-            if waited >= books.terms.max_ack_delay && !books.is_discarded(space) {
+            let Some(waiting) = books.reception.unacknowledged[space as usize] else { continue };
+            if books.is_discarded(space) {
+                continue;
+            }
+            if books.now >= waiting.due {
+                let waited = books.now.saturating_since(waiting.since);
                 return Err(format!(
                     "a packet in {space:?} has not been acknowledged for {waited:?}"
                 ));
+            }
+            let threshold = books.reception.ack_terms.threshold;
+            if space == SpaceId::Application
+                && let Some(most) = threshold.filter(|most| waiting.packets > *most)
+            {
+                let packets = waiting.packets;
+                return Err(format!(
+                    "{packets} packets have not been acknowledged; the peer has asked for an ACK after {most}"
+                ));
+            }
+            if waiting.is_asked {
+                return Err("an IMMEDIATE_ACK was not answered at once".to_owned());
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! S16: the window is reduced after every loss, and for no other reason.
+//! S16: the window is reduced after every loss and every CE mark, and for no other reason.
 
 use crate::checker::books::{Books, Report};
 use crate::checker::properties::Property;
@@ -12,16 +12,21 @@ impl Rule for Reaction {
 
     fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
         let (change, tally) = (&report.change, report.tally);
-        if change.is_cut && tally.lost == 0 {
+        let is_marked = books.marks.may_answer(books.episode.boundary_after(change.is_undo));
+        if change.is_cut && tally.lost == 0 && !is_marked {
             return Err(format!(
-                "the window was reduced from {} to {} although nothing in flight was lost",
+                "the window was reduced from {} to {} although nothing in flight was lost or marked",
                 change.before, change.after
             ));
         }
-        if !books.terms.kind.is_loss_based() || change.is_cut {
+        if change.is_cut {
             return Ok(());
         }
         let boundary = books.episode.boundary_after(change.is_undo);
+        check_marks(books, report, boundary)?;
+        if !books.terms.kind.is_loss_based() {
+            return Ok(());
+        }
         if let Some(index) = tally.largest_lost.filter(|index| *index >= boundary) {
             return Err(format!(
                 "{} packets were lost, the last of them the {index}th sent, after the last reduction \
@@ -30,5 +35,21 @@ impl Rule for Reaction {
             ));
         }
         Ok(())
+    }
+}
+
+/// A CE mark on a validated path is congestion, if the ACK frame that reports it acknowledges a packet sent after the last
+/// reduction (RFC 9002 §7.1, appendix B.7).
+fn check_marks(books: &Books, report: &Report<'_>, boundary: u64) -> Verdict {
+    let tally = report.tally;
+    let boundary = boundary.max(books.marks.answered_to());
+    let newest = tally.largest_delivered.filter(|index| *index >= boundary);
+    match newest.filter(|_| tally.ce_marks > 0 && books.terms.kind.answers_marks()) {
+        Some(newest) => Err(format!(
+            "{} CE marks were reported with the acknowledgement of the {newest}th packet sent, after the last reduction \
+             (place {boundary}); the window stays at {}",
+            tally.ce_marks, report.change.after
+        )),
+        None => Ok(()),
     }
 }

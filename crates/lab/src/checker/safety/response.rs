@@ -28,10 +28,26 @@ impl Rule for Response {
 }
 
 /// Whether this event brought congestion that has had no response yet: a packet was lost that was sent after the last
-/// reduction.
+/// reduction, or CE marks were reported together with such a packet.
 fn is_new(books: &Books, report: &Report<'_>) -> bool {
     let boundary = books.episode.boundary_after(report.change.is_undo);
     report.tally.largest_lost.is_some_and(|index| index >= boundary)
+        || books.marks.may_answer(boundary)
+}
+
+/// What a reduction leaves at least, in hundredths of the window: more after CE marks alone than after losses, except in
+/// slow start (RFC 8511 §3).
+fn beta(books: &Books, report: &Report<'_>) -> u64 {
+    let boundary = books.episode.boundary_after(report.change.is_undo);
+    let was_slow_start =
+        matches!(report.before.congestion.phase, Phase::SlowStart | Phase::ConservativeSlowStart);
+    let kind = books.terms.kind;
+    let is_marked_only = report.tally.lost == 0 && books.marks.may_answer(boundary);
+    let beta = match is_marked_only && !was_slow_start && !report.change.is_undo {
+        true => kind.beta_of_marks(),
+        false => kind.beta(),
+    };
+    beta.unwrap_or(0)
 }
 
 fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
@@ -41,8 +57,7 @@ fn check_cut(books: &Books, report: &Report<'_>) -> Verdict {
         return Err("the window was reduced more than once for one event".to_owned());
     }
     let before = window_before(books, report);
-    let beta = books.terms.kind.beta_tenths().unwrap_or(0);
-    let least = (before * beta / 10).saturating_sub(datagram).max(books.floor());
+    let least = (before * beta(books, report) / 100).saturating_sub(datagram).max(books.floor());
     let is_new = is_new(books, report);
     let after = report.change.after;
     let is_collapse = after < least || !is_new;

@@ -6,6 +6,7 @@ use toml::Spanned;
 
 use crate::scenario::settings::settings;
 use crate::scenario::value::{AckDelay, PacketThreshold, Size, Time, TimeOrNone};
+use crate::setup::MigrationTarget;
 
 settings! {
     /// `[endpoint.client]`, `[endpoint.server]`: how one end is configured.
@@ -32,10 +33,40 @@ settings! {
         grease_quic_bit: Option<bool>,
         spin_bit: Option<SpinName>,
         ecn: Option<bool>,
+        ack_frequency: Option<bool>,
         http3_extensions: Option<bool>,
+        migrations: Option<Spanned<Vec<MigrationSettings>>>,
+        preferred_address: Option<bool>,
     }
     /// `[endpoint]`: how both ends are configured, unless their own tables override it.
     for all in EndpointsSettings { client, server }
+}
+
+/// A migration of a client on purpose.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct MigrationSettings {
+    pub(in crate::scenario) at: Time,
+    pub(in crate::scenario) to: TargetName,
+}
+
+/// Where a client moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::scenario) enum TargetName {
+    Port,
+    Address,
+    Back,
+}
+
+impl From<TargetName> for MigrationTarget {
+    fn from(name: TargetName) -> Self {
+        match name {
+            TargetName::Port => Self::Port,
+            TargetName::Address => Self::Address,
+            TargetName::Back => Self::Back,
+        }
+    }
 }
 
 /// The QUIC implementation that runs at an end.

@@ -31,7 +31,8 @@ settings! {
         corrupt: Option<Corrupt>,
         mtu: Option<Mtu>,
         mtu_steps: Option<Spanned<Vec<MtuStep>>>,
-        bleach: Option<bool>,
+        ecn: Option<EcnTreatment>,
+        ecn_steps: Option<Spanned<Vec<EcnStep>>>,
         freezes: Option<Freezes>,
         ack_filter: Option<AckFilter>,
     }
@@ -73,6 +74,25 @@ pub(in crate::scenario) struct RateStep {
 pub(in crate::scenario) struct MtuStep {
     pub(in crate::scenario) at: Time,
     pub(in crate::scenario) value: Mtu,
+}
+
+/// What happens to the ECN field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::scenario) enum EcnTreatment {
+    Kept,
+    Cleared,
+    ToEct1,
+    ToCe,
+    Dropped,
+}
+
+/// From `at` on, the ECN field is treated so.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct EcnStep {
+    pub(in crate::scenario) at: Time,
+    pub(in crate::scenario) value: EcnTreatment,
 }
 
 /// How much may wait in the queue.

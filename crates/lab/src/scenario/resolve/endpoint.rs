@@ -2,12 +2,13 @@
 
 use core::ops::RangeInclusive;
 
+use clearway_network::Moment;
 use clearway_transport::SpinBit;
 use clearway_wire::Version;
 
 use crate::scenario::error::Fault;
-use crate::scenario::file::endpoint::{EndpointSettings, SpinName, StackName};
-use crate::setup::{EndSetup, StackKind};
+use crate::scenario::file::endpoint::{EndpointSettings, MigrationSettings, SpinName, StackName};
+use crate::setup::{EndSetup, Migration, StackKind};
 
 /// RFC 9000, Sections 14.1 and 18.2.
 const DATAGRAM_SIZES: RangeInclusive<u16> = 1200..=65527;
@@ -49,6 +50,9 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
         versions: versions(settings)?,
         first_version: first_version(settings)?,
         http3_extensions: settings.http3_extensions.unwrap_or(default.http3_extensions),
+        ack_frequency: settings.ack_frequency.unwrap_or(default.ack_frequency),
+        migrations: migrations(settings)?,
+        prefers_address: settings.preferred_address.unwrap_or(default.prefers_address),
         marks_ecn: settings.ecn.unwrap_or(default.marks_ecn),
         grease_quic_bit: settings.grease_quic_bit.unwrap_or(default.grease_quic_bit),
         spin_bit: match settings.spin_bit {
@@ -59,6 +63,24 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
         },
         ..windows(settings, default)
     })
+}
+
+/// How often a client may migrate: the network tells as many of its sockets apart.
+const MAXIMUM_MIGRATIONS: usize = 15;
+
+/// The migrations, in the order in which they are asked for.
+fn migrations(settings: &EndpointSettings) -> Result<Vec<Migration>, Fault> {
+    let Some(listed) = &settings.migrations else { return Ok(Vec::new()) };
+    let migrations = listed.get_ref();
+    let is_ordered = migrations.is_sorted_by(|first, second| first.at.0 < second.at.0);
+    if !is_ordered || migrations.len() > MAXIMUM_MIGRATIONS {
+        let message = format!(
+            "there are at most {MAXIMUM_MIGRATIONS} migrations, each later than the one before"
+        );
+        return Err(Fault::new(listed.span(), message));
+    }
+    let of = |it: &MigrationSettings| Migration { at: Moment::After(it.at.0), to: it.to.into() };
+    Ok(migrations.iter().map(of).collect())
 }
 
 /// The versions that are negotiated, each once.

@@ -67,6 +67,10 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     client.overlay(&settings.endpoint.client());
     server.overlay(&settings.endpoint.server());
     let (client, server) = (endpoint::end(&client)?, endpoint::end(&server)?);
+    if !server.migrations.is_empty() || client.prefers_address {
+        let message = "only a client has migrations, and only a server a preferred_address";
+        return Err(Fault::new(settings.name.span(), message));
+    }
     let session = session(level, settings)?;
     let is_quinn = [&client, &server].iter().any(|end| end.stack == StackKind::Quinn);
     if is_quinn && session == SessionKind::Null {

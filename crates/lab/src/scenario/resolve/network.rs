@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::path::Path;
 
 use clearway_network::{
-    AckFilter, CoDel, Conditions, Corrupt, Discipline, DualPi2, FlowDelay, Freezes, Host, Jitter,
-    LinkConfig, Policer, Probability, QueueLimit, Rebind, Reorder, Step, Trace,
+    AckFilter, CoDel, Conditions, Corrupt, Discipline, DualPi2, EcnTreatment, FlowDelay, Freezes,
+    Host, Jitter, LinkConfig, Policer, Probability, QueueLimit, Rebind, Reorder, Step, Trace,
 };
 use clearway_units::Rate;
 use toml::Spanned;
@@ -63,12 +63,17 @@ fn conditions(
         after: step.at.0,
         value: Some(step.value.0),
     })?;
+    let ecn_steps = in_order(settings.ecn_steps.as_ref(), |step| Step {
+        after: step.at.0,
+        value: step.value.resolve(),
+    })?;
     Ok(Conditions {
         delay: time(settings.delay),
         delay_steps,
         rate,
         rate_steps,
         mtu_steps,
+        ecn_steps,
         trace,
         overhead,
         queue: queue.unwrap_or_default(),
@@ -143,7 +148,7 @@ fn impairments(settings: &DirectionSettings) -> Conditions {
             within: corrupt.within,
         }),
         mtu: settings.mtu.map(|mtu| mtu.0),
-        bleach: settings.bleach.unwrap_or(false),
+        ecn: settings.ecn.map_or(EcnTreatment::Kept, file::EcnTreatment::resolve),
         ..Conditions::default()
     }
 }
@@ -156,6 +161,18 @@ impl file::Freezes {
             length: self.length.0,
             count: self.count,
             spread: time(self.spread),
+        }
+    }
+}
+
+impl file::EcnTreatment {
+    fn resolve(self) -> EcnTreatment {
+        match self {
+            Self::Kept => EcnTreatment::Kept,
+            Self::Cleared => EcnTreatment::Cleared,
+            Self::ToEct1 => EcnTreatment::ToEct1,
+            Self::ToCe => EcnTreatment::ToCe,
+            Self::Dropped => EcnTreatment::Dropped,
         }
     }
 }

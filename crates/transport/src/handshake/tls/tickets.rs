@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clearway_wire::Version;
-use rustls::NamedGroup;
 use rustls::client::{
     ClientSessionMemoryCache, ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue,
 };
 use rustls::pki_types::ServerName;
 use rustls::server::{ProducesTickets, StoresServerSessions};
+use rustls::{ClientConfig, NamedGroup};
+
+use super::super::early_limits::EarlyLimits;
+use super::revive::revive;
+use super::saved::SessionStore;
 
 /// How many servers a client keeps sessions of, in each version; rustls's default.
 const SERVERS: usize = 256;
@@ -19,13 +23,15 @@ const SERVERS: usize = 256;
 pub(super) struct ClientTickets {
     version_1: Arc<dyn ClientSessionStore>,
     version_2: Arc<dyn ClientSessionStore>,
+    /// The application's store. Then the others keep only the groups of earlier key exchanges.
+    pub(super) store: Option<Arc<dyn SessionStore>>,
 }
 
 impl ClientTickets {
     /// Tickets that are kept in memory.
     pub(super) fn in_memory() -> Self {
         let store = || Arc::new(ClientSessionMemoryCache::new(SERVERS));
-        Self { version_1: store(), version_2: store() }
+        Self { version_1: store(), version_2: store(), store: None }
     }
 
     fn of(&self, version: Version) -> &dyn ClientSessionStore {
@@ -41,11 +47,18 @@ pub(super) struct ConnectionTickets {
     first: Version,
     /// Whether the connection goes on in version 2.
     is_version_2: AtomicBool,
+    /// The configuration with which sessions are revived.
+    config: Arc<ClientConfig>,
 }
 
 impl ConnectionTickets {
-    pub(super) fn new(tickets: ClientTickets, first: Version) -> Self {
-        Self { tickets, first, is_version_2: AtomicBool::new(first == Version::V2) }
+    pub(super) fn new(tickets: ClientTickets, first: Version, config: Arc<ClientConfig>) -> Self {
+        Self { tickets, first, is_version_2: AtomicBool::new(first == Version::V2), config }
+    }
+
+    /// The application's store.
+    pub(super) fn store(&self) -> Option<&Arc<dyn SessionStore>> {
+        self.tickets.store.as_ref()
     }
 
     /// The connection goes on in `version`, and so do the tickets that come on it.
@@ -81,14 +94,21 @@ impl ClientSessionStore for ConnectionTickets {
         server_name: ServerName<'static>,
         ticket: Tls13ClientSessionValue,
     ) {
-        self.negotiated().insert_tls13_ticket(server_name, ticket);
+        if self.tickets.store.is_none() {
+            self.negotiated().insert_tls13_ticket(server_name, ticket);
+        }
     }
 
     fn take_tls13_ticket(
         &self,
         server_name: &ServerName<'static>,
     ) -> Option<Tls13ClientSessionValue> {
-        self.tickets.of(self.first).take_tls13_ticket(server_name)
+        let Some(store) = &self.tickets.store else {
+            return self.tickets.of(self.first).take_tls13_ticket(server_name);
+        };
+        let saved = store.take_session(&server_name.to_str(), self.first)?;
+        let is_usable = saved.version() == self.first;
+        revive(&self.config, &saved, server_name).filter(|_| is_usable)
     }
 }
 
@@ -139,19 +159,43 @@ pub(super) struct VersionedSessions {
     pub(super) inner: Arc<dyn StoresServerSessions>,
     pub(super) original: Version,
     pub(super) negotiated: Version,
+    /// Of a server that accepts early data: the limits of this connection. Sessions that permitted more are not resumed
+    /// (RFC 9000 §7.4.1).
+    pub(super) limits: Option<EarlyLimits>,
+}
+
+impl VersionedSessions {
+    fn noted(&self, mut value: Vec<u8>) -> Vec<u8> {
+        if let Some(limits) = &self.limits {
+            limits.encode(&mut value);
+        }
+        value.push(u8::from(self.limits.is_some()));
+        marked(value, self.negotiated)
+    }
+
+    fn fitting(&self, value: Vec<u8>) -> Option<Vec<u8>> {
+        let mut value = unmarked(value, self.original)?;
+        if value.pop()? == 0 {
+            return Some(value);
+        }
+        let limits = value.split_off(value.len().checked_sub(EarlyLimits::LEN)?);
+        let before = EarlyLimits::decode(&limits)?;
+        let is_fitting = self.limits.is_none_or(|limits| limits.permit(&before));
+        is_fitting.then_some(value)
+    }
 }
 
 impl StoresServerSessions for VersionedSessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.inner.put(key, marked(value, self.negotiated))
+        self.inner.put(key, self.noted(value))
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
-        unmarked(self.inner.get(key)?, self.original)
+        self.fitting(self.inner.get(key)?)
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        unmarked(self.inner.take(key)?, self.original)
+        self.fitting(self.inner.take(key)?)
     }
 
     fn can_cache(&self) -> bool {

@@ -1,0 +1,249 @@
+//! What QPACK's dynamic table is worth on the requests of a browser: bytes for each request and response, and exchanges per
+//! second. Two ends of HTTP/3 in one process, with streams in memory between them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clearway_http3::{Config, Connection, Event, ReadEnd, Role, Transport, WriteError};
+use clearway_units::Random;
+use http::header::{ACCEPT_RANGES, CONTENT_TYPE, DATE, ETAG, LAST_MODIFIED};
+use http::{Request, Response};
+
+use crate::Outcome;
+
+/// The field lines that Chromium sends for a page with 200 sub-resources; see the README beside the file.
+const PAGE: &str = include_str!("../../crates/http3/tests/fixtures/chromium-page.txt");
+
+/// How many requests are on their way before anything is answered, as in a browser whose page names many resources.
+const FLIGHT: usize = 20;
+
+/// The size of the dynamic tables in bytes, and how many streams may be blocked.
+const CASES: [(u64, u64); 5] = [(0, 0), (1024, 16), (4096, 0), (4096, 16), (16_384, 100)];
+
+/// Runs all cases for about `time` each, and prints a row for each.
+pub(crate) fn run(time: Duration, is_json: bool) -> Outcome {
+    let page = page()?;
+    for (capacity, blocked) in CASES {
+        let (once, _) = load(&page, capacity, blocked)?;
+        let begin = Instant::now();
+        let mut exchanges = 0;
+        while begin.elapsed() < time {
+            load(&page, capacity, blocked)?;
+            exchanges += page.len();
+        }
+        let rate = exchanges as f64 / begin.elapsed().as_secs_f64();
+        let each = |bytes: usize| bytes as f64 / page.len() as f64;
+        let [request, response] = once.map(each);
+        match is_json {
+            true => println!(
+                "{{\"capacity\":{capacity},\"blocked_streams\":{blocked},\"bytes_per_request\":{request:.1},\"bytes_per_response\":{response:.1},\"exchanges_per_second\":{rate:.0}}}"
+            ),
+            false => println!(
+                "table of {capacity:5} bytes, {blocked:3} blocked streams: {request:6.1} bytes per request, {response:6.1} per response; {rate:7.0} exchanges per second"
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// The requests of the page.
+fn page() -> Outcome<Vec<Request<()>>> {
+    PAGE.split("\n\n").map(request).collect()
+}
+
+fn request(lines: &str) -> Outcome<Request<()>> {
+    let mut pseudo = BTreeMap::new();
+    let mut request = Request::builder();
+    for line in lines.lines() {
+        // A name may begin with a colon.
+        let end = line.get(1..).and_then(|rest| rest.find(": ")).ok_or("a line has no value")? + 1;
+        let (name, value) = (&line[..end], &line[end + 2..]);
+        match name.strip_prefix(':') {
+            Some(name) => drop(pseudo.insert(name, value)),
+            None => request = request.header(name, value),
+        }
+    }
+    let part = |name| pseudo.get(name).copied().unwrap_or_default();
+    let uri = format!("{}://{}{}", part("scheme"), part("authority"), part("path"));
+    Ok(request.method(part("method")).uri(uri).body(())?)
+}
+
+/// The fields that `clearway serve` answers with, but for the length of content, as there is none here.
+fn response(number: usize) -> Outcome<Response<()>> {
+    Ok(Response::builder()
+        .header(ETAG, format!("\"{number:x}-1f40-6745.{number}\""))
+        .header(ACCEPT_RANGES, "bytes")
+        .header(LAST_MODIFIED, "Tue, 24 Nov 2026 21:40:18 GMT")
+        .header(CONTENT_TYPE, "text/javascript; charset=utf-8")
+        .header(DATE, "Tue, 24 Nov 2026 21:42:03 GMT")
+        .body(())?)
+}
+
+/// Makes the requests of a page on one connection, in flights, and answers them. Returns the bytes that requests and
+/// responses needed, with what goes over the streams of QPACK for them, and the number of exchanges.
+fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2], usize)> {
+    let config = Config {
+        qpack_max_table_capacity: capacity,
+        qpack_encoder_table_capacity: capacity,
+        qpack_blocked_streams: blocked,
+        qpack_encoder_blocked_streams: blocked,
+        grease: false,
+        ..Config::default()
+    };
+    let mut ends = [Role::Client, Role::Server]
+        .map(|role| Connection::new(role, config.clone(), &mut Random::from_number(1)));
+    let mut wire = Wire::default();
+    for (side, end) in ends.iter_mut().enumerate() {
+        end.on_streams_available(&mut wire.side(side));
+    }
+    deliver(&mut ends, &mut wire)?;
+    // What is written before the first request is the same for all cases, but for the types of two streams.
+    wire.written = BTreeMap::new();
+    let mut done = 0;
+    for flight in page.chunks(FLIGHT) {
+        for request in flight {
+            ends[0].send_request(&mut wire.side(0), request, true)?;
+        }
+        done += deliver(&mut ends, &mut wire)?;
+    }
+    if done != page.len() {
+        return Err(format!("{done} of {} requests were answered", page.len()).into());
+    }
+    let mut bytes = [0; 2];
+    for ((side, stream), length) in &wire.written {
+        // A side's decoder stream, the third that it opens, is about what the other side has encoded.
+        let is_feedback = stream & 2 != 0 && stream / 4 == 2;
+        bytes[if is_feedback { 1 - side } else { *side }] += length;
+    }
+    Ok((bytes, done))
+}
+
+/// Delivers everything, and answers the requests that arrive. Returns how many responses have arrived.
+fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
+    let mut responses = 0;
+    loop {
+        let mut is_quiet = true;
+        for side in [1, 0] {
+            for stream in core::mem::take(&mut wire.readable[side]) {
+                is_quiet = false;
+                let end = &mut ends[side];
+                end.on_streams_arrived(&mut wire.side(side));
+                end.on_readable(&mut wire.side(side), stream);
+            }
+            while let Some(event) = ends[side].next_event() {
+                match event {
+                    Event::Request { stream, .. } => {
+                        let response = response(stream as usize / 4)?;
+                        // The content would be the same in all cases.
+                        ends[side].send_response(&mut wire.side(side), stream, &response, true)?;
+                    }
+                    Event::Response { .. } => responses += 1,
+                    Event::Closed(error) => return Err(error.into()),
+                    _ => {}
+                }
+            }
+        }
+        if is_quiet {
+            return Ok(responses);
+        }
+    }
+}
+
+/// Streams in memory.
+#[derive(Default)]
+struct Wire {
+    halves: BTreeMap<(usize, u64), Half>,
+    /// Streams that have something to read, by the side that reads.
+    readable: [Vec<u64>; 2],
+    /// Streams that the other side has opened and this one has not accepted.
+    arrived: [VecDeque<u64>; 2],
+    opened: [[u64; 2]; 2],
+    /// How many bytes each side has written to each stream.
+    written: BTreeMap<(usize, u64), usize>,
+}
+
+/// One direction of a stream.
+#[derive(Default)]
+struct Half {
+    data: VecDeque<Bytes>,
+    is_finished: bool,
+}
+
+impl Wire {
+    fn side(&mut self, side: usize) -> Side<'_> {
+        Side { wire: self, side }
+    }
+}
+
+struct Side<'a> {
+    wire: &'a mut Wire,
+    side: usize,
+}
+
+impl Side<'_> {
+    fn open(&mut self, is_unidirectional: bool) -> Option<u64> {
+        let count = &mut self.wire.opened[self.side][usize::from(is_unidirectional)];
+        let stream = *count * 4 + u64::from(is_unidirectional) * 2 + self.side as u64;
+        *count += 1;
+        self.wire.arrived[1 - self.side].push_back(stream);
+        Some(stream)
+    }
+
+    fn accept(&mut self, is_unidirectional: bool) -> Option<u64> {
+        let arrived = &mut self.wire.arrived[self.side];
+        let place = arrived.iter().position(|stream| (stream & 2 != 0) == is_unidirectional)?;
+        arrived.remove(place)
+    }
+
+    fn half(&mut self, stream: u64) -> &mut Half {
+        self.wire.readable[1 - self.side].push(stream);
+        self.wire.halves.entry((self.side, stream)).or_default()
+    }
+}
+
+impl Transport for Side<'_> {
+    fn open_bidirectional(&mut self) -> Option<u64> {
+        self.open(false)
+    }
+
+    fn open_unidirectional(&mut self) -> Option<u64> {
+        self.open(true)
+    }
+
+    fn accept_bidirectional(&mut self) -> Option<u64> {
+        self.accept(false)
+    }
+
+    fn accept_unidirectional(&mut self) -> Option<u64> {
+        self.accept(true)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError> {
+        let length = data.len();
+        *self.wire.written.entry((self.side, stream)).or_default() += length;
+        self.half(stream).data.push_back(data);
+        Ok(length)
+    }
+
+    fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
+        self.half(stream).is_finished = true;
+        Ok(())
+    }
+
+    fn reset(&mut self, _: u64, _: u64) {}
+
+    fn stop_sending(&mut self, _: u64, _: u64) {}
+
+    fn read(&mut self, stream: u64, _: usize) -> Result<Option<Bytes>, ReadEnd> {
+        let Some(half) = self.wire.halves.get_mut(&(1 - self.side, stream)) else {
+            return Ok(None);
+        };
+        match half.data.pop_front() {
+            None if half.is_finished => Err(ReadEnd::Finished),
+            data => Ok(data),
+        }
+    }
+
+    fn close(&mut self, _: u64, _: &str) {}
+}

@@ -1,0 +1,149 @@
+//! What tasks and the shard share of a connection's paths: a migration in progress, and what has become of others.
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use clearway_io::{MigrateFailure, Migration};
+use clearway_transport::{Event, MigrationError, SocketIndex};
+use tokio::sync::oneshot;
+
+use super::{Effects, Face, Shared, Signal, State};
+use crate::error::MigrateError;
+use crate::path::PathEvent;
+
+/// How many events of paths are kept for tasks; the oldest is dropped.
+const MAX_PATH_EVENTS: usize = 16;
+
+pub(crate) type Migrated = Result<SocketAddr, MigrateError>;
+pub(crate) type MigrationReply = oneshot::Sender<Migrated>;
+
+/// The paths of a connection, as its tasks see them.
+#[derive(Default)]
+pub(crate) struct PathState {
+    moving: Option<Moving>,
+    events: VecDeque<PathEvent>,
+}
+
+/// A migration that a task has asked for and that has begun.
+struct Moving {
+    socket: SocketIndex,
+    local: SocketAddr,
+    reply: MigrationReply,
+}
+
+impl<F> Shared<F>
+where
+    F: Face + Send + 'static,
+    F::Key: Send,
+    F::Error: Send,
+    F::Replies: Send,
+{
+    /// Moves the connection to a local address, and waits until it is there.
+    pub(crate) async fn migrate(self: Arc<Self>, local: SocketAddr) -> Migrated {
+        let (reply, migrated) = oneshot::channel();
+        // Connections have a waker before they are established.
+        let waker = self.waker.get().filter(|_| self.lock().error.is_none()).cloned();
+        let waker = waker.ok_or(MigrateError::ConnectionEnded)?;
+        waker.migrate(local, Box::new(move |started| self.on_migration_started(started, reply)));
+        migrated.await.unwrap_or(Err(MigrateError::ConnectionEnded))
+    }
+
+    fn on_migration_started(
+        &self,
+        started: Result<Migration, MigrateFailure>,
+        reply: MigrationReply,
+    ) {
+        self.act(|state, effects| match started {
+            Ok(Migration { socket, local, .. }) if state.error.is_none() => {
+                state.paths.moving = Some(Moving { socket, local, reply });
+            }
+            Ok(_) | Err(MigrateFailure::Refused(MigrationError::Closed)) => {
+                effects.reply_migrated(reply, Err(MigrateError::ConnectionEnded));
+            }
+            Err(failure) => {
+                effects.reply_migrated(reply, Err(MigrateError::NotStarted(failure)));
+            }
+        });
+    }
+}
+
+impl<F: Face> State<F> {
+    /// Notes what an event of the transport says about paths, if anything.
+    pub(crate) fn on_path_event(&mut self, event: Event, effects: &mut Effects<F>) {
+        let event = match event {
+            Event::PeerMigrated(remote) => {
+                self.remote_address = Some(remote);
+                PathEvent::PeerMigrated { remote }
+            }
+            Event::Migrated { socket, remote } => {
+                self.remote_address = Some(remote);
+                if let Some(Moving { local, reply, .. }) = self.paths.take_moving(socket) {
+                    effects.reply_migrated(reply, Ok(local));
+                }
+                PathEvent::Migrated { remote }
+            }
+            Event::MigrationFailed { socket, remote, reason } => {
+                if let Some(Moving { reply, .. }) = self.paths.take_moving(socket) {
+                    effects.reply_migrated(reply, Err(MigrateError::Failed(reason)));
+                }
+                PathEvent::MigrationFailed { remote, reason }
+            }
+            Event::PreferredAddressIgnored(reason) => PathEvent::PreferredAddressIgnored(reason),
+            _ => return,
+        };
+        if self.paths.events.len() >= MAX_PATH_EVENTS {
+            self.paths.events.pop_front();
+        }
+        self.paths.events.push_back(event);
+        effects.signal(Signal::Path);
+    }
+
+    /// The oldest event that no task has taken.
+    pub(crate) fn next_path_event(&mut self) -> Option<PathEvent> {
+        self.paths.events.pop_front()
+    }
+
+    /// The connection has ended.
+    pub(super) fn fail_migration(&mut self, effects: &mut Effects<F>) {
+        if let Some(Moving { reply, .. }) = self.paths.moving.take() {
+            effects.reply_migrated(reply, Err(MigrateError::ConnectionEnded));
+        }
+    }
+}
+
+impl PathState {
+    /// The migration to `socket`, which has ended.
+    fn take_moving(&mut self, socket: SocketIndex) -> Option<Moving> {
+        self.moving.take_if(|moving| moving.socket == socket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_transport::IgnoredAddress;
+
+    use super::*;
+    use crate::bridge::tests::Bare;
+
+    /// A peer whose address changes all the time fills no memory.
+    #[test]
+    fn the_newest_events_are_kept() {
+        let shared = Shared::<Bare>::new(None);
+        let remote = |port: u16| SocketAddr::from(([192, 0, 2, 1], port));
+        shared.act(|state, effects| {
+            for port in 1..=1000 {
+                state.on_path_event(Event::PeerMigrated(remote(port)), effects);
+            }
+            let ignored = Event::PreferredAddressIgnored(IgnoredAddress::NoPort);
+            state.on_path_event(ignored, effects);
+        });
+        let mut state = shared.lock();
+        let events: Vec<_> = core::iter::from_fn(|| state.next_path_event()).collect();
+        assert_eq!(events.len(), MAX_PATH_EVENTS);
+        assert_eq!(events[0], PathEvent::PeerMigrated { remote: remote(986) });
+        let last = PathEvent::PreferredAddressIgnored(IgnoredAddress::NoPort);
+        assert_eq!(events.last(), Some(&last));
+        assert_eq!(state.remote_address, Some(remote(1000)));
+    }
+}

@@ -1,0 +1,69 @@
+use core::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::pki_types::pem;
+
+/// A certificate and its key cannot be used.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// There is no certificate: the chain is empty, or the PEM text has no section CERTIFICATE.
+    NoCertificate,
+    /// The PEM text has no section with a private key.
+    NoPrivateKey,
+    /// The private key is encrypted with a password. It has to be decrypted first, for example with `openssl pkey`.
+    EncryptedKey,
+    /// The PEM text of the certificates is malformed.
+    CertificatePem(Arc<pem::Error>),
+    /// The PEM text of the private key is malformed.
+    KeyPem(Arc<pem::Error>),
+    /// The certificate cannot be parsed.
+    InvalidCertificate(rustls::Error),
+    /// The private key cannot be parsed, or is of an unknown kind.
+    InvalidKey(rustls::Error),
+    /// The private key belongs to another certificate.
+    KeyMismatch,
+    /// The certificate has expired.
+    Expired {
+        /// The last moment at which it was valid.
+        not_after: SystemTime,
+    },
+    /// The certificate is not valid yet.
+    NotValidYet {
+        /// The first moment at which it will be valid.
+        not_before: SystemTime,
+    },
+}
+
+impl fmt::Display for IdentityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCertificate => f.write_str("there is no certificate"),
+            Self::NoPrivateKey => f.write_str("there is no private key"),
+            Self::EncryptedKey => f.write_str("the private key is encrypted with a password"),
+            Self::CertificatePem(error) => write!(f, "the certificate is no valid PEM: {error}"),
+            Self::KeyPem(error) => write!(f, "the private key is no valid PEM: {error}"),
+            Self::InvalidCertificate(error) => write!(f, "the certificate is invalid: {error}"),
+            Self::InvalidKey(error) => write!(f, "the private key cannot be used: {error}"),
+            Self::KeyMismatch => f.write_str("the private key does not belong to the certificate"),
+            Self::Expired { .. } => f.write_str("the certificate has expired"),
+            Self::NotValidYet { .. } => f.write_str("the certificate is not valid yet"),
+        }
+    }
+}
+
+impl core::error::Error for IdentityError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::CertificatePem(error) | Self::KeyPem(error) => Some(&**error),
+            Self::InvalidCertificate(error) | Self::InvalidKey(error) => Some(error),
+            Self::NoCertificate
+            | Self::NoPrivateKey
+            | Self::EncryptedKey
+            | Self::KeyMismatch
+            | Self::Expired { .. }
+            | Self::NotValidYet { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clearway_transport::certified_key;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::sign::CertifiedKey;
+use rustls::{InconsistentKeys, SignatureScheme};
+use webpki::{EndEntityCert, KeyUsage};
+
+use super::IdentityError;
+
+/// A certificate chain with its private key: what a server, or a client that is asked for it, proves itself with. Clones
+/// are cheap.
+#[derive(Clone)]
+pub struct Identity(Arc<Contents>);
+
+struct Contents {
+    key: Arc<CertifiedKey>,
+    names: Vec<String>,
+    not_before: SystemTime,
+    not_after: SystemTime,
+}
+
+impl Identity {
+    /// A chain, the own certificate first, and its private key, in DER.
+    ///
+    /// # Errors
+    /// If there is no certificate, if certificate or key cannot be parsed, or if they do not belong together. Whether the
+    /// certificate is valid at present is a question for [`check_validity`](Self::check_validity).
+    pub fn from_der(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, IdentityError> {
+        let own = chain.first().ok_or(IdentityError::NoCertificate)?;
+        let (names, (not_before, not_after)) = {
+            let parsed = EndEntityCert::try_from(own).map_err(|_| unparsable())?;
+            let mut names: Vec<_> = parsed.valid_dns_names().map(str::to_ascii_lowercase).collect();
+            names.dedup();
+            (names, validity(&parsed)?)
+        };
+        let key = certified_key(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                IdentityError::KeyMismatch
+            }
+            error @ rustls::Error::InvalidCertificate(_) => {
+                IdentityError::InvalidCertificate(error)
+            }
+            error => IdentityError::InvalidKey(error),
+        })?;
+        Ok(Self(Arc::new(Contents { key: Arc::new(key), names, not_before, not_after })))
+    }
+
+    /// A chain, the own certificate first, and its private key, as PEM texts. Both may be the same text: sections of other
+    /// kinds are skipped.
+    ///
+    /// # Errors
+    /// As [`from_der`](Self::from_der), and if a text is malformed, has no section of the kind, or has an encrypted key.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, IdentityError> {
+        let sections = CertificateDer::pem_slice_iter(chain).collect::<Result<Vec<_>, _>>();
+        let chain = match sections {
+            Err(pem::Error::NoItemsFound) => Err(IdentityError::NoCertificate),
+            Err(error) => Err(IdentityError::CertificatePem(Arc::new(error))),
+            Ok(chain) => Ok(chain),
+        }?;
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            _ if is_encrypted(key) => IdentityError::EncryptedKey,
+            pem::Error::NoItemsFound => IdentityError::NoPrivateKey,
+            error => IdentityError::KeyPem(Arc::new(error)),
+        })?;
+        Self::from_der(chain, key)
+    }
+
+    /// The certificate chain, the own certificate first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.0.key.cert
+    }
+
+    /// The DNS names in the certificate's subjectAltName, in lower case; `*.` begins those for any first label
+    /// (RFC 9525 §6.3).
+    pub fn names(&self) -> &[String] {
+        &self.0.names
+    }
+
+    /// The first moment at which the certificate is valid.
+    pub fn not_before(&self) -> SystemTime {
+        self.0.not_before
+    }
+
+    /// The last moment at which the certificate is valid.
+    pub fn not_after(&self) -> SystemTime {
+        self.0.not_after
+    }
+
+    /// Whether the certificate is valid at `now`.
+    ///
+    /// # Errors
+    /// [`IdentityError::Expired`] or [`IdentityError::NotValidYet`].
+    pub fn check_validity(&self, now: SystemTime) -> Result<(), IdentityError> {
+        let Contents { not_before, not_after, .. } = *self.0;
+        match now {
+            now if now < not_before => Err(IdentityError::NotValidYet { not_before }),
+            now if now > not_after => Err(IdentityError::Expired { not_after }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn certified_key(&self) -> Arc<CertifiedKey> {
+        self.0.key.clone()
+    }
+
+    /// Whether the key can sign with one of the schemes that a peer understands.
+    pub(super) fn can_sign(&self, schemes: &[SignatureScheme]) -> bool {
+        self.0.key.key.choose_scheme(schemes).is_some()
+    }
+}
+
+impl fmt::Debug for Identity {
+    /// Without the private key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("names", &self.0.names)
+            .field("not_before", &self.0.not_before)
+            .field("not_after", &self.0.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
+fn unparsable() -> IdentityError {
+    let error = rustls::CertificateError::BadEncoding;
+    IdentityError::InvalidCertificate(rustls::Error::InvalidCertificate(error))
+}
+
+/// The first and the last moment at which a certificate is valid. webpki says them only when it verifies at a moment
+/// outside of them, which is the first thing that it looks at.
+fn validity(certificate: &EndEntityCert<'_>) -> Result<(SystemTime, SystemTime), IdentityError> {
+    let verify_at = |seconds| {
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let usage = KeyUsage::server_auth();
+        certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
+    };
+    let not_before = match verify_at(0) {
+        Some(webpki::Error::CertNotValidYet { not_before, .. }) => not_before.as_secs(),
+        Some(webpki::Error::BadDer | webpki::Error::BadDerTime) => return Err(unparsable()),
+        _ => 0,
+    };
+    let not_after = match verify_at(u64::MAX) {
+        Some(webpki::Error::CertExpired { not_after, .. }) => not_after.as_secs(),
+        _ => return Err(unparsable()),
+    };
+    let moment = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    moment(not_before).zip(moment(not_after)).ok_or_else(unparsable)
+}
+
+/// Whether a PEM text holds a key that is encrypted, in PKCS#8 or in the older form of OpenSSL.
+fn is_encrypted(text: &[u8]) -> bool {
+    let has = |part: &[u8]| text.windows(part.len()).any(|window| window == part);
+    has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;

@@ -1,0 +1,244 @@
+//! Unreliable datagrams between tasks and the transport (RFC 9221).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use clearway_transport::{
+    self as transport, Connection, DatagramId, DatagramOutcome, DatagramStatistics,
+};
+
+use crate::bridge::Signal;
+use crate::streams::Effects;
+
+/// What each datagram counts beyond its payload, as in the transport.
+pub(crate) const OVERHEAD: u64 = 64;
+/// How many outcomes wait for a task at most; then the oldest are dropped.
+const MAX_OUTCOMES: usize = 1 << 14;
+/// Of how many datagrams it is remembered which they are in the transport, until they are acknowledged.
+const MAX_REMEMBERED: usize = 1 << 15;
+
+/// What a queue holds at most. Nothing until the connection is established.
+#[derive(Clone, Copy, Default)]
+struct Limits {
+    /// The sum of the payloads, and [`OVERHEAD`] for each datagram.
+    bytes: u64,
+    datagrams: usize,
+}
+
+/// A queue of datagrams.
+struct Queue<T> {
+    queue: VecDeque<(T, Bytes)>,
+    cost: u64,
+    limits: Limits,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), cost: 0, limits: Limits::default() }
+    }
+}
+
+impl<T> Queue<T> {
+    fn has_room_for(&self, data: &Bytes) -> bool {
+        self.queue.len() < self.limits.datagrams
+            && self.cost + data.len() as u64 + OVERHEAD <= self.limits.bytes
+    }
+
+    fn push(&mut self, tag: T, data: Bytes) {
+        self.cost += data.len() as u64 + OVERHEAD;
+        self.queue.push_back((tag, data));
+    }
+
+    fn pop(&mut self) -> Option<(T, Bytes)> {
+        let (tag, data) = self.queue.pop_front()?;
+        self.cost -= data.len() as u64 + OVERHEAD;
+        Some((tag, data))
+    }
+}
+
+/// The unreliable datagrams of a connection, as tasks and the shard see them.
+#[derive(Default)]
+pub(crate) struct Datagrams {
+    /// Those that tasks have sent and the transport has not taken.
+    outgoing: Queue<DatagramId>,
+    incoming: Queue<()>,
+    next_id: u64,
+    /// The room in the transport's queue, as of the last batch, in bytes of payload.
+    transport_room: u64,
+    drops_oldest: bool,
+    notices: bool,
+    /// A task waits for room.
+    awaits_room: bool,
+    /// The largest payload of a datagram, as of the last batch.
+    pub(crate) max_payload: Option<usize>,
+    outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
+    /// Which datagram of the tasks each one of the transport is, if its outcome is reported.
+    known: BTreeMap<DatagramId, DatagramId>,
+    /// As of the last batch.
+    statistics: DatagramStatistics,
+    /// Datagrams dropped here: received and not read in time, and displaced or outgrown before the transport took them.
+    dropped: DatagramStatistics,
+}
+
+impl Datagrams {
+    /// Takes a datagram of a task, and returns its number; `None` if there is no room.
+    pub(crate) fn send(&mut self, data: Bytes) -> Option<DatagramId> {
+        if !self.can_ever_hold(data.len() as u64) {
+            return None;
+        }
+        while self.drops_oldest && !self.outgoing.has_room_for(&data) {
+            let Some((id, _)) = self.outgoing.pop() else { break };
+            self.dropped.displaced += 1;
+            self.report(id, DatagramOutcome::Displaced);
+        }
+        if !self.has_room_for(&data) {
+            return None;
+        }
+        let id = DatagramId(self.next_id);
+        self.next_id += 1;
+        self.outgoing.push(id, data);
+        Some(id)
+    }
+
+    /// The largest payload for which there is room, in bytes.
+    pub(crate) fn send_space(&self) -> u64 {
+        if self.drops_oldest {
+            return self.outgoing.limits.bytes.saturating_sub(OVERHEAD);
+        }
+        self.transport_room.saturating_sub(self.outgoing.cost)
+    }
+
+    /// Whether `data` can be sent now.
+    pub(crate) fn has_room_for(&self, data: &Bytes) -> bool {
+        let is_within = self.drops_oldest || data.len() as u64 <= self.send_space();
+        is_within && self.outgoing.has_room_for(data)
+    }
+
+    /// Whether a datagram of `length` bytes would fit into an empty queue.
+    pub(crate) fn can_ever_hold(&self, length: u64) -> bool {
+        length + OVERHEAD <= self.outgoing.limits.bytes
+    }
+
+    /// A task waits for room.
+    pub(crate) fn await_room(&mut self) {
+        self.awaits_room = true;
+    }
+
+    /// The oldest datagram that was received.
+    pub(crate) fn receive(&mut self) -> Option<Bytes> {
+        self.incoming.pop().map(|((), data)| data)
+    }
+
+    /// The oldest outcome.
+    pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
+        self.outcomes.pop_front()
+    }
+
+    /// Counts so far.
+    pub(crate) fn statistics(&self) -> DatagramStatistics {
+        DatagramStatistics {
+            dropped: self.statistics.dropped + self.dropped.dropped,
+            displaced: self.statistics.displaced + self.dropped.displaced,
+            outgrown: self.statistics.outgrown + self.dropped.outgrown,
+            queued: self.statistics.queued + self.outgoing.queue.len() as u64,
+            ..self.statistics
+        }
+    }
+
+    /// The connection is established: its settings apply.
+    pub(crate) fn establish(&mut self, connection: &Connection) {
+        let config = connection.config();
+        self.outgoing.limits = Limits {
+            bytes: config.datagram_send_buffer(),
+            datagrams: config.datagram_send_limit(),
+        };
+        self.incoming.limits = Limits {
+            bytes: config.datagram_receive_buffer(),
+            datagrams: config.datagram_receive_limit(),
+        };
+        self.drops_oldest = config.datagram_drops_oldest();
+        self.notices = config.datagram_notices();
+    }
+
+    fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {
+        if !self.notices {
+            return;
+        }
+        if self.outcomes.len() >= MAX_OUTCOMES {
+            self.outcomes.pop_front();
+        }
+        self.outcomes.push_back((id, outcome));
+    }
+
+    /// The transport reports what became of a datagram.
+    pub(crate) fn on_settled(
+        &mut self,
+        id: DatagramId,
+        outcome: DatagramOutcome,
+        effects: &mut Effects,
+    ) {
+        let Some(known) = self.known.get(&id).copied() else { return };
+        // One that was lost may still be acknowledged.
+        if outcome != DatagramOutcome::Lost {
+            self.known.remove(&id);
+        }
+        self.report(known, outcome);
+        effects.signal(Signal::DatagramOutcomes);
+    }
+
+    /// Moves datagrams between tasks and the transport.
+    pub(crate) fn exchange(&mut self, connection: &mut Connection, effects: &mut Effects) {
+        self.take_received(connection, effects);
+        self.hand_over(connection, effects);
+        self.max_payload = connection.max_datagram_payload();
+        self.transport_room = connection.datagram_send_buffer_space() as u64;
+        self.statistics = connection.datagram_statistics();
+        if self.awaits_room && self.send_space() > 0 {
+            self.awaits_room = false;
+            effects.signal(Signal::DatagramRoom);
+        }
+    }
+
+    fn take_received(&mut self, connection: &mut Connection, effects: &mut Effects) {
+        while let Some(data) = connection.receive_datagram() {
+            // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.
+            while !self.incoming.has_room_for(&data) && self.incoming.pop().is_some() {
+                self.dropped.dropped += 1;
+            }
+            if !self.incoming.has_room_for(&data) {
+                self.dropped.dropped += 1;
+                continue;
+            }
+            self.incoming.push((), data);
+            effects.signal(Signal::Datagrams);
+        }
+    }
+
+    /// Passes on what the transport has room for. The rest waits.
+    fn hand_over(&mut self, connection: &mut Connection, effects: &mut Effects) {
+        while let Some((id, data)) = self.outgoing.queue.front() {
+            let id = *id;
+            match connection.send_datagram(data.clone()) {
+                Ok(sent) => self.remember(sent, id),
+                Err(transport::DatagramError::QueueFull) => return,
+                // The path has shrunk since the task sent it, or the connection has ended.
+                Err(_) => {
+                    self.dropped.outgrown += 1;
+                    self.report(id, DatagramOutcome::Outgrown);
+                    effects.signal(Signal::DatagramOutcomes);
+                }
+            }
+            self.outgoing.pop();
+        }
+    }
+
+    fn remember(&mut self, sent: DatagramId, id: DatagramId) {
+        if !self.notices {
+            return;
+        }
+        if self.known.len() >= MAX_REMEMBERED {
+            self.known.pop_first();
+        }
+        self.known.insert(sent, id);
+    }
+}

@@ -1,0 +1,95 @@
+//! The size of datagrams with the default settings, over real sockets.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::support::{PROTOCOL, identity, pattern, run};
+use clearway::rustls::RootCertStore;
+use clearway::{ClientConfig, Connection, Endpoint, ServerConfig};
+use tokio::net::UdpSocket;
+
+/// A transfer of this many bytes over loopback takes a few milliseconds.
+const SIZE: usize = 3_000_000;
+
+async fn send(from: &Connection, to: &Connection) {
+    let mut stream = from.open_uni().await.unwrap();
+    let writing = async {
+        stream.write_all(&pattern(SIZE)).await.unwrap();
+        stream.finish().unwrap();
+    };
+    let reading = async { to.accept_uni().await.unwrap().read_to_end(SIZE).await.unwrap() };
+    let (_, received) = tokio::join!(writing, reading);
+    assert!(received == pattern(SIZE));
+}
+
+/// The sizes of the client's and the server's datagrams, after a download and an upload over a path that drops payloads
+/// of more than `limit` bytes.
+async fn sizes_found(host: IpAddr, limit: usize) -> (usize, usize) {
+    let identity = identity();
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.certificate.clone()).unwrap();
+    let server = ServerConfig::new(vec![identity.certificate], identity.key)
+        .application_protocols([PROTOCOL]);
+    let any = SocketAddr::new(host, 0);
+    let server = Endpoint::server(any, server).unwrap();
+    let client = Endpoint::client(any).unwrap();
+    let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
+    let relay = relay(any, server.local_address(), limit).await;
+    let connecting = client.connect_with(&config, relay, "localhost").unwrap();
+    let accepting = async { server.accept().await.unwrap().await.unwrap() };
+    let (at_client, at_server) = tokio::join!(connecting, accepting);
+    let at_client = at_client.unwrap();
+    send(&at_server, &at_client).await;
+    send(&at_client, &at_server).await;
+    let size = |connection: &Connection| connection.statistics().datagram_size as usize;
+    (size(&at_client), size(&at_server))
+}
+
+/// Forwards datagrams of at most `limit` bytes between a client and `server`; returns the address for the client.
+async fn relay(any: SocketAddr, server: SocketAddr, limit: usize) -> SocketAddr {
+    let to_client = UdpSocket::bind(any).await.unwrap();
+    let to_server = UdpSocket::bind(any).await.unwrap();
+    to_server.connect(server).await.unwrap();
+    let address = to_client.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut client = None;
+        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+        loop {
+            tokio::select! {
+                Ok((length, from)) = to_client.recv_from(&mut up) => {
+                    client = Some(from);
+                    if length <= limit {
+                        let _ = to_server.send(&up[..length]).await;
+                    }
+                }
+                Ok(length) = to_server.recv(&mut down) => {
+                    if let Some(client) = client.filter(|_| length <= limit) {
+                        let _ = to_client.send_to(&down[..length], client).await;
+                    }
+                }
+            }
+        }
+    });
+    address
+}
+
+const FAMILIES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+#[test]
+fn the_loopback_interface_is_used_with_large_datagrams() {
+    run(async {
+        for host in FAMILIES {
+            let (client, server) = sizes_found(host, usize::MAX).await;
+            assert!(client >= 8900 && server >= 8900, "{host}: {client} and {server}");
+        }
+    });
+}
+
+/// A path of Ethernet, in both directions.
+#[test]
+fn a_path_of_1500_bytes_is_used_whole() {
+    run(async {
+        for (host, whole) in FAMILIES.into_iter().zip([1472, 1452]) {
+            assert_eq!(sizes_found(host, whole).await, (whole, whole), "{host}");
+        }
+    });
+}

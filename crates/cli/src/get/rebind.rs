@@ -1,0 +1,73 @@
+//! Migration on purpose: `--rebind-after`.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clearway::MigrateError;
+use clearway::http3::Client;
+use clearway_network::parse_duration;
+use tokio::task::AbortHandle;
+
+use super::connect::Protocol;
+use crate::output;
+
+/// The value of `--rebind-after`.
+pub(super) fn parse(input: &str) -> Result<Duration, String> {
+    match parse_duration(input).map_err(|error| error.to_string())? {
+        Duration::ZERO => {
+            Err("it must be longer than 0: a connection cannot move before it exists".to_owned())
+        }
+        after => Ok(after),
+    }
+}
+
+/// A migration that takes place unless this is dropped before.
+#[derive(Debug)]
+pub(super) struct Rebinding(AbortHandle);
+
+impl Rebinding {
+    /// Moves the connection to another port of the IP address from which `remote` is reached, after the time `after`.
+    pub(super) fn start(
+        protocol: &Protocol,
+        remote: SocketAddr,
+        after: Duration,
+        is_quiet: bool,
+    ) -> Self {
+        let any_port = super::connect::any(remote);
+        match protocol {
+            Protocol::Http3(client) => {
+                let client: Client = client.clone();
+                Self::spawn(after, is_quiet, async move { client.migrate(any_port).await })
+            }
+            Protocol::Http09(connection) => {
+                let connection = connection.clone();
+                Self::spawn(after, is_quiet, async move { connection.migrate(any_port).await })
+            }
+        }
+    }
+
+    fn spawn(
+        after: Duration,
+        is_quiet: bool,
+        migrate: impl Future<Output = Result<SocketAddr, MigrateError>> + Send + 'static,
+    ) -> Self {
+        let task = tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            match migrate.await {
+                Ok(_) if is_quiet => {}
+                Ok(local) => output::status(&format!("moved to {local} after {after:?}")),
+                Err(error) => output::status(&format!(
+                    "not moved to another port: {error}; the download goes on from the old one"
+                )),
+            }
+        });
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Rebinding {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,217 @@
+//! The file of `get --sessions`: TLS sessions, tokens, and what is remembered of servers with them, from one run to the
+//! next.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clearway::{MemorySessionStore, SavedSession, SessionStore, Version};
+use tokio::sync::Notify;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// The first line. The number is that of the format.
+const HEADER: &str = "clearway sessions 1";
+/// The last line, by which a file that was cut off is noticed.
+const END: &str = "end";
+/// A larger file is not read: the sessions of all servers that are remembered fit into it.
+const MAX_SIZE: u64 = 8 << 20;
+/// How long a run waits at its end for a session to remember, which the server sends after the handshake.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The sessions of one run.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    path: PathBuf,
+    store: Arc<Store>,
+}
+
+/// What is in memory, and whether this run has learnt anything.
+#[derive(Debug, Default)]
+struct Store {
+    memory: MemorySessionStore,
+    has_new: AtomicBool,
+    arrived: Notify,
+}
+
+impl SessionStore for Store {
+    fn put_session(&self, server_name: &str, session: SavedSession) {
+        self.memory.put_session(server_name, session);
+        self.has_new.store(true, Ordering::SeqCst);
+        self.arrived.notify_waiters();
+    }
+
+    fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession> {
+        self.memory.take_session(server_name, version)
+    }
+
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        self.memory.put_token(server_name, token);
+    }
+
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        self.memory.take_token(server_name)
+    }
+}
+
+impl Sessions {
+    /// Reads the file, if it exists. One that cannot be understood is explained, and ignored.
+    pub(super) fn open(path: &Path) -> Self {
+        let store = Arc::new(Store::default());
+        let ignored = match read(path) {
+            Ok(text) => fill(&store.memory, &text, now()).err().map(str::to_owned),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = ignored {
+            let path = path.display();
+            output::status(&format!("clearway: the sessions in {path} are ignored: {why}"));
+        }
+        Self { path: path.to_owned(), store }
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn SessionStore> {
+        self.store.clone()
+    }
+
+    /// Waits for a session of this run, for a short time.
+    pub(super) async fn wait(&self) {
+        let arrived = self.store.arrived.notified();
+        if !self.store.has_new.load(Ordering::SeqCst) {
+            // A server need not send one.
+            let _ = tokio::time::timeout(PATIENCE, arrived).await;
+        }
+    }
+
+    /// Writes the file anew, readable for this user only.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn save(&self) -> Result<(), Failure> {
+        write(&self.path, &text(&self.store.memory)).map_err(|error| {
+            Failure::new(format!("cannot write the sessions to {}: {error}", self.path.display()))
+                .advise("name another file with --sessions")
+        })
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(io::Error::other("the file is too large"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is no file of sessions"))
+}
+
+/// Puts everything in `text` that is not expired into `memory`, or nothing.
+fn fill(memory: &MemorySessionStore, text: &str, now: u64) -> Result<(), &'static str> {
+    let mut lines = text.lines();
+    match lines.next() {
+        Some(HEADER) => {}
+        Some(other) if other.starts_with("clearway sessions ") => {
+            return Err("another version of this program wrote them");
+        }
+        _ => return Err("it is no file of sessions"),
+    }
+    let mut found = Vec::new();
+    loop {
+        let line = lines.next().ok_or("the file was cut off")?;
+        if line == END {
+            break;
+        }
+        found.push(parse(line)?);
+    }
+    for (server, entry) in found {
+        match entry {
+            Entry::Session(session) if session.expires() >= now => {
+                memory.put_session(&server, session);
+            }
+            Entry::Session(_) => {}
+            Entry::Token(token) => memory.put_token(&server, &token),
+        }
+    }
+    Ok(())
+}
+
+enum Entry {
+    Session(SavedSession),
+    Token(Vec<u8>),
+}
+
+fn parse(line: &str) -> Result<(String, Entry), &'static str> {
+    const DAMAGED: &str = "the file is damaged";
+    let mut words = line.split(' ');
+    let (Some(kind), Some(server), Some(digits), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(DAMAGED);
+    };
+    let bytes = bytes_of(digits).ok_or(DAMAGED)?;
+    let entry = match kind {
+        "session" => Entry::Session(SavedSession::decode(&bytes).map_err(|_| DAMAGED)?),
+        "token" => Entry::Token(bytes),
+        _ => return Err(DAMAGED),
+    };
+    Ok((server.to_owned(), entry))
+}
+
+/// The bytes that hexadecimal digits stand for.
+pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|it| u8::try_from(it).ok());
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(digit(high)? << 4 | digit(low)?),
+            _ => None,
+        })
+        .collect()
+}
+
+fn text(memory: &MemorySessionStore) -> String {
+    let mut text = format!("{HEADER}\n");
+    let mut line = |kind: &str, server: &str, bytes: &[u8]| {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        text.push_str(&format!("{kind} {server} {digits}\n"));
+    };
+    for (server, sessions, tokens) in memory.contents() {
+        sessions.iter().for_each(|session| line("session", &server, &session.encode()));
+        tokens.iter().for_each(|token| line("token", &server, token));
+    }
+    text.push_str(END);
+    text.push('\n');
+    text
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().ok_or(io::ErrorKind::InvalidInput)?);
+    name.push(format!(".{}.part", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = (|| {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&temporary, &path)
+    })();
+    if written.is_err() {
+        // The error that is reported is the first one.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

@@ -1,0 +1,88 @@
+//! The client's certificate, and the encrypted ClientHello.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use clearway::ClientConfig;
+
+use crate::certificate::read_identity;
+use crate::failure::Failure;
+use crate::key_exchange::KeyExchangeOptions;
+
+/// The options for TLS.
+#[derive(Args, Debug)]
+pub(super) struct TlsOptions {
+    /// PEM file with this client's certificate, followed by the intermediate certificates, for servers that ask for one.
+    #[arg(long = "cert", value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// PEM file with the private key of this client's certificate, not encrypted.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Encrypt the ClientHello, which hides the server's name (ECH, RFC 9849), with the configurations in this file: the
+    /// ech parameter of the server's HTTPS record in DNS, binary, in base64 or as PEM. A server that has other keys by now
+    /// says so, and the connection is made with those. With the word grease, send what only looks like it.
+    #[arg(long, value_name = "FILE|grease")]
+    ech: Option<PathBuf>,
+    #[command(flatten)]
+    key_exchange: KeyExchangeOptions,
+}
+
+impl TlsOptions {
+    /// Adds the settings.
+    pub(super) fn configure(&self, config: ClientConfig) -> Result<ClientConfig, Failure> {
+        let mut config = config;
+        if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
+            config = config.client_certificate(read_identity(certificate, key)?);
+        }
+        if let Some(groups) = self.key_exchange.groups() {
+            config = config.key_exchange_groups(groups);
+        }
+        Ok(match self.ech.as_deref() {
+            None => config,
+            Some(word) if word == Path::new("grease") => config.grease_encrypted_client_hello(),
+            Some(file) => config.encrypted_client_hello(read_list(file)?),
+        })
+    }
+}
+
+/// Reads an ECHConfigList. What is neither text nor begins with its length is left to TLS, which says what is wrong.
+fn read_list(file: &Path) -> Result<Vec<u8>, Failure> {
+    let content = std::fs::read(file).map_err(|error| {
+        let file = file.display();
+        Failure::new(format!("cannot read the ECH configurations {file}: {error}"))
+            .advise("check the path; for an extension without content, use --ech grease")
+    })?;
+    let stated = content.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+    let is_binary = stated == content.len().checked_sub(2);
+    let text = std::str::from_utf8(&content).ok().filter(|_| !is_binary);
+    Ok(text.and_then(from_text).unwrap_or(content))
+}
+
+/// A list in base64, alone or in the section ECHCONFIG of a PEM text.
+fn from_text(text: &str) -> Option<Vec<u8>> {
+    const BEGIN: &str = "-----BEGIN ECHCONFIG-----";
+    const END: &str = "-----END ECHCONFIG-----";
+    let digits = match text.split_once(BEGIN) {
+        Some((_, rest)) => rest.split_once(END)?.0,
+        None => text,
+    };
+    let digits: String = digits.split_whitespace().collect();
+    STANDARD.decode(digits).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::from_text;
+
+    #[test]
+    fn lists_are_read_as_base64_and_as_pem() {
+        assert_eq!(from_text(" AAL+\nDQ==\n"), Some(vec![0, 2, 0xfe, 0x0d]));
+        let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n\
+                   -----BEGIN ECHCONFIG-----\nAAL+\nDQ==\n-----END ECHCONFIG-----\n";
+        assert_eq!(from_text(pem), Some(vec![0, 2, 0xfe, 0x0d]));
+        assert_eq!(from_text("no base64!"), None);
+        assert_eq!(from_text("-----BEGIN ECHCONFIG-----\nAAL+"), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! The options for HTTP/3 that `serve` and `get` share.
+
+use clap::Args;
+use clearway::TransportConfigBuilder;
+use clearway::http3::{Config, Priority};
+use clearway_network::parse_size;
+
+/// The largest DATAGRAM frame that is accepted where datagrams are used at all: RFC 9221 §3 recommends the largest value.
+const MAX_DATAGRAM_FRAME: u64 = 65_535;
+
+/// Options of every HTTP/3 connection.
+#[derive(Args, Debug)]
+pub(crate) struct Http3Options {
+    /// Compress header fields with dynamic tables (QPACK) of at most this size, in each direction; 0 uses the static
+    /// table only.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_table)]
+    qpack_table: u64,
+    /// Let at most this many streams wait for entries of a dynamic table that are still on their way, in each direction.
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u16))]
+    qpack_blocked_streams: u16,
+}
+
+/// The largest table that can be asked for, so that a slip of the pen does not commit the memory of the machine.
+const LARGEST_TABLE: u64 = 16 << 20;
+
+fn parse_table(input: &str) -> Result<u64, String> {
+    match parse_size(input).map_err(|error| error.to_string())? {
+        size if size > LARGEST_TABLE => Err("it must be at most 16MiB".to_owned()),
+        size => Ok(size),
+    }
+}
+
+impl Http3Options {
+    /// The settings of HTTP/3, to which the caller may add others.
+    pub(crate) fn config(&self) -> Config {
+        let defaults = Config::default();
+        if self.qpack_table == 0 {
+            return defaults.without_dynamic_table();
+        }
+        let blocked = u64::from(self.qpack_blocked_streams);
+        Config {
+            qpack_max_table_capacity: self.qpack_table,
+            qpack_encoder_table_capacity: self.qpack_table,
+            qpack_blocked_streams: blocked,
+            qpack_encoder_blocked_streams: blocked,
+            ..defaults
+        }
+    }
+}
+
+/// Settings of the transport that HTTP datagrams need.
+pub(crate) fn with_datagrams(transport: TransportConfigBuilder) -> TransportConfigBuilder {
+    transport.max_datagram_frame_size(Some(MAX_DATAGRAM_FRAME))
+}
+
+/// Parses a priority, `u=1,i`. Unlike the field of a message (RFC 9218 §4), it must state nothing that does not exist.
+pub(crate) fn parse_priority(input: &str) -> Result<Priority, String> {
+    let expected = || "expected u=0 to u=7, i, or both with a comma between them".to_owned();
+    let mut priority = Priority::default();
+    for part in input.split(',') {
+        match part.trim() {
+            "i" | "i=?1" => priority.is_incremental = true,
+            "i=?0" => priority.is_incremental = false,
+            part => {
+                let urgency = part.strip_prefix("u=").and_then(|number| number.parse().ok());
+                let urgency = urgency.filter(|urgency| *urgency <= 7).ok_or_else(expected)?;
+                priority.urgency = urgency;
+            }
+        }
+    }
+    Ok(priority)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_state_only_what_exists() {
+        for (input, urgency, is_incremental) in
+            [("u=1,i", 1, true), ("u=0", 0, false), ("i", 3, true), ("u=7, i=?0", 7, false)]
+        {
+            assert_eq!(parse_priority(input), Ok(Priority::new(urgency, is_incremental)));
+        }
+        for input in ["", "u=8", "u=-1", "u=", "urgent", "u=1,,i", "i=2"] {
+            assert!(parse_priority(input).is_err(), "{input}");
+        }
+    }
+
+    #[test]
+    fn tables_have_a_limit() {
+        assert_eq!(parse_table("64KiB"), Ok(65_536));
+        assert!(parse_table("17MiB").is_err());
+    }
+}

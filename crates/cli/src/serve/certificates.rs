@@ -1,0 +1,114 @@
+//! The certificates of the server and of its clients.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use clearway::{Certificates, ClientCertificates, ServerConfig};
+
+use super::reload::Reloading;
+use crate::certificate::{self, Development, read_roots};
+use crate::failure::Failure;
+use crate::output;
+
+/// The options for certificates.
+#[derive(Args, Debug)]
+pub(super) struct CertificateOptions {
+    /// PEM file with the server's certificate, followed by the intermediate certificates. May be repeated, each with a
+    /// --key of its own: the name that a client asks for chooses the certificate, wildcards included, and the first is for
+    /// all other names. The files are read again when one has changed and when SIGHUP is received; if they are wrong then,
+    /// the certificates before stay in use. Connections are not interrupted.
+    #[arg(long = "cert", value_name = "FILE", requires = "keys")]
+    certificates: Vec<PathBuf>,
+    /// PEM file with the private key of the certificate, not encrypted; one for each --cert, in the same order.
+    #[arg(long = "key", value_name = "FILE", requires = "certificates")]
+    keys: Vec<PathBuf>,
+    /// Write the generated certificate to this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "certificates")]
+    save_cert: Option<PathBuf>,
+    /// Ask clients for a certificate, and accept only those whose chains end at a certificate in this PEM file. It is read
+    /// at the start only.
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Whether a client must have a certificate.
+    #[arg(long, value_enum, default_value = "required", requires = "client_ca")]
+    client_certificate: Need,
+}
+
+/// Whether clients need a certificate.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Need {
+    /// A client without a certificate is accepted, too.
+    Optional,
+    /// A client without a certificate is refused.
+    Required,
+}
+
+impl From<Need> for ClientCertificates {
+    fn from(need: Need) -> Self {
+        match need {
+            Need::Optional => Self::Optional,
+            Need::Required => Self::Required,
+        }
+    }
+}
+
+/// What the server presents.
+pub(super) struct Presented {
+    certificates: Arc<Certificates>,
+    /// The certificate that was generated, in PEM.
+    development: Option<String>,
+    /// Keeps up with the files.
+    pub(super) reloading: Option<Reloading>,
+}
+
+impl CertificateOptions {
+    /// Reads the certificates, or generates one.
+    pub(super) fn present(&self) -> Result<Presented, Failure> {
+        let (given, keys) = (self.certificates.len(), self.keys.len());
+        if given != keys {
+            return Err(Failure::new(format!(
+                "--cert is given {given} times and --key {keys} times"
+            ))
+            .advise("give a --key for each --cert, in the same order"));
+        }
+        if given == 0 {
+            let Development { identity, pem } = Development::generate()?;
+            let certificates = Certificates::new([identity]);
+            let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
+            let certificates = Arc::new(certificates);
+            return Ok(Presented { certificates, development: Some(pem), reloading: None });
+        }
+        let files = self.certificates.iter().cloned().zip(self.keys.iter().cloned()).collect();
+        let reloading = Reloading::start(files)?;
+        let certificates = reloading.certificates();
+        Ok(Presented { certificates, development: None, reloading: Some(reloading) })
+    }
+
+    /// Asks clients for certificates, if that is wanted.
+    pub(super) fn configure(&self, presented: &Presented) -> Result<ServerConfig, Failure> {
+        let config = ServerConfig::with_resolver(presented.certificates.clone());
+        Ok(match &self.client_ca {
+            Some(file) => {
+                config.client_certificates(self.client_certificate.into(), read_roots(file)?)
+            }
+            None => config,
+        })
+    }
+
+    /// Says how clients can trust a generated certificate, and writes it where they find it.
+    pub(super) fn announce(&self, presented: &Presented) -> Result<(), Failure> {
+        match (&self.save_cert, &presented.development) {
+            (Some(file), Some(pem)) => {
+                certificate::save(pem, file)?;
+                let file = file.display();
+                output::status(&format!("clients can trust this server with --ca {file}"));
+            }
+            (None, Some(_)) => output::status(
+                "the certificate was generated now; to let clients trust it, save it with --save-cert FILE",
+            ),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+}

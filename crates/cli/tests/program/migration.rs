@@ -1,0 +1,75 @@
+//! `get --rebind-after` and `serve --preferred-address`.
+
+use std::fs;
+
+use crate::support::{Running, Scratch, clearway, fail, succeed};
+
+fn datagrams_to_client(link: Running) -> u64 {
+    let counters: serde_json::Value = serde_json::from_str(&link.interrupt()).unwrap();
+    counters["to_client"]["delivered"].as_u64().unwrap_or_else(|| panic!("{counters}"))
+}
+
+#[test]
+fn a_download_moves_to_another_port() {
+    let scratch = Scratch::new("rebind-after");
+    let content = scratch.fill("root/file", 1_500_000);
+    for more in [&[][..], &["--http09"]] {
+        let server = Running::serve(&scratch, "root", more);
+        let link = Running::link(&server.address, &["--delay=5ms", "--to-client-rate=20mbit"]);
+        let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+        let url = server.url("file");
+        let get = ["get", "--rebind-after", "200ms", "--connect", &link.address, "-o", &output];
+        let printed = succeed(&[&get[..], more, &["--ca", &certificate, &url]].concat()).stderr;
+        assert_eq!(fs::read(&output).unwrap(), content);
+        let printed = String::from_utf8(printed).unwrap();
+        assert!(printed.contains("moved to 127.0.0.1:"), "{printed}");
+        assert!(printed.contains("after 200ms"), "{printed}");
+        assert!(datagrams_to_client(link) > 150, "the download went past the link");
+        server.interrupt();
+    }
+}
+
+/// A client that knows the server behind a link moves to where the server wants it: hardly anything passes the link.
+#[test]
+fn clients_move_to_the_preferred_address() {
+    let scratch = Scratch::new("preferred-address");
+    let content = scratch.fill("root/file", 3_000_000);
+    let server = Running::serve(&scratch, "root", &["--preferred-address", "127.0.0.2:0"]);
+    let link = Running::link(&server.address, &["--delay=5ms"]);
+    let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+    let url = server.url("file");
+    succeed(&["get", "--connect", &link.address, "--ca", &certificate, "-o", &output, &url]);
+    assert_eq!(fs::read(&output).unwrap(), content);
+    let passed = datagrams_to_client(link);
+    assert!((3..300).contains(&passed), "{passed}");
+    server.interrupt();
+}
+
+#[test]
+fn wrong_addresses_and_times_are_explained() {
+    let scratch = Scratch::new("wrong-migration");
+    fs::create_dir_all(scratch.path("root")).unwrap();
+    let root = scratch.path("root");
+    for (addresses, expected) in [
+        (&["127.0.0.2:0", "127.0.0.3:0"][..], "once for IPv4 and once for IPv6"),
+        (&["[::1]:0", "[::2]:0"], "two preferred addresses of IPv6"),
+        (&["0.0.0.0:4433"], "an address of this machine"),
+        (&["224.0.0.1:4433"], "not the address of one host"),
+        (&["192.0.2.1:4433"], "UDP 192.0.2.1:4433"),
+    ] {
+        let mut arguments = vec!["serve", &root, "--listen", "127.0.0.1:0"];
+        addresses.iter().for_each(|it| arguments.extend(["--preferred-address", *it]));
+        let line = fail(&arguments);
+        assert!(line.contains(expected), "{addresses:?}: {line}");
+    }
+    for (arguments, expected) in [
+        (&["get", "--rebind-after", "0s", "https://localhost/file"][..], "longer than 0"),
+        (&["get", "--rebind-after", "soon", "https://localhost/file"], "--rebind-after"),
+        (&["serve", "--preferred-address", "example.org:443"], "invalid socket address"),
+    ] {
+        let output = clearway(arguments).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+    }
+}

@@ -1,0 +1,461 @@
+//! ECN marks (RFC 9000 §13.4): those that this end's packets had when they entered the network, those that the peer
+//! reports, and those that the network delivered to this end. Validation is that of §13.4.2 and appendix A.4, done again.
+
+use clearway_network::Ecn;
+use clearway_transport::SpaceId;
+use clearway_wire::frame::EcnCounts;
+
+use super::{Ledger, Packet};
+
+/// A test has so many packets (§13.4.2); if all of them were lost or marked, the path may be given up.
+const TEST: u64 = 10;
+/// So many packets may be marked in a test: of a datagram that begins as the last of ten, all packets are marked; and a
+/// test may be repeated while the outcome of its first packets is open.
+const MOST_IN_TEST: u64 = 2 * TEST + 2;
+/// For so many rounds a sender has to bear that nothing but CE is reported, and for so many it may.
+const LEAST_MARKED_ROUNDS: u64 = 8;
+const MOST_MARKED_ROUNDS: u64 = 24;
+/// So many packets in a row may be unmarked on a path that was validated.
+const MOST_UNMARKED: u64 = 10;
+
+/// How many packets had each mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::checker) struct Counts {
+    ect0: u64,
+    ect1: u64,
+    ce: u64,
+}
+
+impl Counts {
+    fn add(&mut self, ecn: Ecn) {
+        match ecn {
+            Ecn::NotEct => {}
+            Ecn::Ect0 => self.ect0 += 1,
+            Ecn::Ect1 => self.ect1 += 1,
+            Ecn::Ce => self.ce += 1,
+        }
+    }
+
+    /// The difference to `earlier` counts; `None` if one was higher.
+    fn since(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            ect0: self.ect0.checked_sub(earlier.ect0)?,
+            ect1: self.ect1.checked_sub(earlier.ect1)?,
+            ce: self.ce.checked_sub(earlier.ce)?,
+        })
+    }
+}
+
+impl From<EcnCounts> for Counts {
+    fn from(counts: EcnCounts) -> Self {
+        Self { ect0: counts.ect0.get(), ect1: counts.ect1.get(), ce: counts.ce.get() }
+    }
+}
+
+/// A packet that was built, and whose datagram has not entered the network yet.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::checker) struct Built {
+    pub(in crate::checker) space: SpaceId,
+    pub(in crate::checker) number: u64,
+    /// It counts in flight, and probes neither the path nor its MTU.
+    pub(in crate::checker) counts: bool,
+    /// It is sent because a probe timeout expired.
+    pub(in crate::checker) is_probe: bool,
+}
+
+/// What an ACK frame says about marks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::checker) struct Feedback {
+    pub(in crate::checker) counts: Option<Counts>,
+    /// It acknowledges a higher number than any before.
+    pub(in crate::checker) raises_largest: bool,
+    /// It newly acknowledges a packet of this path.
+    pub(in crate::checker) is_of_path: bool,
+    /// Newly acknowledged packets of this path that were marked, and the latest of them.
+    pub(in crate::checker) marked: u64,
+    pub(in crate::checker) newest: Option<u64>,
+    /// Of those, the packets that count.
+    pub(in crate::checker) counting: u64,
+    /// Newly acknowledged packets of other paths that were marked.
+    pub(in crate::checker) elsewhere: u64,
+    pub(in crate::checker) round: u64,
+}
+
+impl Feedback {
+    /// `packet` is newly acknowledged, on the path `path` or another.
+    pub(in crate::checker) fn note(&mut self, packet: &Packet, path: u32) {
+        self.is_of_path |= packet.path == path;
+        match packet.is_marked {
+            false => {}
+            true if packet.path == path => {
+                self.marked += 1;
+                self.newest = self.newest.max(Some(packet.index));
+                self.counting += u64::from(packet.counts(path));
+            }
+            true => self.elsewhere += 1,
+        }
+    }
+}
+
+/// The marks of one packet number space.
+#[derive(Clone, Copy, Debug, Default)]
+struct SpaceMarks {
+    reported: Counts,
+    /// Packets sent with ECT(0).
+    sent: u64,
+    /// By how much more were reported, because an earlier path set marks.
+    excess: u64,
+    /// The marks with which packets came.
+    arrived: Counts,
+    /// An ack-eliciting packet came with CE, and no ACK frame was sent since.
+    has_unreported_ce: bool,
+}
+
+impl SpaceMarks {
+    fn note_excess(&mut self) {
+        let excess = (self.reported.ect0 + self.reported.ce).saturating_sub(self.sent);
+        self.excess = self.excess.max(excess);
+    }
+}
+
+/// What is known of the current path.
+#[derive(Clone, Copy, Debug, Default)]
+struct PathMarks {
+    /// The latest marked packet with whose acknowledgement the path was validated.
+    proof: Option<u64>,
+    /// Marked packets were lost for so long that the path may be tested again: so many were marked since.
+    retested: Option<u64>,
+    /// The last packet that was marked.
+    last_marked: Option<u64>,
+    /// Marked packets lost since the proof, or in the second test.
+    lost: u64,
+    /// Before there is a proof: packets that came with CE, and marked packets that did not come yet.
+    ce_in_test: u64,
+    unproven: u64,
+    /// The round since which nothing but CE is reported, and how long that is.
+    only_ce_since: Option<u64>,
+    rounds_of_ce: u64,
+    failure: Option<&'static str>,
+    unmarked_in_a_row: u64,
+    /// CE marks reported before the path was validated.
+    pending: u64,
+    /// CE marks reported since the last reduction.
+    unanswered: u64,
+    /// The latest packet in flight that was acknowledged.
+    newest_acknowledged: Option<u64>,
+    /// Packets before were sent before a reduction.
+    answered_to: u64,
+}
+
+impl PathMarks {
+    fn may_fail(&self) -> bool {
+        let is_tested = self.proof.is_none() || self.retested.is_some();
+        self.failure.is_some()
+            || is_tested && self.lost + self.ce_in_test >= TEST
+            || self.rounds_of_ce >= LEAST_MARKED_ROUNDS
+    }
+}
+
+/// Everything about marks at one end.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct MarkBooks {
+    built: Vec<Built>,
+    spaces: [SpaceMarks; 3],
+    path: PathMarks,
+    /// The ECN field of the datagram that is being taken in, and those of packets that wait for their keys.
+    arriving: Ecn,
+    waiting: Vec<Ecn>,
+}
+
+impl MarkBooks {
+    /// A packet was built.
+    pub(in crate::checker) fn on_built(&mut self, built: Built) {
+        self.built.push(built);
+    }
+
+    /// A datagram with `ecn` enters the network. All packets that were built before are in it, or in others of the same
+    /// batch, which have the same mark. `uses_ecn`: the endpoint is configured to.
+    ///
+    /// # Errors
+    /// L10: it should not have been marked, or should have been.
+    pub(in crate::checker) fn on_submitted(
+        &mut self,
+        ecn: Ecn,
+        uses_ecn: bool,
+        ledger: &mut Ledger,
+    ) -> Result<(), String> {
+        let mut verdict = Ok(());
+        let mut built = core::mem::take(&mut self.built);
+        for packet in built.drain(..) {
+            let checked = match ecn {
+                Ecn::NotEct => self.on_unmarked(packet, uses_ecn),
+                _ => self.on_marked(packet, ecn, ledger),
+            };
+            verdict = verdict.and(checked);
+        }
+        self.built = built;
+        verdict
+    }
+
+    fn on_unmarked(&mut self, packet: Built, uses_ecn: bool) -> Result<(), String> {
+        let path = &mut self.path;
+        let is_due =
+            uses_ecn && path.proof.is_some() && path.retested.is_none() && !path.may_fail();
+        if !is_due || packet.is_probe || !packet.counts {
+            return Ok(());
+        }
+        path.unmarked_in_a_row += 1;
+        if path.unmarked_in_a_row > MOST_UNMARKED {
+            let count = path.unmarked_in_a_row;
+            return Err(format!("{count} packets in a row are not marked; the path was validated"));
+        }
+        Ok(())
+    }
+
+    fn on_marked(&mut self, packet: Built, ecn: Ecn, ledger: &mut Ledger) -> Result<(), String> {
+        let index = ledger.mark(packet.space, packet.number);
+        let (path, space) = (&mut self.path, &mut self.spaces[packet.space as usize]);
+        space.sent += 1;
+        path.unmarked_in_a_row = 0;
+        path.last_marked = path.last_marked.max(index);
+        if ecn != Ecn::Ect0 {
+            return Err(format!("packet {} was sent with {ecn:?}", packet.number));
+        }
+        if let Some(failure) = path.failure {
+            return Err(format!("packet {} is marked although {failure}", packet.number));
+        }
+        let count = match &mut path.retested {
+            Some(count) => count,
+            None if path.proof.is_none() => &mut path.unproven,
+            None => return Ok(()),
+        };
+        *count += u64::from(packet.counts);
+        if *count > MOST_IN_TEST {
+            return Err(format!("{count} packets were marked, and none of them has arrived"));
+        }
+        Ok(())
+    }
+
+    /// A marked packet of this path that counts was declared lost.
+    pub(in crate::checker) fn on_lost(&mut self, index: u64) {
+        let path = &mut self.path;
+        if path.proof >= Some(index) {
+            return;
+        }
+        path.lost += 1;
+        if path.proof.is_some() && path.retested.is_none() && path.lost >= TEST {
+            path.retested = Some(0);
+            path.lost = 0;
+            path.proof = path.last_marked;
+        }
+    }
+
+    /// A packet in flight of this path was acknowledged.
+    pub(in crate::checker) fn on_acknowledged(&mut self, index: u64) {
+        let newest = &mut self.path.newest_acknowledged;
+        *newest = (*newest).max(Some(index));
+    }
+
+    /// An ACK frame was received. Returns how many CE marks it makes known that congestion control has to respond to, and
+    /// whether it may respond to any.
+    pub(in crate::checker) fn on_ack(
+        &mut self,
+        space: SpaceId,
+        feedback: &Feedback,
+    ) -> (u64, bool) {
+        let unanswered = self.path.unanswered;
+        let due = self.read_ack(space, feedback);
+        (due, self.path.unanswered > unanswered)
+    }
+
+    fn read_ack(&mut self, space: SpaceId, feedback: &Feedback) -> u64 {
+        let (path, space) = (&mut self.path, &mut self.spaces[space as usize]);
+        path.unproven = path.unproven.saturating_sub(feedback.counting);
+        if !feedback.raises_largest {
+            return 0;
+        }
+        let before = *space;
+        space.reported = feedback.counts.unwrap_or(before.reported);
+        if feedback.elsewhere > 0 {
+            space.note_excess();
+            return 0;
+        }
+        if !feedback.is_of_path || path.failure.is_some() {
+            return 0;
+        }
+        match validate(feedback, &before) {
+            Ok(increase) => path.on_valid(increase, feedback),
+            Err(failure) => {
+                path.failure = Some(failure);
+                (path.pending, path.unanswered) = (0, 0);
+                0
+            }
+        }
+    }
+
+    /// The endpoint reports that it has given up ECN on this path.
+    ///
+    /// # Errors
+    /// L10: there was no reason.
+    pub(in crate::checker) fn on_given_up(&mut self) -> Result<(), String> {
+        let path = &mut self.path;
+        let may_fail = path.may_fail();
+        path.failure.get_or_insert("the endpoint has given up ECN on this path");
+        if may_fail {
+            return Ok(());
+        }
+        Err(format!(
+            "ECN was given up although the peer reports the marks as they were sent; {} marked packets were lost, \
+             and {} came with CE",
+            path.lost, path.ce_in_test
+        ))
+    }
+
+    /// Packets were discarded with their keys, or will never be acknowledged for another reason.
+    pub(in crate::checker) fn on_discarded(&mut self, ledger: &Ledger) {
+        if self.path.proof.is_none() {
+            self.path.unproven = ledger.marked_without_outcome();
+        }
+    }
+
+    /// Another path: its validation begins anew (§13.4.2). The counts continue.
+    pub(in crate::checker) fn start_path(&mut self) {
+        self.path = PathMarks::default();
+        for space in &mut self.spaces {
+            space.excess = 0;
+            space.note_excess();
+        }
+    }
+
+    /// CE marks were reported to which congestion control may respond: the last reduction was for packets before
+    /// `boundary`.
+    pub(in crate::checker) fn may_answer(&self, boundary: u64) -> bool {
+        self.path.unanswered > 0 && self.path.newest_acknowledged >= Some(boundary)
+    }
+
+    /// The first packet that was sent after all reductions so far.
+    pub(in crate::checker) fn answered_to(&self) -> u64 {
+        self.path.answered_to
+    }
+
+    /// The window was reduced; the next packet is `next_index`.
+    pub(in crate::checker) fn on_reduced(&mut self, next_index: u64) {
+        self.path.unanswered = 0;
+        self.path.answered_to = next_index;
+    }
+
+    /// The marks were reported to congestion control.
+    pub(in crate::checker) fn on_answered(&mut self) {
+        self.path.unanswered = 0;
+    }
+
+    /// The network delivered a datagram to this end.
+    pub(in crate::checker) fn on_delivered(&mut self, ecn: Ecn) {
+        self.arriving = ecn;
+    }
+
+    /// A packet of that datagram waits for its keys.
+    pub(in crate::checker) fn on_waiting(&mut self) {
+        self.waiting.push(self.arriving);
+    }
+
+    /// A packet of that datagram was processed, or one that waited. `mark` is its mark according to the endpoint, which
+    /// decides only whether it waited.
+    pub(in crate::checker) fn on_received(
+        &mut self,
+        space: SpaceId,
+        mark: Ecn,
+        is_ack_eliciting: bool,
+    ) {
+        let mut ecn = self.arriving;
+        if mark != ecn
+            && let Some(position) = self.waiting.iter().position(|waiting| *waiting == mark)
+        {
+            ecn = self.waiting.swap_remove(position);
+        }
+        let space = &mut self.spaces[space as usize];
+        space.arrived.add(ecn);
+        space.has_unreported_ce |= is_ack_eliciting && ecn == Ecn::Ce;
+    }
+
+    /// An ACK frame is sent with these counts.
+    ///
+    /// # Errors
+    /// S26: they are not those of the packets that came.
+    pub(in crate::checker) fn on_ack_sent(
+        &mut self,
+        space: SpaceId,
+        counts: Option<EcnCounts>,
+    ) -> Result<(), String> {
+        let marks = &mut self.spaces[space as usize];
+        marks.has_unreported_ce = false;
+        let reported = counts.map_or(Counts::default(), Counts::from);
+        if reported == marks.arrived {
+            return Ok(());
+        }
+        Err(format!(
+            "an ACK frame in {space:?} reports {reported:?}; packets came with {:?}",
+            marks.arrived
+        ))
+    }
+
+    /// Whether a CE mark of an ack-eliciting packet in `space` has not been reported yet.
+    pub(in crate::checker) fn has_unreported_ce(&self, space: SpaceId) -> bool {
+        self.spaces[space as usize].has_unreported_ce
+    }
+}
+
+impl PathMarks {
+    fn on_valid(&mut self, increase: Counts, feedback: &Feedback) -> u64 {
+        self.pending += increase.ce;
+        self.unanswered += increase.ce;
+        let is_only_ce = increase.ect0 == 0 && increase.ce > 0;
+        if is_only_ce {
+            let since = *self.only_ce_since.get_or_insert(feedback.round);
+            self.rounds_of_ce = feedback.round - since;
+            if self.rounds_of_ce >= MOST_MARKED_ROUNDS {
+                self.failure = Some("nothing but CE is reported");
+            }
+        } else if increase.ect0 > 0 {
+            (self.only_ce_since, self.rounds_of_ce) = (None, 0);
+        }
+        if feedback.marked > 0 {
+            if is_only_ce && self.proof.is_none() {
+                self.ce_in_test += feedback.marked;
+            } else {
+                self.proof = self.proof.max(feedback.newest);
+                (self.lost, self.ce_in_test) = (0, 0);
+                (self.unproven, self.retested) = (0, None);
+            }
+        }
+        if self.may_fail() {
+            // It need not respond to marks that are set regardless of congestion.
+            self.pending = 0;
+        }
+        match self.proof.is_some() && self.retested.is_none() {
+            true => core::mem::take(&mut self.pending),
+            false => 0,
+        }
+    }
+}
+
+/// The increase of the counts, if they can be right (§13.4.2.1).
+fn validate(feedback: &Feedback, before: &SpaceMarks) -> Result<Counts, &'static str> {
+    let Some(counts) = feedback.counts else {
+        return match feedback.marked {
+            0 => Ok(Counts::default()),
+            _ => Err("marked packets were acknowledged without counts"),
+        };
+    };
+    let increase = counts.since(before.reported).ok_or("a count has decreased")?;
+    if increase.ect0 + increase.ce < feedback.marked {
+        return Err("fewer marks were reported than marked packets acknowledged");
+    }
+    if increase.ect1 > 0 {
+        return Err("ECT(1) was reported, which was never sent");
+    }
+    if counts.ect0 + counts.ce > before.sent + before.excess {
+        return Err("more marks were reported than were sent");
+    }
+    Ok(increase)
+}

@@ -1,0 +1,172 @@
+use clearway_wire::{Reader, Writer};
+use proptest::prelude::*;
+
+use super::*;
+
+fn milliseconds(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+/// Of a peer with a `max_ack_delay` and a `min_ack_delay` in milliseconds.
+fn of_peer(max: u32, least: Option<u32>) -> AckFrequency {
+    let mut frequency = AckFrequency::new(true);
+    frequency.set_peer_parameters(&TransportParameters {
+        max_ack_delay: VarInt::from_u32(max),
+        min_ack_delay: least.map(|least| VarInt::from_u32(least * 1000)),
+        ..TransportParameters::default()
+    });
+    frequency
+}
+
+fn facts(window: u64, rtt: u64) -> PathFacts {
+    PathFacts { window, smoothed_rtt: milliseconds(rtt), packet_threshold: 3 }
+}
+
+/// The frame that is written, if any.
+fn written(frequency: &mut AckFrequency) -> Option<frame::AckFrequency> {
+    let mut buffer = [0; 64];
+    let mut writer = Writer::new(&mut buffer);
+    let mut tokens = Vec::new();
+    let mut contents = PacketContents::new(&mut writer, &mut tokens);
+    frequency.write_frame(&mut contents).unwrap();
+    let mut reader = Reader::new(writer.filled());
+    let Ok(Frame::AckFrequency(frame)) = Frame::decode(&mut reader) else { return None };
+    assert_eq!(tokens, [Token::AckFrequency { sequence: frame.sequence.get() }]);
+    Some(frame)
+}
+
+/// What is asked for on a path, in the frame's words: threshold, delay in microseconds, reordering.
+fn asked(frequency: &mut AckFrequency, facts: &PathFacts) -> Option<(u64, u64, u64)> {
+    frequency.consider(facts);
+    let frame = written(frequency)?;
+    Some((
+        frame.ack_eliciting_threshold.get(),
+        frame.max_ack_delay.get(),
+        frame.reordering_threshold.get(),
+    ))
+}
+
+#[test]
+fn a_small_window_asks_for_nothing() {
+    let mut frequency = of_peer(25, Some(1));
+    assert_eq!(asked(&mut frequency, &facts(79, 100)), None);
+    assert_eq!(asked(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
+}
+
+#[test]
+fn who_supports_it_not_or_does_not_want_it_is_asked_nothing() {
+    assert_eq!(asked(&mut of_peer(25, None), &facts(1000, 100)), None);
+    let mut frequency = AckFrequency::new(false);
+    let min_ack_delay = Some(VarInt::ZERO);
+    let parameters = TransportParameters { min_ack_delay, ..TransportParameters::default() };
+    frequency.set_peer_parameters(&parameters);
+    assert_eq!(asked(&mut frequency, &facts(1000, 100)), None);
+    assert!(!frequency.is_used());
+}
+
+#[test]
+fn the_delay_is_a_quarter_of_a_round_trip_within_the_peers_limits() {
+    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(160, 40)), Some((9, 10_000, 3)));
+    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(160, 400)), Some((9, 25_000, 3)));
+    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 40)), Some((9, 15_000, 3)));
+}
+
+/// An ACK frame has to come at least once in a round trip, which a peer whose clock is as coarse as that cannot promise.
+#[test]
+fn no_delay_longer_than_the_round_trip_is_asked_for() {
+    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 14)), None);
+    assert_eq!(asked(&mut of_peer(25, Some(15)), &facts(160, 15)), Some((9, 15_000, 3)));
+    // A peer that delays for longer than a round trip, and not only by default, is asked not to.
+    assert_eq!(asked(&mut of_peer(1000, Some(1)), &facts(10, 40)), Some((1, 10_000, 3)));
+    assert_eq!(asked(&mut of_peer(25, Some(1)), &facts(10, 20)), None);
+}
+
+#[test]
+fn only_relevant_changes_are_asked_for() {
+    let mut frequency = of_peer(25, Some(1));
+    let mut ask = |facts: &PathFacts| {
+        let asked = asked(&mut frequency, facts);
+        if asked.is_some() {
+            frequency.on_acked(frequency.next_sequence - 1);
+        }
+        asked
+    };
+    assert!(ask(&facts(160, 40)).is_some());
+    assert_eq!(ask(&facts(121, 40)), None, "the window is a little smaller");
+    assert_eq!(ask(&facts(160, 79)), None, "the round trip is a little longer");
+    assert_eq!(ask(&facts(160, 80)), Some((9, 20_000, 3)));
+    assert_eq!(ask(&facts(119, 80)), Some((4, 20_000, 3)));
+    assert_eq!(ask(&facts(159, 80)), None);
+    assert_eq!(ask(&facts(10, 80)), Some((1, 20_000, 3)));
+    let reordering = PathFacts { packet_threshold: 8, ..facts(10, 80) };
+    assert_eq!(ask(&reordering), Some((1, 20_000, 8)));
+}
+
+#[test]
+fn one_request_is_in_flight_at_a_time() {
+    let mut frequency = of_peer(25, Some(1));
+    assert!(asked(&mut frequency, &facts(160, 40)).is_some());
+    assert_eq!(asked(&mut frequency, &facts(10, 40)), None);
+    frequency.on_acked(0);
+    assert!(asked(&mut frequency, &facts(10, 40)).is_some());
+}
+
+#[test]
+fn a_lost_request_is_made_again_with_a_new_number() {
+    let mut frequency = of_peer(25, Some(1));
+    assert!(asked(&mut frequency, &facts(160, 40)).is_some());
+    frequency.on_lost(0);
+    assert!(frequency.has_pending());
+    let again = written(&mut frequency).unwrap();
+    assert_eq!((again.sequence.get(), again.ack_eliciting_threshold.get()), (1, 9));
+    // The loss of the one before concerns nobody any more.
+    frequency.on_lost(0);
+    assert!(!frequency.has_pending());
+    assert_eq!(frequency.sent(), 2);
+}
+
+/// §7: until it is acknowledged, the longer of the two delays applies.
+#[test]
+fn the_longest_delay_that_the_peer_may_use_counts() {
+    let mut frequency = of_peer(25, Some(1));
+    assert_eq!(frequency.max_ack_delay(), milliseconds(25));
+    asked(&mut frequency, &facts(160, 40));
+    assert_eq!(frequency.max_ack_delay(), milliseconds(25));
+    frequency.on_acked(0);
+    assert_eq!(frequency.max_ack_delay(), milliseconds(10));
+    asked(&mut frequency, &facts(160, 80));
+    assert_eq!(frequency.max_ack_delay(), milliseconds(20), "it may have arrived");
+    frequency.on_lost(1);
+    assert_eq!(frequency.max_ack_delay(), milliseconds(20), "that it was lost is a guess");
+    frequency.consider(&facts(160, 8));
+    let newest = written(&mut frequency).unwrap();
+    assert_eq!(newest.max_ack_delay.get(), 2000);
+    assert_eq!(frequency.max_ack_delay(), milliseconds(20));
+    frequency.on_acked(1);
+    assert_eq!(frequency.max_ack_delay(), milliseconds(20), "a late acknowledgement");
+    frequency.on_acked(2);
+    assert_eq!(frequency.max_ack_delay(), milliseconds(2));
+}
+
+proptest! {
+    /// Whatever the path, the peer can do what it is asked, and there are several ACK frames in a window.
+    #[test]
+    fn every_request_is_valid(
+        max in 1_u32..16_000,
+        least in 0_u32..16_000,
+        paths in proptest::collection::vec((1_u64..100_000, 1_u64..100_000, 1_u64..300), 1..20),
+    ) {
+        let least = least.min(max);
+        let mut frequency = of_peer(max, Some(least));
+        for (window, rtt, packet_threshold) in paths {
+            let facts = PathFacts { window, smoothed_rtt: milliseconds(rtt), packet_threshold };
+            if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
+                prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
+                prop_assert!(delay <= rtt * 1000);
+                prop_assert!(threshold == 1 || (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window);
+                frequency.on_acked(frequency.next_sequence - 1);
+                prop_assert_eq!(frequency.max_ack_delay(), Duration::from_micros(delay));
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! ACK_FREQUENCY and IMMEDIATE_ACK frames, in both directions (draft-ietf-quic-ack-frequency).
+
+use clearway_wire::{TransportErrorCode, frame};
+
+use super::Connection;
+use crate::TransportError;
+use crate::ack_frequency::PathFacts;
+use crate::space::AckPolicy;
+use crate::space_id::SpaceId;
+
+impl Connection {
+    /// Decides what to ask of the peer's acknowledgements, after a sample of the round-trip time.
+    pub(super) fn consider_ack_frequency(&mut self) {
+        if !self.ack_frequency.is_used() || !self.lifecycle.is_confirmed() {
+            return;
+        }
+        let stats = self.recovery.stats();
+        let Some(rtt) = stats.rtt else { return };
+        let datagram = self.max_datagram_size() as u64;
+        self.ack_frequency.consider(&PathFacts {
+            window: stats.window.checked_div(datagram).unwrap_or(0),
+            smoothed_rtt: rtt.smoothed,
+            packet_threshold: stats.loss_thresholds.packets,
+        });
+    }
+
+    /// Whether IMMEDIATE_ACK frames are sent. They must not be in 0-RTT packets (draft-ietf-quic-ack-frequency §3).
+    pub(super) fn asks_for_immediate_acks(&self) -> bool {
+        self.ack_frequency.is_used() && self.lifecycle.is_confirmed()
+    }
+
+    /// Processes ACK_FREQUENCY.
+    pub(super) fn receive_ack_frequency(
+        &mut self,
+        space: SpaceId,
+        frame: &frame::AckFrequency,
+    ) -> Result<(), TransportError> {
+        let least = self.config.least_ack_delay().ok_or(NOT_NEGOTIATED)?;
+        let requested = AckPolicy::requested(frame, least)?;
+        self.received.get_mut(space).on_frequency(frame, requested);
+        Ok(())
+    }
+
+    /// Processes IMMEDIATE_ACK.
+    pub(super) fn receive_immediate_ack(&mut self, space: SpaceId) -> Result<(), TransportError> {
+        if self.config.min_ack_delay.is_none() {
+            return Err(NOT_NEGOTIATED);
+        }
+        self.received.get_mut(space).on_immediate_ack();
+        Ok(())
+    }
+}
+
+const NOT_NEGOTIATED: TransportError = TransportError::rule(
+    TransportErrorCode::PROTOCOL_VIOLATION,
+    "ACK_FREQUENCY or IMMEDIATE_ACK without the transport parameter min_ack_delay",
+    "draft-ietf-quic-ack-frequency §3",
+);

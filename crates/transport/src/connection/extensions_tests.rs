@@ -1,0 +1,55 @@
+//! Frames of extensions, and unreliable datagrams beside streams.
+
+use clearway_wire::{Direction, TransportErrorCode};
+
+use super::tests::{Wire, ack_frequency, datagrams};
+use crate::TransportConfig;
+
+/// The frames of extensions that this endpoint has not announced (draft-ietf-quic-ack-frequency §3,
+/// draft-ietf-quic-reliable-stream-reset §3).
+#[test]
+fn frames_of_extensions_that_were_not_negotiated_are_violations() {
+    let settings = || TransportConfig::builder().min_ack_delay(None).reset_stream_at(false);
+    for frames in [ack_frequency(1000), vec![0x1f], vec![0x24, 0, 7, 6, 6]] {
+        let mut wire = Wire::with(settings().build().unwrap());
+        wire.send(&frames);
+        assert_eq!(wire.server_error(), Some(TransportErrorCode::PROTOCOL_VIOLATION));
+        // An endpoint that has announced them accepts them.
+        let mut wire = Wire::new();
+        wire.send(&frames);
+        assert_eq!(wire.server_error(), None);
+    }
+}
+
+/// The probe of a silent peer asks for an acknowledgement at once, if the peer supports that.
+#[test]
+fn an_immediate_ack_is_answered_at_once() {
+    let mut wire = Wire::new();
+    let now = wire.now;
+    wire.send(&[0x01]);
+    let (server, accepted) = (&mut wire.server, wire.accepted);
+    assert!(datagrams(server, accepted, now).is_empty(), "a PING may wait");
+    wire.send(&[0x1f]);
+    let (server, accepted) = (&mut wire.server, wire.accepted);
+    assert_eq!(datagrams(server, accepted, now).len(), 1);
+}
+
+/// Datagrams that wait all the time leave half of the packets to streams, and streams the other half to them.
+#[test]
+fn datagrams_and_streams_share_congestion_control_evenly() {
+    let settings = TransportConfig::builder().max_datagram_frame_size(Some(1200));
+    let mut wire = Wire::with(settings.build().unwrap());
+    let (now, handle) = (wire.now, wire.handle);
+    let client = wire.client();
+    let id = client.open(Direction::Bidirectional).unwrap();
+    client.write_slice(id, &[0; 60_000]).unwrap();
+    for _ in 0..60 {
+        client.send_datagram(vec![0; 1000].into()).unwrap();
+    }
+    datagrams(&mut wire.client, handle, now);
+    let client = wire.client();
+    let datagrams = client.datagram_statistics().sent * 1000;
+    let stream = client.streams_statistics().bytes_sent;
+    assert!(datagrams >= 4000 && stream >= 4000, "{datagrams} and {stream} bytes");
+    assert!(datagrams.abs_diff(stream) <= 1200, "{datagrams} and {stream} bytes");
+}

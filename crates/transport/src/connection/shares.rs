@@ -1,0 +1,53 @@
+/// How far one of the two may be ahead, in bytes: what it sends alone does not have to be made up for later.
+const MOST_AHEAD: i64 = 64 << 10;
+
+/// How many bytes unreliable datagrams have sent beyond those of streams, since both have had something to send. Neither
+/// starves the other (RFC 9221 §5.4): the one that is behind writes into a packet first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Shares {
+    datagrams_ahead: i64,
+}
+
+impl Shares {
+    /// Whether streams write first.
+    pub(super) fn is_datagrams_ahead(self) -> bool {
+        self.datagrams_ahead > 0
+    }
+
+    /// A packet was filled with so many bytes of each.
+    pub(super) fn note(&mut self, datagrams: usize, streams: usize) {
+        let signed = |bytes| i64::try_from(bytes).unwrap_or(MOST_AHEAD);
+        self.datagrams_ahead = self
+            .datagrams_ahead
+            .saturating_add(signed(datagrams))
+            .saturating_sub(signed(streams))
+            .clamp(-MOST_AHEAD, MOST_AHEAD);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_is_behind_is_first() {
+        let mut shares = Shares::default();
+        assert!(!shares.is_datagrams_ahead());
+        shares.note(1000, 100);
+        assert!(shares.is_datagrams_ahead());
+        shares.note(0, 1100);
+        assert!(!shares.is_datagrams_ahead());
+    }
+
+    #[test]
+    fn a_lead_is_bounded() {
+        let mut shares = Shares::default();
+        for _ in 0..1000 {
+            shares.note(0, 1000);
+        }
+        for _ in 0..66 {
+            shares.note(1000, 0);
+        }
+        assert!(shares.is_datagrams_ahead());
+    }
+}

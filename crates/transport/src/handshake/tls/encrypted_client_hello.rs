@@ -1,0 +1,71 @@
+//! The encrypted ClientHello (ECH, RFC 9849), of which a client here has its side; rustls has no server's.
+
+use rustls::EncryptedClientHelloError;
+use rustls::client::{EchConfig, EchGreaseConfig, EchMode};
+use rustls::crypto::aws_lc_rs::hpke::{ALL_SUPPORTED_SUITES, DH_KEM_X25519_HKDF_SHA256_AES_128};
+use rustls::crypto::hpke::Hpke;
+use rustls::pki_types::EchConfigListBytes;
+
+use crate::SessionError;
+
+/// Whether a client encrypts its ClientHello, and with it the name of the server (RFC 9849).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum EncryptedClientHello {
+    /// It does not.
+    #[default]
+    Off,
+    /// It sends an extension with random content, as if it did (RFC 9849 §6.2). Servers ignore it. On a path that drops
+    /// what looks unusual this keeps the extension from being unusual.
+    Grease,
+    /// It does, with the first configuration of this ECHConfigList (RFC 9849 §4) that it supports, which the server
+    /// publishes in DNS. A server that cannot decrypt it completes the handshake under the configuration's public name,
+    /// and the connection then fails with
+    /// [`EncryptedClientHelloRejected`](crate::TransportErrorCause::EncryptedClientHelloRejected).
+    ConfigList(Vec<u8>),
+}
+
+/// What is random in GREASE has the form of this suite, the most frequent one.
+static GREASE_SUITE: &dyn Hpke = DH_KEM_X25519_HKDF_SHA256_AES_128;
+/// The length of what precedes the configurations of a list: their length.
+const LIST_HEADER: usize = 2;
+
+impl EncryptedClientHello {
+    /// The mode of rustls; `None` if nothing is to be sent.
+    pub(super) fn mode(&self) -> Result<Option<EchMode>, SessionError> {
+        match self {
+            Self::Off => Ok(None),
+            Self::Grease => {
+                let (public_key, _) = GREASE_SUITE.generate_key_pair()?;
+                Ok(Some(EchGreaseConfig::new(GREASE_SUITE, public_key).into()))
+            }
+            Self::ConfigList(list) => {
+                check_length(list)?;
+                let list = EchConfigListBytes::from(list.as_slice());
+                let config = EchConfig::new(list, ALL_SUPPORTED_SUITES).map_err(named)?;
+                Ok(Some(config.into()))
+            }
+        }
+    }
+
+    pub(super) fn has_config(&self) -> bool {
+        matches!(self, Self::ConfigList(_))
+    }
+}
+
+/// Whether the list is as long as it says: rustls ignores what follows it.
+fn check_length(list: &[u8]) -> Result<(), SessionError> {
+    let stated = list.first_chunk::<LIST_HEADER>().map(|header| u16::from_be_bytes(*header));
+    let length = list.len().checked_sub(LIST_HEADER);
+    match stated.map(usize::from) == length {
+        true => Ok(()),
+        false => Err(EncryptedClientHelloError::InvalidConfigList.into()),
+    }
+}
+
+fn named(error: rustls::Error) -> SessionError {
+    match error {
+        rustls::Error::InvalidEncryptedClientHello(error) => error.into(),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,103 @@
+//! NewSessionTicket messages (RFC 8446 §4.6.1), the only ones after the handshake.
+
+use clearway_wire::Reader;
+
+const NEW_SESSION_TICKET: u8 = 4;
+/// The type and the length of a handshake message.
+const HEADER: usize = 4;
+
+/// The parts of a NewSessionTicket that are needed apart from rustls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NewTicket<'a> {
+    pub(super) lifetime: u32,
+    pub(super) age_add: u32,
+    pub(super) nonce: &'a [u8],
+    pub(super) ticket: &'a [u8],
+    /// The encoded extensions, with their length.
+    extensions: &'a [u8],
+}
+
+impl<'a> NewTicket<'a> {
+    /// `None` if `message` is another message, or none.
+    pub(super) fn parse(message: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader::new(message);
+        let kind = reader.u8(NAME).ok()?;
+        let _length = reader.array::<3>(NAME).ok()?;
+        let lifetime = u32::from_be_bytes(reader.array(NAME).ok()?);
+        let age_add = u32::from_be_bytes(reader.array(NAME).ok()?);
+        let nonce_len = reader.u8(NAME).ok()?;
+        let nonce = reader.bytes(usize::from(nonce_len), NAME).ok()?;
+        let ticket_len = u16::from_be_bytes(reader.array(NAME).ok()?);
+        let ticket = reader.bytes(usize::from(ticket_len), NAME).ok()?;
+        let extensions = reader.take_rest();
+        let is_one = kind == NEW_SESSION_TICKET;
+        is_one.then_some(Self { lifetime, age_add, nonce, ticket, extensions })
+    }
+
+    /// Whether the server accepts early data with the ticket.
+    pub(super) fn permits_early_data(&self) -> bool {
+        const EARLY_DATA: u16 = 42;
+        let mut reader = Reader::new(self.extensions);
+        let Ok(_) = reader.array::<2>(NAME) else { return false };
+        while let (Ok(kind), Ok(length)) = (reader.array(NAME), reader.array(NAME)) {
+            let Ok(data) = reader.bytes(usize::from(u16::from_be_bytes(length)), NAME) else {
+                return false;
+            };
+            if u16::from_be_bytes(kind) == EARLY_DATA {
+                return data == [0xff; 4];
+            }
+        }
+        false
+    }
+
+    /// The message with another ticket; `None` if it is too long for one.
+    fn with_ticket(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let mut body = self.lifetime.to_be_bytes().to_vec();
+        body.extend_from_slice(&self.age_add.to_be_bytes());
+        body.push(u8::try_from(self.nonce.len()).ok()?);
+        body.extend_from_slice(self.nonce);
+        body.extend_from_slice(&u16::try_from(ticket.len()).ok()?.to_be_bytes());
+        body.extend_from_slice(ticket);
+        body.extend_from_slice(self.extensions);
+        let [_, length @ ..] = u32::try_from(body.len()).ok()?.to_be_bytes();
+        let mut message = vec![NEW_SESSION_TICKET];
+        message.extend_from_slice(&length);
+        message.append(&mut body);
+        Some(message)
+    }
+}
+
+/// The length of the message that `bytes` begin with; `None` if they do not have its header.
+fn message_len(bytes: &[u8]) -> Option<usize> {
+    let [_, high, middle, low] = *bytes.first_chunk::<HEADER>()?;
+    let length = usize::try_from(u32::from_be_bytes([0, high, middle, low])).ok()?;
+    length.checked_add(HEADER)
+}
+
+/// Takes the first complete message from `received`, if there is one.
+pub(super) fn take_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let length = message_len(received).filter(|length| *length <= received.len())?;
+    let rest = received.split_off(length);
+    Some(core::mem::replace(received, rest))
+}
+
+/// Replaces tickets in the messages of `out` from `start` on: each for which `replace` returns another.
+pub(super) fn replace_tickets(
+    out: &mut Vec<u8>,
+    start: usize,
+    mut replace: impl FnMut(&[u8]) -> Option<Vec<u8>>,
+) {
+    let mut rest = out.split_off(start.min(out.len()));
+    while let Some(message) = take_message(&mut rest) {
+        let other =
+            NewTicket::parse(&message).and_then(|found| found.with_ticket(&replace(found.ticket)?));
+        out.extend_from_slice(other.as_deref().unwrap_or(&message));
+    }
+    out.append(&mut rest);
+}
+
+const NAME: &str = "NewSessionTicket";
+
+#[cfg(test)]
+#[path = "messages_tests.rs"]
+mod tests;

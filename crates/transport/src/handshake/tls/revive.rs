@@ -1,0 +1,388 @@
+//! Takes sessions out of rustls and puts them back.
+//!
+//! rustls 0.23 keeps the sessions of a client to itself: they can neither be read nor made. The secret of a session is
+//! derived with the suite's HKDF, which a provider may replace, so that is where it is read here. A stored session comes
+//! back by a handshake between a client of the same configuration and a server in the same process: it presents the
+//! chain that the real server presented, which the client verifies as ever, and afterwards sends the real server's ticket;
+//! and where the secret would be derived, the stored one is given. What that server cannot do is sign, so that for this
+//! handshake, on this thread, signatures are not verified.
+
+use core::cell::RefCell;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
+use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
+use rustls::crypto::{ActiveKeyExchange, CryptoProvider, aws_lc_rs, hmac};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::quic::{self, ClientConnection, ServerConnection};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{
+    CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, NoKeyLog, ServerConfig,
+    SignatureAlgorithm, SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
+};
+
+use super::saved::SavedSession;
+
+/// What happens to the secret of a session that is derived on this thread.
+#[derive(Default)]
+enum Derived {
+    /// Nothing.
+    #[default]
+    Ignored,
+    /// It is read.
+    Read(Option<Vec<u8>>),
+    /// It is replaced by this one.
+    Replaced(Vec<u8>),
+}
+
+thread_local! {
+    static DERIVED: RefCell<Derived> = const { RefCell::new(Derived::Ignored) };
+}
+
+/// Runs `derive` in this mode, and returns its result and the mode afterwards.
+fn during<T>(mode: Derived, derive: impl FnOnce() -> T) -> (T, Derived) {
+    /// The mode ends even if `derive` panics.
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            DERIVED.set(Derived::Ignored);
+        }
+    }
+    let _reset = Reset;
+    DERIVED.set(mode);
+    let result = derive();
+    (result, DERIVED.take())
+}
+
+/// Runs `derive`, and returns the secret of a session that was derived meanwhile.
+pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8>>) {
+    match during(Derived::Read(None), derive) {
+        (result, Derived::Read(secret)) => (result, secret),
+        (result, _) => (result, None),
+    }
+}
+
+fn is_reviving() -> bool {
+    DERIVED.with_borrow(|mode| matches!(mode, Derived::Replaced(_)))
+}
+
+/// The HKDF of a suite, whose secrets of sessions can be read and replaced.
+struct Observed(&'static dyn Hkdf);
+
+struct ObservedExpander(Box<dyn HkdfExpander>);
+
+/// The place of the label in what rustls passes to HKDF-Expand (RFC 8446 §7.1), and the label of a session's secret
+/// (§4.6.1).
+const LABEL_PLACE: usize = 3;
+const SESSION_LABEL: &[u8] = b"resumption";
+
+impl Hkdf for Observed {
+    fn extract_from_zero_ikm(&self, salt: Option<&[u8]>) -> Box<dyn HkdfExpander> {
+        self.0.extract_from_zero_ikm(salt)
+    }
+
+    fn extract_from_secret(&self, salt: Option<&[u8]>, secret: &[u8]) -> Box<dyn HkdfExpander> {
+        self.0.extract_from_secret(salt, secret)
+    }
+
+    fn extract_from_kx_shared_secret(
+        &self,
+        salt: Option<&[u8]>,
+        kx: Box<dyn ActiveKeyExchange>,
+        peer_pub_key: &[u8],
+    ) -> Result<Box<dyn HkdfExpander>, rustls::Error> {
+        self.0.extract_from_kx_shared_secret(salt, kx, peer_pub_key)
+    }
+
+    fn expander_for_okm(&self, okm: &OkmBlock) -> Box<dyn HkdfExpander> {
+        Box::new(ObservedExpander(self.0.expander_for_okm(okm)))
+    }
+
+    fn hmac_sign(&self, key: &OkmBlock, message: &[u8]) -> hmac::Tag {
+        self.0.hmac_sign(key, message)
+    }
+
+    fn fips(&self) -> bool {
+        self.0.fips()
+    }
+}
+
+impl HkdfExpander for ObservedExpander {
+    fn expand_slice(&self, info: &[&[u8]], output: &mut [u8]) -> Result<(), OutputLengthError> {
+        self.0.expand_slice(info, output)
+    }
+
+    fn expand_block(&self, info: &[&[u8]]) -> OkmBlock {
+        let block = self.0.expand_block(info);
+        if info.get(LABEL_PLACE) != Some(&SESSION_LABEL) {
+            return block;
+        }
+        DERIVED.with_borrow_mut(|mode| match mode {
+            Derived::Ignored => block,
+            Derived::Read(secret) => {
+                *secret = Some(block.as_ref().to_vec());
+                block
+            }
+            Derived::Replaced(secret) => OkmBlock::new(secret),
+        })
+    }
+
+    fn hash_len(&self) -> usize {
+        self.0.hash_len()
+    }
+}
+
+/// The suites of aws-lc-rs that QUIC uses, with that HKDF.
+static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
+    aws_lc_rs::DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13()).map(observe).collect()
+});
+
+fn observe(suite: &'static Tls13CipherSuite) -> Tls13CipherSuite {
+    let common = rustls::crypto::CipherSuiteCommon {
+        suite: suite.common.suite,
+        hash_provider: suite.common.hash_provider,
+        confidentiality_limit: suite.common.confidentiality_limit,
+    };
+    // One for each suite, for the life of the process.
+    let hkdf_provider = Box::leak(Box::new(Observed(suite.hkdf_provider)));
+    Tls13CipherSuite { common, hkdf_provider, aead_alg: suite.aead_alg, quic: suite.quic }
+}
+
+fn find(suite: CipherSuite) -> Option<&'static Tls13CipherSuite> {
+    SUITES.iter().find(|observed| observed.common.suite == suite)
+}
+
+/// The same suites; sessions with those of aws-lc-rs can be stored.
+pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSuite> {
+    let known = |suite: SupportedCipherSuite| {
+        find(suite.suite()).map_or(suite, SupportedCipherSuite::Tls13)
+    };
+    suites.into_iter().map(known).collect()
+}
+
+/// A verifier of certificates that accepts any signature, on the thread that revives a session and for that time.
+#[derive(Debug)]
+pub(super) struct Verifier(pub(super) Arc<dyn ServerCertVerifier>);
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if is_reviving() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// The session as rustls has it, for connections with this configuration. `None` if its certificates are not acceptable
+/// (any more), or it does not fit the configuration.
+pub(super) fn revive(
+    config: &ClientConfig,
+    saved: &SavedSession,
+    server_name: &ServerName<'static>,
+) -> Option<Tls13ClientSessionValue> {
+    let suite = find(CipherSuite::from(saved.suite))?;
+    if suite.common.hash_provider.output_len() != saved.secret.len() {
+        return None;
+    }
+    let caught = Arc::new(Caught::default());
+    let clock = Arc::new(Clock { now: config.time_provider.clone(), issued: Mutex::new(None) });
+    let mut client = config.clone();
+    client.resumption = Resumption::store(caught.clone());
+    client.key_log = Arc::new(NoKeyLog);
+    client.time_provider = clock.clone();
+    client.enable_early_data = false;
+    let server = stand_in(saved, suite)?;
+    let secret = Derived::Replaced(saved.secret.clone());
+    let (exchanged, _) = during(secret, || exchange(client, server, saved, server_name, &clock));
+    exchanged?;
+    caught.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+fn exchange(
+    client: ClientConfig,
+    server: ServerConfig,
+    saved: &SavedSession,
+    server_name: &ServerName<'static>,
+    clock: &Clock,
+) -> Option<()> {
+    let version = quic::Version::V1;
+    let mut client =
+        ClientConnection::new(Arc::new(client), version, server_name.clone(), Vec::new()).ok()?;
+    let mut server =
+        ServerConnection::new(Arc::new(server), version, saved.parameters.clone()).ok()?;
+    let mut flight = Vec::new();
+    while client.write_hs(&mut flight).is_some() {}
+    server.read_hs(&flight).ok()?;
+    // The ServerHello, then the rest.
+    loop {
+        flight.clear();
+        let goes_on = server.write_hs(&mut flight).is_some();
+        client.read_hs(&flight).ok()?;
+        if !goes_on {
+            break;
+        }
+    }
+    if client.is_handshaking() || client.alpn_protocol() != Some(&saved.application_protocol) {
+        return None;
+    }
+    *clock.issued.lock().unwrap_or_else(PoisonError::into_inner) = Some(saved.issued);
+    client.read_hs(&ticket_message(saved)?).ok()
+}
+
+/// The NewSessionTicket that the server has sent (RFC 8446 §4.6.1), except for its nonce.
+fn ticket_message(saved: &SavedSession) -> Option<Vec<u8>> {
+    const NEW_SESSION_TICKET: u8 = 4;
+    const EARLY_DATA: [u8; 8] = [0, 42, 0, 4, 0xff, 0xff, 0xff, 0xff];
+    let mut body = saved.lifetime.to_be_bytes().to_vec();
+    body.extend_from_slice(&saved.age_add.to_be_bytes());
+    body.extend_from_slice(&[1, 0]);
+    body.extend_from_slice(&u16::try_from(saved.ticket.len()).ok()?.to_be_bytes());
+    body.extend_from_slice(&saved.ticket);
+    let extensions: &[u8] = if saved.permits_early_data { &EARLY_DATA } else { &[] };
+    body.extend_from_slice(&u16::try_from(extensions.len()).ok()?.to_be_bytes());
+    body.extend_from_slice(extensions);
+    let [_, length @ ..] = u32::try_from(body.len()).ok()?.to_be_bytes();
+    let mut message = vec![NEW_SESSION_TICKET];
+    message.extend_from_slice(&length);
+    message.append(&mut body);
+    Some(message)
+}
+
+/// The configuration of the server that stands for the real one.
+fn stand_in(saved: &SavedSession, suite: &'static Tls13CipherSuite) -> Option<ServerConfig> {
+    let provider = CryptoProvider {
+        cipher_suites: vec![SupportedCipherSuite::Tls13(suite)],
+        ..aws_lc_rs::default_provider()
+    };
+    let certified = Arc::new(CertifiedKey::new(saved.chain(), Arc::new(NoKey)));
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13])
+        .ok()?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(Chain(certified)));
+    config.alpn_protocols = vec![saved.application_protocol.clone()];
+    config.send_tls13_tickets = 0;
+    Some(config)
+}
+
+#[derive(Debug)]
+struct Chain(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Chain {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+/// Stands for the key that only the real server has.
+#[derive(Debug)]
+struct NoKey;
+
+#[derive(Debug)]
+struct NoSigner(SignatureScheme);
+
+impl SigningKey for NoKey {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let scheme = offered.first().copied()?;
+        Some(Box::new(NoSigner(scheme)))
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ED25519
+    }
+}
+
+impl Signer for NoSigner {
+    fn sign(&self, _: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+        Ok(vec![0; 64])
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        self.0
+    }
+}
+
+/// Certificates are verified now; the ticket is as old as it is.
+#[derive(Debug)]
+struct Clock {
+    now: Arc<dyn TimeProvider>,
+    issued: Mutex<Option<u64>>,
+}
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        let issued = *self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        match issued {
+            Some(seconds) => {
+                Some(UnixTime::since_unix_epoch(core::time::Duration::from_secs(seconds)))
+            }
+            None => self.now.current_time(),
+        }
+    }
+}
+
+/// Where the revived session goes.
+#[derive(Debug, Default)]
+struct Caught(Mutex<Option<Tls13ClientSessionValue>>);
+
+impl ClientSessionStore for Caught {
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(
+        &self,
+        _: ServerName<'static>,
+        _: rustls::client::Tls12ClientSessionValue,
+    ) {
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<rustls::client::Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        None
+    }
+}

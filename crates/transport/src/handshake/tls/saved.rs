@@ -1,0 +1,180 @@
+//! Sessions in a form that can be stored: what a client needs to resume one in another process.
+
+use core::fmt;
+
+use clearway_wire::{DecodeError, Reader, Version};
+use rustls::pki_types::CertificateDer;
+
+/// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
+/// (RFC 9001 §4.5, RFC 9000 §7.4.1). Whoever has it can decrypt early data and pass for the client: store it as safely as
+/// a private key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SavedSession {
+    pub(super) version: Version,
+    pub(super) suite: u16,
+    /// When the ticket was issued, in seconds since 1970.
+    pub(super) issued: u64,
+    /// For how many seconds it is valid.
+    pub(super) lifetime: u32,
+    pub(super) age_add: u32,
+    pub(super) permits_early_data: bool,
+    pub(super) application_protocol: Vec<u8>,
+    pub(super) secret: Vec<u8>,
+    pub(super) ticket: Vec<u8>,
+    pub(super) parameters: Vec<u8>,
+    pub(super) certificates: Vec<Vec<u8>>,
+}
+
+/// The bytes of a stored session cannot be understood.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SavedSessionError {
+    /// They have another format than this version of the library writes.
+    UnknownFormat,
+    /// They end too early, or something follows, or a part is larger than anything that is stored.
+    Malformed,
+}
+
+impl fmt::Display for SavedSessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownFormat => "the stored session has a format that is not known",
+            Self::Malformed => "the stored session is damaged",
+        })
+    }
+}
+
+impl core::error::Error for SavedSessionError {}
+
+impl From<DecodeError> for SavedSessionError {
+    fn from(_: DecodeError) -> Self {
+        Self::Malformed
+    }
+}
+
+/// The first byte of the format.
+const FORMAT: u8 = 1;
+/// The longest ticket that is kept, in bytes. It makes the ClientHello as much longer.
+pub(super) const MAX_TICKET: usize = 4096;
+/// The most bytes of any other part, and the most certificates.
+const MAX_PART: usize = 0xffff;
+const MAX_CERTIFICATES: usize = 16;
+
+impl SavedSession {
+    /// The version of the connection, in which alone the session can be resumed (RFC 9369 §5).
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether the server accepts early data on a connection that resumes the session.
+    pub fn permits_early_data(&self) -> bool {
+        self.permits_early_data
+    }
+
+    /// Until when the ticket is valid, in seconds since 1970. No ticket is valid for more than a week (RFC 8446 §4.6.1).
+    pub fn expires(&self) -> u64 {
+        self.issued.saturating_add(u64::from(self.lifetime.min(MAX_LIFETIME)))
+    }
+
+    /// The session as bytes, in a format of this library. They contain a secret.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT, u8::from(self.permits_early_data)];
+        out.extend_from_slice(&self.version.0.to_be_bytes());
+        out.extend_from_slice(&self.suite.to_be_bytes());
+        out.extend_from_slice(&self.issued.to_be_bytes());
+        out.extend_from_slice(&self.lifetime.to_be_bytes());
+        out.extend_from_slice(&self.age_add.to_be_bytes());
+        let parts = [&self.application_protocol, &self.secret, &self.ticket, &self.parameters];
+        for part in parts.into_iter().chain(&self.certificates) {
+            let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
+            out.extend_from_slice(&length.to_be_bytes());
+            out.extend(part.iter().take(usize::from(length)));
+        }
+        out
+    }
+
+    /// The session in bytes that [`encode`](Self::encode) has made.
+    ///
+    /// # Errors
+    /// If they have another format, or are damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, SavedSessionError> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8(NAME)? != FORMAT {
+            return Err(SavedSessionError::UnknownFormat);
+        }
+        let permits_early_data = match reader.u8(NAME)? {
+            0 => false,
+            1 => true,
+            _ => return Err(SavedSessionError::Malformed),
+        };
+        let version = Version(u32::from_be_bytes(reader.array(NAME)?));
+        let suite = u16::from_be_bytes(reader.array(NAME)?);
+        let issued = u64::from_be_bytes(reader.array(NAME)?);
+        let lifetime = u32::from_be_bytes(reader.array(NAME)?);
+        let age_add = u32::from_be_bytes(reader.array(NAME)?);
+        let mut saved = Self {
+            version,
+            suite,
+            issued,
+            lifetime,
+            age_add,
+            permits_early_data,
+            application_protocol: part(&mut reader)?,
+            secret: part(&mut reader)?,
+            ticket: part(&mut reader)?,
+            parameters: part(&mut reader)?,
+            certificates: Vec::new(),
+        };
+        while !reader.is_empty() {
+            if saved.certificates.len() >= MAX_CERTIFICATES {
+                return Err(SavedSessionError::Malformed);
+            }
+            saved.certificates.push(part(&mut reader)?);
+        }
+        let is_whole = saved.ticket.len() <= MAX_TICKET
+            && !saved.ticket.is_empty()
+            && !saved.certificates.is_empty();
+        if is_whole { Ok(saved) } else { Err(SavedSessionError::Malformed) }
+    }
+
+    pub(super) fn chain(&self) -> Vec<CertificateDer<'static>> {
+        self.certificates.iter().map(|bytes| CertificateDer::from(bytes.clone())).collect()
+    }
+}
+
+const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
+const NAME: &str = "stored session";
+
+fn part(reader: &mut Reader<'_>) -> Result<Vec<u8>, SavedSessionError> {
+    let length = usize::from(u16::from_be_bytes(reader.array(NAME)?));
+    Ok(reader.bytes(length.min(MAX_PART), NAME)?.to_vec())
+}
+
+impl fmt::Debug for SavedSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedSession")
+            .field("version", &self.version)
+            .field("issued", &self.issued)
+            .field("lifetime", &self.lifetime)
+            .field("permits_early_data", &self.permits_early_data)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps the sessions of a client, and the tokens of its servers, for later connections.
+///
+/// A session and a token are given out once. An implementation is called while packets are processed, so it must not wait
+/// for anything slow; what it keeps has to be bounded.
+pub trait SessionStore: Send + Sync + fmt::Debug {
+    /// Keeps a session with the server of this name.
+    fn put_session(&self, server_name: &str, session: SavedSession);
+
+    /// Removes and returns a session with this server on a connection of `version`, the newest if there are several.
+    fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession>;
+
+    /// Keeps a token of the server of this name ([`Event::NewToken`](crate::Event::NewToken)).
+    fn put_token(&self, server_name: &str, token: &[u8]);
+
+    /// Removes and returns a token of this server, the newest if there are several.
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>>;
+}

@@ -1,0 +1,213 @@
+//! Session tickets that contain the session, sealed with a key that several processes may share (RFC 8446 §4.6.1, §8).
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::hmac;
+use clearway_wire::Reader;
+use rustls::crypto::SecureRandom;
+use rustls::server::StoresServerSessions;
+use rustls::time_provider::TimeProvider;
+
+/// The keys with which a server seals session tickets: one in use, and the one before, whose tickets are still accepted.
+/// Clones are the same keys. Processes with the same keys accept each other's tickets.
+///
+/// Each ticket is accepted once by a process while early data is on, within the time in which a repeated ClientHello could
+/// be taken for a new one; see [`TlsServerConfig::ticket_keys`](crate::TlsServerConfig::ticket_keys).
+#[derive(Clone)]
+pub struct TicketKeys(Arc<Shared>);
+
+struct Shared {
+    ring: RwLock<Ring>,
+    used: Mutex<UsedTickets>,
+}
+
+struct Ring {
+    current: Key,
+    previous: Option<Key>,
+}
+
+struct Key {
+    /// A ticket begins with this, so that its key is found.
+    name: [u8; NAME_LEN],
+    aead: Option<LessSafeKey>,
+}
+
+const NAME_LEN: usize = 4;
+const NONCE_LEN: usize = 12;
+/// How long a ticket is accepted: as long as rustls tells clients to keep one.
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long the use of a ticket is recorded at least. TLS takes a ClientHello for a new one while the age of the ticket
+/// that it states differs from the true one by less than a minute, in either direction.
+const WINDOW: Duration = Duration::from_secs(2 * 60);
+/// How many used tickets are recorded in each of two windows.
+const MAX_USED: usize = 1 << 16;
+
+impl Key {
+    fn new(secret: &[u8; 32]) -> Self {
+        let derive = |label: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), label);
+        let name = derive(b"clearway ticket name").as_ref().first_chunk().copied();
+        let aead = UnboundKey::new(&AES_256_GCM, derive(b"clearway ticket").as_ref()).ok();
+        Self { name: name.unwrap_or_default(), aead: aead.map(LessSafeKey::new) }
+    }
+}
+
+impl TicketKeys {
+    /// Keys derived from 32 secret, random bytes.
+    pub fn new(secret: &[u8; 32]) -> Self {
+        let ring = RwLock::new(Ring { current: Key::new(secret), previous: None });
+        Self(Arc::new(Shared { ring, used: Mutex::default() }))
+    }
+
+    /// Seals new tickets with another key from now on. Tickets of the key that was in use are accepted until the next
+    /// call. Does nothing if this key is in use already.
+    pub fn rotate(&self, secret: &[u8; 32]) {
+        let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
+        let new = Key::new(secret);
+        if new.name != ring.current.name {
+            ring.previous = Some(core::mem::replace(&mut ring.current, new));
+        }
+    }
+
+    /// Also accepts the tickets of this key, which was in use before.
+    pub fn accept_previous(&self, secret: &[u8; 32]) {
+        let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
+        ring.previous = Some(Key::new(secret));
+    }
+
+    fn seal(&self, now: Duration, session: &[u8], nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
+        let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let key = &ring.current;
+        let mut sealed = now.as_secs().to_be_bytes().to_vec();
+        sealed.extend_from_slice(session);
+        let once = Nonce::assume_unique_for_key(nonce);
+        key.aead.as_ref()?.seal_in_place_append_tag(once, Aad::from(key.name), &mut sealed).ok()?;
+        Some([&key.name[..], &nonce, &sealed].concat())
+    }
+
+    /// The session in a ticket, and when the ticket was issued.
+    fn open(&self, now: Duration, ticket: &[u8]) -> Option<(Duration, Vec<u8>)> {
+        let mut reader = Reader::new(ticket);
+        let name = reader.array::<NAME_LEN>("name").ok()?;
+        let nonce = reader.array::<NONCE_LEN>("nonce").ok()?;
+        let mut sealed = reader.take_rest().to_vec();
+        let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = core::iter::once(&ring.current).chain(&ring.previous);
+        let key = keys.find(|key| key.name == name)?.aead.as_ref()?;
+        let once = Nonce::assume_unique_for_key(nonce);
+        let plain = key.open_in_place(once, Aad::from(name), &mut sealed).ok()?;
+        let (issued, session) = plain.split_first_chunk()?;
+        let issued = Duration::from_secs(u64::from_be_bytes(*issued));
+        let is_valid = now.saturating_sub(issued) <= LIFETIME;
+        is_valid.then(|| (issued, session.to_vec()))
+    }
+
+    /// Records the use of a ticket. Returns whether it certainly was not used before.
+    fn use_once(&self, now: Duration, issued: Duration, ticket: &[u8]) -> bool {
+        let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
+        // The tag at its end differs for every ticket.
+        let Some(tag) = ticket.last_chunk() else { return false };
+        used.insert(now, issued, *tag)
+    }
+}
+
+impl fmt::Debug for TicketKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TicketKeys(..)")
+    }
+}
+
+type Tag = [u8; 16];
+
+/// The tickets that were used in this window and the one before (RFC 8446 §8.2).
+#[derive(Debug, Default)]
+struct UsedTickets {
+    /// When the record began; `None` before the first use.
+    since: Option<Duration>,
+    window_began: Duration,
+    recent: BTreeSet<Tag>,
+    earlier: BTreeSet<Tag>,
+}
+
+impl UsedTickets {
+    /// Returns whether the ticket was certainly not used within the last [`WINDOW`]: it is not recorded, there is room
+    /// to record it, and it was not issued before the record began unless that is long ago.
+    fn insert(&mut self, now: Duration, issued: Duration, tag: Tag) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_sub(self.window_began) >= WINDOW {
+            let is_next = now.saturating_sub(self.window_began) < WINDOW.saturating_mul(2);
+            let last = core::mem::take(&mut self.recent);
+            self.earlier = if is_next { last } else { BTreeSet::new() };
+            self.window_began = now;
+        }
+        if self.earlier.contains(&tag) || self.recent.contains(&tag) {
+            return false;
+        }
+        let may_be_used_before = issued < since && now.saturating_sub(since) < WINDOW;
+        if may_be_used_before || self.recent.len() >= MAX_USED {
+            return false;
+        }
+        self.recent.insert(tag)
+    }
+}
+
+/// The sessions of one server's connection, in tickets. rustls accepts early data only with sessions that it believes to
+/// be in a table; what it issues as the name of one is replaced by the sealed session.
+#[derive(Debug)]
+pub(super) struct SealedSessions {
+    pub(super) keys: TicketKeys,
+    pub(super) time: Arc<dyn TimeProvider>,
+    pub(super) random: &'static dyn SecureRandom,
+    /// Whether early data is accepted, so that a ticket must not be used twice.
+    pub(super) is_used_once: bool,
+    /// The names that rustls has given to sessions whose tickets are not sent yet, and the tickets.
+    pub(super) unsent: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+impl SealedSessions {
+    fn now(&self) -> Option<Duration> {
+        let now = self.time.current_time()?;
+        Some(Duration::from_secs(now.as_secs()))
+    }
+
+    /// The ticket in the place of the session's name.
+    pub(super) fn take_ticket(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = unsent.iter().position(|(of, _)| of == name)?;
+        Some(unsent.swap_remove(place).1)
+    }
+}
+
+impl StoresServerSessions for SealedSessions {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let mut nonce = [0; NONCE_LEN];
+        let sealed = self.now().filter(|_| self.random.fill(&mut nonce).is_ok());
+        let Some(ticket) = sealed.and_then(|now| self.keys.seal(now, &value, nonce)) else {
+            return false;
+        };
+        self.unsent.lock().unwrap_or_else(PoisonError::into_inner).push((key, ticket));
+        true
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.take(key)
+    }
+
+    fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let now = self.now()?;
+        let (issued, session) = self.keys.open(now, key)?;
+        let is_usable = !self.is_used_once || self.keys.use_once(now, issued, key);
+        is_usable.then_some(session)
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "sealed_tests.rs"]
+mod tests;

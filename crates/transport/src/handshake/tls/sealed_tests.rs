@@ -1,0 +1,66 @@
+use super::*;
+
+const NOW: Duration = Duration::from_secs(1_000_000);
+
+fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+#[test]
+fn a_ticket_is_opened_with_its_key_and_the_next_until_it_expires() {
+    let keys = TicketKeys::new(&[1; 32]);
+    let ticket = keys.seal(NOW, b"session", [3; 12]).unwrap();
+    assert_eq!(keys.open(NOW + LIFETIME, &ticket), Some((NOW, b"session".to_vec())));
+    assert_eq!(keys.open(NOW + LIFETIME + seconds(1), &ticket), None, "expired");
+    keys.rotate(&[2; 32]);
+    assert!(keys.open(NOW, &ticket).is_some());
+    keys.rotate(&[2; 32]);
+    assert!(keys.open(NOW, &ticket).is_some(), "the same key again is no rotation");
+    keys.rotate(&[3; 32]);
+    assert_eq!(keys.open(NOW, &ticket), None);
+    keys.accept_previous(&[1; 32]);
+    assert!(keys.open(NOW, &ticket).is_some());
+    let other = TicketKeys::new(&[1; 32]);
+    assert!(other.open(NOW, &ticket).is_some(), "another process with the same key");
+}
+
+#[test]
+fn a_changed_ticket_is_not_opened() {
+    let keys = TicketKeys::new(&[1; 32]);
+    let ticket = keys.seal(NOW, b"session", [3; 12]).unwrap();
+    for place in 0..ticket.len() {
+        let mut changed = ticket.clone();
+        changed[place] ^= 1;
+        assert_eq!(keys.open(NOW, &changed), None, "byte {place}");
+        assert_eq!(keys.open(NOW, &ticket[..place]), None, "cut at {place}");
+    }
+}
+
+#[test]
+fn a_ticket_is_used_once_in_the_window() {
+    let mut used = UsedTickets::default();
+    assert!(used.insert(NOW, NOW, [1; 16]));
+    for later in [0, 1, 119, 120, 121, 200, 239] {
+        assert!(!used.insert(NOW + seconds(later), NOW, [1; 16]), "{later} s later");
+    }
+    // What a window of two minutes has forgotten, TLS takes for old.
+    assert!(used.insert(NOW + seconds(600), NOW, [1; 16]));
+}
+
+#[test]
+fn a_ticket_from_before_the_record_began_waits_for_a_window() {
+    let mut used = UsedTickets::default();
+    assert!(!used.insert(NOW, NOW - seconds(5), [1; 16]), "it may have been used already");
+    assert!(used.insert(NOW + seconds(1), NOW, [2; 16]));
+    assert!(used.insert(NOW + WINDOW, NOW - seconds(5), [1; 16]));
+}
+
+#[test]
+fn a_full_record_accepts_no_more() {
+    let mut used = UsedTickets::default();
+    for number in 0..MAX_USED as u128 {
+        assert!(used.insert(NOW, NOW, number.to_be_bytes()));
+    }
+    assert!(!used.insert(NOW, NOW, [0xff; 16]));
+    assert!(used.insert(NOW + WINDOW, NOW, [0xff; 16]), "the next window has room");
+}

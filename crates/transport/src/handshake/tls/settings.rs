@@ -1,0 +1,203 @@
+//! What the TLS configurations of clients and servers are made of.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+
+use super::AnyCertificate;
+use super::encrypted_client_hello::EncryptedClientHello;
+use super::revive::{Verifier, observed};
+use crate::SessionError;
+
+/// The cipher suites of TLS 1.3, the preferred one first.
+pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
+    vec![
+        cipher_suite::TLS13_AES_128_GCM_SHA256,
+        cipher_suite::TLS13_AES_256_GCM_SHA384,
+        cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ]
+}
+
+/// The key exchange groups, the preferred one first. X25519MLKEM768 protects what is recorded today against quantum
+/// computers of a later day. A client sends a share of X25519 with it, so that a server that only knows that one needs no
+/// further round trip.
+pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
+    vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1]
+}
+
+/// Always aws-lc-rs. The process-wide default of rustls depends on which part of a program ran first, and a library must
+/// not.
+fn provider(
+    cipher_suites: Vec<SupportedCipherSuite>,
+    kx_groups: Vec<&'static dyn SupportedKxGroup>,
+) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { cipher_suites, kx_groups, ..aws_lc_rs::default_provider() })
+}
+
+/// Which servers a client accepts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServerTrust {
+    /// Those whose certificate chains end at one of these roots.
+    Roots(Arc<RootCertStore>),
+    /// All, so that anyone on the path can read and change everything. For tests and measurements only.
+    DangerousAnyone,
+}
+
+impl ServerTrust {
+    /// `None` if there are no roots, so that no server is accepted.
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Option<Arc<dyn ServerCertVerifier>> {
+        match self {
+            Self::Roots(roots) => {
+                let provider = provider.clone();
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider);
+                Some(verifier.build().ok()?)
+            }
+            Self::DangerousAnyone => Some(Arc::new(AnyCertificate(provider.clone()))),
+        }
+    }
+}
+
+/// What a [`TlsClientConfig`](super::TlsClientConfig) is made of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TlsClientSettings {
+    /// Which servers are accepted.
+    pub trust: ServerTrust,
+    /// The application protocols to offer, the preferred one first (RFC 7301).
+    pub application_protocols: Vec<Vec<u8>>,
+    /// The cipher suites to offer, the preferred one first. Initial packets do not depend on them (RFC 9001 §5.2).
+    pub cipher_suites: Vec<SupportedCipherSuite>,
+    /// The key exchange groups to offer, the preferred one first. The ClientHello has a key share of the first; if the
+    /// first is a hybrid of a group that is offered, too, also one of that.
+    pub key_exchange_groups: Vec<&'static dyn SupportedKxGroup>,
+    /// The client's certificate chain and key, for servers that request one.
+    pub certificate: Option<Arc<CertifiedKey>>,
+    /// Whether the ClientHello is encrypted (RFC 9849).
+    pub encrypted_client_hello: EncryptedClientHello,
+}
+
+impl TlsClientSettings {
+    /// The default settings: all cipher suites of TLS 1.3, X25519MLKEM768 preferred, no certificate, no encrypted
+    /// ClientHello.
+    pub fn new(trust: ServerTrust, application_protocols: &[&[u8]]) -> Self {
+        Self {
+            trust,
+            application_protocols: super::owned(application_protocols),
+            cipher_suites: default_cipher_suites(),
+            key_exchange_groups: default_groups(),
+            certificate: None,
+            encrypted_client_hello: EncryptedClientHello::Off,
+        }
+    }
+
+    pub(super) fn into_config(self) -> Result<ClientConfig, SessionError> {
+        let provider = provider(observed(self.cipher_suites), self.key_exchange_groups);
+        let builder = ClientConfig::builder_with_provider(provider.clone());
+        let builder = match self.encrypted_client_hello.mode()? {
+            Some(mode) => builder.with_ech(mode)?,
+            None => builder.with_protocol_versions(&[&TLS13])?,
+        };
+        let builder = match self.trust.verifier(&provider) {
+            Some(verifier) => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier(verifier)))
+            }
+            None => builder.with_root_certificates(RootCertStore::empty()),
+        };
+        let mut config = match self.certificate {
+            Some(certificate) => {
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)))
+            }
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = self.application_protocols;
+        Ok(config)
+    }
+}
+
+/// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum ClientTrust {
+    /// It does not ask.
+    #[default]
+    NotAsked,
+    /// It asks. A client without a certificate is accepted, one with a certificate that does not lead to these roots is
+    /// not.
+    Optional(Arc<RootCertStore>),
+    /// It accepts only clients whose certificate chains end at one of these roots.
+    Required(Arc<RootCertStore>),
+}
+
+impl ClientTrust {
+    fn verifier(
+        self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, SessionError> {
+        let builder = |roots| WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+        let builder = match self {
+            Self::NotAsked => return Ok(Arc::new(NoClientAuth)),
+            Self::Optional(roots) => builder(roots).allow_unauthenticated(),
+            Self::Required(roots) => builder(roots),
+        };
+        builder.build().map_err(|_| SessionError::NoClientRoots)
+    }
+}
+
+/// What a [`TlsServerConfig`](super::TlsServerConfig) is made of.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TlsServerSettings {
+    /// Chooses the certificate for each client. It is asked once for each handshake, on the thread of the connection.
+    pub certificates: Arc<dyn ResolvesServerCert>,
+    /// The application protocols to accept, the preferred one first (RFC 7301).
+    pub application_protocols: Vec<Vec<u8>>,
+    /// The key exchange groups to accept. The client's preference decides; if it has sent no key share of that group, it
+    /// is asked for one with a HelloRetryRequest (RFC 8446 §4.1.4), which costs a round trip.
+    pub key_exchange_groups: Vec<&'static dyn SupportedKxGroup>,
+    /// Whether clients are asked for certificates.
+    pub clients: ClientTrust,
+}
+
+impl TlsServerSettings {
+    /// The default settings: X25519MLKEM768 and the groups of elliptic curves, and no certificates of clients.
+    pub fn new(certificates: Arc<dyn ResolvesServerCert>, application_protocols: &[&[u8]]) -> Self {
+        Self {
+            certificates,
+            application_protocols: super::owned(application_protocols),
+            key_exchange_groups: default_groups(),
+            clients: ClientTrust::NotAsked,
+        }
+    }
+
+    pub(super) fn into_config(self) -> Result<ServerConfig, SessionError> {
+        let provider = provider(default_cipher_suites(), self.key_exchange_groups);
+        let verifier = self.clients.verifier(&provider)?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(self.certificates);
+        config.alpn_protocols = self.application_protocols;
+        Ok(config)
+    }
+}
+
+/// A certificate chain, the own certificate first, with its private key.
+///
+/// # Errors
+/// If the key cannot be used, or does not belong to the certificate.
+pub fn certified_key(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, rustls::Error> {
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+}

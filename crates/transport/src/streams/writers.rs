@@ -1,0 +1,45 @@
+//! Streams whose application waits for room to write.
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The keys of the streams, by priority, the highest first, and within one in the order in which they began to wait.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Writers {
+    levels: BTreeMap<Reverse<i32>, VecDeque<usize>>,
+}
+
+/// How many priorities without streams are remembered, so that one that comes and goes does not allocate each time.
+const SPARE_LEVELS: usize = 16;
+
+impl Writers {
+    pub(super) fn push(&mut self, priority: i32, key: usize) {
+        if self.levels.len() >= SPARE_LEVELS {
+            self.levels.retain(|_, level| !level.is_empty());
+        }
+        self.levels.entry(Reverse(priority)).or_default().push_back(key);
+    }
+
+    pub(super) fn remove(&mut self, priority: i32, key: usize) {
+        if let Some(level) = self.levels.get_mut(&Reverse(priority)) {
+            super::remove_key(level, key);
+        }
+    }
+
+    /// Takes the first, if streams of its priority `may_go`.
+    pub(super) fn pop_if(&mut self, may_go: impl FnOnce(i32) -> bool) -> Option<usize> {
+        let mut levels = self.levels.iter_mut();
+        let (Reverse(priority), level) = levels.find(|(_, level)| !level.is_empty())?;
+        level.pop_front_if(|_| may_go(*priority))
+    }
+
+    #[cfg(test)]
+    pub(super) fn contains(&self, key: usize) -> bool {
+        self.levels.values().any(|level| level.contains(&key))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.levels.values().all(VecDeque::is_empty)
+    }
+}

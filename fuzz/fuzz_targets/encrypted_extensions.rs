@@ -1,0 +1,8 @@
+//! The first bytes from a server in Handshake packets: the ECH configurations are found only within them, and more bytes
+//! change nothing.
+#![no_main]
+
+use clearway_transport::fuzzing::check_encrypted_extensions;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| check_encrypted_extensions(data));
