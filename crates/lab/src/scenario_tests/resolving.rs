@@ -232,7 +232,7 @@ fn flows() {
 fn what_the_size_of_a_tls_handshake_depends_on() {
     let session = |text: &str| setup(text).flows[0].session;
     let tls = |key_exchange, certificate_chain| {
-        SessionKind::Tls(TlsSetup { key_exchange, certificate_chain })
+        SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data: None })
     };
     assert_eq!(session("session = \"tls\""), tls(KeyExchange::X25519, None));
     let text = "session = \"tls\"\ntls = { key_exchange = \"x25519mlkem768\" }";

@@ -246,7 +246,7 @@ impl Connection {
     pub(super) fn start_handshake(&mut self, now: Timestamp) {
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         match self.handshake.start() {
-            Ok(_) => self.offer_early_data(),
+            Ok(_) => self.offer_early_data(now),
             Err(error) => self.fail(now, error),
         }
     }
