@@ -85,7 +85,7 @@ impl Acquainted {
         while now < Timestamp::from_origin(LENGTH) {
             pass(now, &mut client, (&mut server, from));
             pass(now, &mut server, (&mut client, to));
-            now = now + STEP;
+            now += STEP;
             client.on_deadline(now);
             server.on_deadline(now);
         }
