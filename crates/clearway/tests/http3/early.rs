@@ -1,7 +1,8 @@
 //! Requests in early data (RFC 8470).
 
-use clearway::http3::{Client, Early, Server};
-use http::{Response, StatusCode};
+use clearway::http3::{Client, Config, Early, Handler, RequestStream, Server, serve_in_shard};
+use http::{Request, Response, StatusCode};
+use tokio::sync::mpsc;
 
 use crate::early_support::{Gate, Known, answer, serve};
 use crate::support::{get, loopback, post, run};
@@ -101,6 +102,48 @@ fn a_post_in_early_data_is_refused_with_425() {
         post.finish().unwrap();
         let (request, _responder) = server.accept().await.unwrap();
         assert_eq!((request.method().as_str(), Early::is_in(&request)), ("POST", false));
+    });
+}
+
+/// Reports the methods of requests, and whether they came early.
+struct Marks(mpsc::UnboundedSender<(String, bool)>);
+
+impl Handler for Marks {
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        let _ = self.0.send((request.method().to_string(), Early::is_in(&request)));
+        stream.respond(&Response::new(()), None).unwrap();
+    }
+}
+
+/// The same in a server that answers inside the shard.
+#[test]
+fn a_handler_in_the_shard_gets_marked_requests_and_no_early_post() {
+    run(async {
+        let known = Known::new().await;
+        let (seen, mut requests) = mpsc::unbounded_channel();
+        let make = move |_: &clearway::transport::Incoming| Marks(seen.clone());
+        let config = known.site.server(&known.keys);
+        let server = serve_in_shard(loopback(), config, Config::default(), make).unwrap();
+        let gate = Gate::before(server.local_address()).await;
+        let client = known.connect_raw(gate.address()).await;
+        let mut control = client.open_uni().await.unwrap();
+        control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
+        let mut responses = Vec::new();
+        for request in [POST, GET] {
+            let (mut send, receive) = client.open_bi().await.unwrap();
+            send.write_all(request).await.unwrap();
+            send.finish().unwrap();
+            responses.push(receive);
+        }
+        assert_eq!(requests.recv().await.unwrap(), ("GET".to_owned(), true));
+        gate.open();
+        let refusal = responses[0].read_to_end(1000).await.unwrap();
+        assert!(refusal.windows(2).any(|bytes| bytes == TOO_EARLY), "{refusal:x?}");
+        assert!(!responses[1].read_to_end(1000).await.unwrap().is_empty());
+        let (mut send, _response) = client.open_bi().await.unwrap();
+        send.write_all(POST).await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(requests.recv().await.unwrap(), ("POST".to_owned(), false));
     });
 }
 
