@@ -10,6 +10,8 @@ const MAX_EARLY_PROBES: u8 = 4;
 /// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
 /// the next would follow only after twice the time.
 const HANDSHAKE_PROBES: u8 = 2;
+/// How many late Handshake packets of a client have HANDSHAKE_DONE sent again. Anyone can forge such packets: their keys are gone.
+pub(super) const MAX_HANDSHAKE_DONE_REPEATS: u8 = 4;
 
 impl Connection {
     pub(super) fn on_recovery_expired(&mut self, expired: Expired) {
@@ -32,6 +34,19 @@ impl Connection {
         if !is_over && !is_probing && self.flags.early_probes < MAX_EARLY_PROBES {
             self.flags.early_probes = self.flags.early_probes.saturating_add(1);
             self.probe_handshake(None, 1);
+        }
+    }
+
+    /// A Handshake packet came to a server that has discarded the keys. A client that goes on sending them has not received
+    /// HANDSHAKE_DONE, for which the server's probe timer may be long: its round-trip time sample is one of a handshake
+    /// that lost packets.
+    pub(super) fn repeat_handshake_done(&mut self) {
+        let is_coming = self.flags.handshake_done_pending
+            || *self.outgoing.probes.get(SpaceId::Application) > 0;
+        if !is_coming && self.flags.handshake_done_repeats > 0 && !self.lifecycle.is_closed() {
+            self.flags.handshake_done_repeats -= 1;
+            self.flags.handshake_done_pending = true;
+            self.probe(SpaceId::Application, 1);
         }
     }
 

@@ -423,6 +423,9 @@ impl Connection {
             self.hasten_handshake();
         } else {
             self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
+            if space == SpaceId::Handshake {
+                self.repeat_handshake_done();
+            }
         }
     }
 
