@@ -44,7 +44,8 @@ impl Connection {
         let is_coming = self.flags.handshake_done_pending
             || *self.outgoing.probes.get(SpaceId::Application) > 0;
         if !is_coming && self.flags.handshake_done_repeats > 0 && !self.lifecycle.is_closed() {
-            self.flags.handshake_done_repeats -= 1;
+            let repeats = &mut self.flags.handshake_done_repeats;
+            *repeats = repeats.saturating_sub(1);
             self.flags.handshake_done_pending = true;
             self.probe(SpaceId::Application, 1);
         }
