@@ -40,10 +40,11 @@ struct Trial<'a> {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let folder = folder();
-    let patches = select(patch::read_all(&folder)?, &options)?;
+    let patches = patch::read_all(&folder)?;
+    rows::check(&rows::read(&folder)?, &patches)?;
+    let patches = select(patches, &options)?;
     let tree = Tree::new()?;
     check(&tree, &patches)?;
-    rows::read(&folder)?;
     if options.check {
         return Ok(());
     }

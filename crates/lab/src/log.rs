@@ -10,8 +10,23 @@ use crate::end::{EndId, Side};
 use crate::run::{Candidate, MakeObserver, RunError, transport_config};
 use crate::setup::Setup;
 
-/// An observer that writes a log of the run's main connection to `writer`. It logs the end that sends the
-/// content of the first flow that has to finish. `on_error` receives the reason if the log is incomplete.
+/// The end that sends the content of the first flow that has to finish.
+pub fn main_end(setup: &Setup) -> Option<EndId> {
+    let flow = setup.flows.iter().position(|flow| !flow.is_optional)?;
+    sending_end(setup, flow)
+}
+
+/// The end that sends the content of the flow with this index; `None` if there is no such flow.
+pub fn sending_end(setup: &Setup, flow: usize) -> Option<EndId> {
+    let side = match setup.flows.get(flow)?.traffic.is_upload() {
+        true => Side::Client,
+        false => Side::Server,
+    };
+    Some(EndId { flow, side })
+}
+
+/// An observer that writes a log of the connection at `end` to `writer`, and of nothing if there is no such end.
+/// `on_error` receives the reason if the log is incomplete.
 ///
 /// # Errors
 /// If the flow names a controller that does not exist.
@@ -19,18 +34,18 @@ pub fn log(
     setup: &Setup,
     candidate: &Candidate,
     title: String,
+    end: Option<EndId>,
     writer: impl Write + Send + 'static,
     on_error: ErrorHandler,
 ) -> Result<MakeObserver, RunError> {
-    let counts = |(_, flow): &(usize, &crate::setup::Flow)| !flow.is_optional;
-    let Some((index, flow)) = setup.flows.iter().enumerate().find(counts) else {
+    let Some((logged, flow)) = end.and_then(|end| Some((end, setup.flows.get(end.flow)?))) else {
         return Ok(Box::new(|_| None));
     };
-    let (side, end) = match flow.traffic.is_upload() {
-        true => (Side::Client, &flow.client),
-        false => (Side::Server, &flow.server),
+    let endpoint = match logged.side {
+        Side::Client => &flow.client,
+        Side::Server => &flow.server,
     };
-    let transport = transport_config(flow, end, candidate)?;
+    let transport = transport_config(flow, endpoint, candidate)?;
     let options = TraceOptions {
         title: Some(title),
         reference_time: ReferenceTime::Monotonic { wall_clock_at_origin: None },
@@ -39,6 +54,5 @@ pub fn log(
     };
     let observer = QlogObserver::new(writer, options).with_error_handler(on_error);
     let observer: Cell<Option<Box<dyn Observer>>> = Cell::new(Some(Box::new(observer)));
-    let logged = EndId { flow: index, side };
     Ok(Box::new(move |end| if end == logged { observer.take() } else { None }))
 }

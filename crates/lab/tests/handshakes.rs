@@ -23,7 +23,7 @@ fn all_sizes_and_key_exchanges_complete_up_to_15_percent_loss() {
     let scenario = scenario();
     assert_eq!(scenario.variants.len(), 30, "two key exchanges, three sizes, five losses");
     for variant in &scenario.variants {
-        for seed in 0..8 {
+        for seed in 0..32 {
             let outcome = perform(variant, seed);
             let may_fail = !variant.expect("cubic").finished;
             assert!(may_fail || outcome.stop == Stop::Finished, "{}, seed {seed}", variant.name);

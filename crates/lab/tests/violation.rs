@@ -8,7 +8,7 @@ use clearway_congestion::{
     Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters, RttSnapshot,
     SentPacket, Snapshot, SpuriousLoss,
 };
-use clearway_lab::log::log;
+use clearway_lab::log::{log, main_end};
 use clearway_lab::run::{Candidate, Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::setup::Setup;
@@ -111,8 +111,9 @@ fn the_log_of_a_run_that_continues_shows_the_consequences() {
     let found = |goes_on| {
         let written = Shared::default();
         let on_error = Arc::new(|error: &clearway_qlog::QlogError| panic!("{error}"));
+        let (setup, title) = (collapse(), "stalled".to_owned());
         let log =
-            log(&collapse(), &stalled(), "stalled".to_owned(), written.clone(), on_error).unwrap();
+            log(&setup, &stalled(), title, main_end(&setup), written.clone(), on_error).unwrap();
         let extras = Extras { check: true, goes_on, observers: Some(log), ..Extras::default() };
         run(&collapse(), &stalled(), 2, extras).unwrap();
         let bytes = written.0.lock().unwrap().clone();

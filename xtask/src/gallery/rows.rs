@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::patch::Patch;
+
 /// A published bug that our design cannot express.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -33,4 +35,17 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>, String> {
     let mut rows = rows.row;
     rows.sort_by_key(|row| row.row);
     Ok(rows)
+}
+
+/// Checks that no row is said to have no patch although it has one.
+pub(super) fn check(rows: &[Row], patches: &[Patch]) -> Result<(), String> {
+    for row in rows {
+        if let Some(patch) = patches.iter().find(|patch| patch.row == row.row) {
+            return Err(format!(
+                "rows.toml has row {}, for which there is a patch: {}",
+                row.row, patch.name
+            ));
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! A scratch copy of the workspace, in which patches are tried.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -10,12 +10,15 @@ use crate::command::{root, target};
 /// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
     root: PathBuf,
+    /// Locked for as long as the copy is in use: a second run would change the files between a patch and its build.
+    _lock: File,
 }
 
 impl Tree {
-    /// Copies the workspace as it is now.
+    /// Copies the workspace as it is now. Fails if another run uses the copy.
     pub(super) fn new() -> Result<Self, String> {
-        let tree = Self { root: target().join("gallery/tree") };
+        let folder = target().join("gallery");
+        let tree = Self { root: folder.join("tree"), _lock: lock(&folder)? };
         tree.restore()?;
         Ok(tree)
     }
@@ -78,6 +81,22 @@ impl Tree {
 
     fn build() -> PathBuf {
         target().join("gallery/build")
+    }
+}
+
+/// Locks `folder` for this process.
+fn lock(folder: &Path) -> Result<File, String> {
+    let path = folder.join("lock");
+    let failed = |error| format!("{}: {error}", path.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    let file = File::create(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "{}: another `cargo xtask gallery` is running; wait until it ends",
+            path.display()
+        )),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
 }
 

@@ -11,6 +11,7 @@ use clearway_lab::disturb::{
     At, Baseline, Bounds, Choice, Event, Fault, Kind, Tally, judge, left_out, pairs, standard,
     trials,
 };
+use clearway_lab::log::main_end;
 use clearway_lab::report::seconds_text;
 use clearway_lab::run::{Extras, Outcome};
 use clearway_lab::scenario::Variant;
@@ -229,7 +230,7 @@ impl DisturbCommand {
         let View { scenario, candidate, ref seeds, .. } = cell.view;
         let view = View { scenario, variant: &variant, candidate, seeds: seeds.clone() };
         let extras = Extras { check: true, ..Extras::default() };
-        let outcome = record(&view, self.seed, path, extras)?;
+        let outcome = record(&view, self.seed, main_end(&view.variant.setup), path, extras)?;
         output::result(&format!("{} after {}", outcome.stop, seconds_text(outcome.at)))?;
         match judge(&outcome, bound) {
             None => Ok(()),

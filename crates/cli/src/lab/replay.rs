@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clearway_lab::end::EndId;
+use clearway_lab::log::{main_end, sending_end};
 use clearway_lab::report::seconds_text;
 use clearway_lab::run::{Extras, FlowOutcome, Outcome, run as run_once};
 
 use super::library::Library;
-use super::matrix::Matrix;
+use super::matrix::{Matrix, View};
 use super::selection::Selection;
 use super::violation::{record, text};
 use crate::failure::Failure;
@@ -28,9 +30,12 @@ pub(super) struct ReplayCommand {
     /// The seed.
     #[arg(long, value_name = "NUMBER")]
     seed: u64,
-    /// Write the qlog of the sending end of the first flow to this file, and continue after a violation.
+    /// Write the qlog of the sending end of a flow to this file, and continue after a violation.
     #[arg(long, value_name = "FILE")]
     qlog: Option<PathBuf>,
+    /// The flow whose qlog is written, counted from 0: by default the first that has to finish.
+    #[arg(long, value_name = "NUMBER", requires = "qlog")]
+    flow: Option<usize>,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
@@ -50,7 +55,7 @@ pub(super) fn run(command: &ReplayCommand) -> Result<(), Failure> {
     let Some(view) = matrix.view(0) else { return Ok(()) };
     let extras = Extras { digest: true, check: true, ..Extras::default() };
     let outcome = match &command.qlog {
-        Some(path) => record(&view, command.seed, path, extras)?,
+        Some(path) => record(&view, command.seed, command.logged(&view)?, path, extras)?,
         None => run_once(&view.variant.setup, view.candidate, command.seed, extras)
             .map_err(|error| Failure::new(error.to_string()))?,
     };
@@ -59,6 +64,19 @@ pub(super) fn run(command: &ReplayCommand) -> Result<(), Failure> {
         view.scenario.name, view.variant.name, view.candidate.name, command.seed
     ))?;
     show(&outcome)
+}
+
+impl ReplayCommand {
+    /// The end whose qlog is written.
+    fn logged(&self, view: &View<'_>) -> Result<Option<EndId>, Failure> {
+        let setup = &view.variant.setup;
+        let Some(flow) = self.flow else { return Ok(main_end(setup)) };
+        let end = sending_end(setup, flow).ok_or_else(|| {
+            Failure::new(format!("there is no flow {flow}"))
+                .advise(format!("the last one is {}", setup.flows.len().saturating_sub(1)))
+        })?;
+        Ok(Some(end))
+    }
 }
 
 fn show(outcome: &Outcome) -> Result<(), Failure> {

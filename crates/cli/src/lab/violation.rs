@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use clearway_lab::checker::Violation;
+use clearway_lab::end::EndId;
 use clearway_lab::log::log;
 use clearway_lab::run::{Extras, Outcome, run};
 use clearway_lab::sweep::Run;
@@ -13,14 +14,15 @@ use clearway_qlog::QlogError;
 use super::matrix::View;
 use crate::failure::Failure;
 
-/// Describes the violation in a run, repeats the run to write its qlog file into `folder`, and gives the command
+/// Describes the violation in a run, repeats the run to write the qlog file of that end into `folder`, and gives the command
 /// that reproduces it.
 pub(super) fn explain(view: &View<'_>, culprit: &Run, folder: &Path) -> Option<String> {
     let violation = culprit.outcome.violation.as_ref()?;
     let path = folder.join(view.file_name(culprit.seed));
     let made = fs::create_dir_all(folder).map_err(|error| error.to_string());
     let logged = made.and_then(|()| {
-        record(view, culprit.seed, &path, Extras { check: true, ..Extras::default() })
+        let extras = Extras { check: true, ..Extras::default() };
+        record(view, culprit.seed, Some(violation.end), &path, extras)
             .map_err(|failure| failure.to_string())
     });
     let qlog = match logged {
@@ -64,7 +66,7 @@ pub(super) fn text(violation: &Violation) -> String {
     lines.join("\n")
 }
 
-/// Runs a seed and writes its qlog file to `path`. The run continues after a violation, so that the file shows the
+/// Runs a seed and writes the qlog file of `end` to `path`. The run continues after a violation, so that the file shows the
 /// consequences.
 ///
 /// # Errors
@@ -73,6 +75,7 @@ pub(super) fn text(violation: &Violation) -> String {
 pub(super) fn record(
     view: &View<'_>,
     seed: u64,
+    end: Option<EndId>,
     path: &Path,
     extras: Extras,
 ) -> Result<Outcome, Failure> {
@@ -89,7 +92,7 @@ pub(super) fn record(
         view.scenario.name, view.variant.name, view.candidate.name
     );
     let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
-    let observers = log(setup, view.candidate, title, file, on_error);
+    let observers = log(setup, view.candidate, title, end, file, on_error);
     let observers = observers.map_err(|error| failed(&error))?;
     let extras = Extras { observers: Some(observers), goes_on: true, ..extras };
     let outcome = run(setup, view.candidate, seed, extras).map_err(|error| failed(&error))?;

@@ -102,6 +102,29 @@ fn s24_k_is_that_of_the_window_at_the_beginning() {
     assert_eq!(windows(0.0), Some("S24"));
 }
 
+/// Fast convergence is for a window below W_max, not for one that has stayed at it: 0.85 of 168,001 bytes is 142,800.85,
+/// and the window is kept in whole bytes.
+#[test]
+fn s24_a_window_at_w_max_is_not_below_it() {
+    let grown = |w_max: f64, least: f64| {
+        let k = ((w_max - least) / 0.4).cbrt();
+        move |rounds| curve(w_max, k, rounds).max(least)
+    };
+    let windows = |w_max: f64| {
+        let mut story = Story::new("cubic", S24);
+        story.hold();
+        story.round(200);
+        story.cut(140);
+        follow(&mut story, [168_001.5 / SIZE as f64]);
+        story.cut(98);
+        follow(&mut story, (1..=37).map(grown(119.0, 98.0)).chain([119.0]));
+        story.cut(84);
+        verdict(story, (1..=20).map(grown(w_max, 84.0)))
+    };
+    assert_eq!(windows(119.0), None);
+    assert_eq!(windows(119.0 * 0.85), Some("S24"));
+}
+
 /// The windows of W_est from seven datagrams on, after a window of ten; alpha is `alpha` from there on.
 fn estimate(alpha: f64) -> impl Iterator<Item = f64> {
     let mut window = 7.0_f64;

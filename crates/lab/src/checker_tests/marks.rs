@@ -83,6 +83,20 @@ fn l10_a_path_that_lets_no_marked_packet_through_is_given_up() {
     violates(L10, |story| tell(story, 23));
 }
 
+/// Row 217: a new path is not one that was validated.
+#[test]
+fn l10_a_test_of_which_all_packets_were_lost_is_not_repeated() {
+    let tell = |story: &mut Story, lost: u64| {
+        story.send_with(Ecn::Ect0, 10);
+        story.send_with(Ecn::NotEct, 1);
+        story.acknowledge_with(10, 10, None);
+        (0..lost).for_each(|number| story.lose(number));
+        story.send_with(Ecn::Ect0, 1);
+    };
+    respects(L10, |story| tell(story, 9));
+    violates(L10, |story| tell(story, 10));
+}
+
 /// Row 136: fewer than ten lost packets are no evidence; lost and marked ones together are.
 #[test]
 fn l10_ten_packets_are_needed_to_give_up() {

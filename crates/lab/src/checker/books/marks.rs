@@ -148,6 +148,11 @@ struct PathMarks {
 }
 
 impl PathMarks {
+    /// Nothing that was marked on this path has arrived: validation has failed (§13.4.2.1).
+    fn has_lost_all(&self) -> bool {
+        self.proof.is_none() && self.lost >= TEST
+    }
+
     fn may_fail(&self) -> bool {
         let is_tested = self.proof.is_none() || self.retested.is_some();
         self.failure.is_some()
@@ -223,6 +228,12 @@ impl MarkBooks {
         }
         if let Some(failure) = path.failure {
             return Err(format!("packet {} is marked although {failure}", packet.number));
+        }
+        if path.has_lost_all() {
+            return Err(format!(
+                "packet {} is marked although {} marked packets were lost and none has arrived",
+                packet.number, path.lost
+            ));
         }
         let count = match &mut path.retested {
             Some(count) => count,

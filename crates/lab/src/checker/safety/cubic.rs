@@ -152,7 +152,9 @@ impl CubicCurve {
         }
         self.w_max_before = self.w_max;
         let prior = prior as f64;
-        self.w_max = if prior < self.w_max { prior * FAST_CONVERGENCE } else { prior };
+        // A window is kept in whole bytes, and may stay at W_max: it is not below a W_max with a fraction of a byte.
+        let is_lower = prior < self.w_max.floor();
+        self.w_max = if is_lower { prior * FAST_CONVERGENCE } else { prior };
         let datagram = books.datagram() as f64;
         let epoch = change.after as f64 / datagram;
         self.stage = Some(Stage::new(epoch, self.w_max / datagram, prior / datagram));

@@ -46,8 +46,10 @@ impl Rule for Growth {
 /// The window grows by no more than was acknowledged, and only if it was used.
 fn check_growth(books: &Books, report: &Report<'_>) -> Verdict {
     let change = &report.change;
-    // A restored window may also grow by the bytes that the same event acknowledged.
+    // A restored window may also grow by the bytes that the same event acknowledged. One that was never larger is not
+    // restored.
     let is_restored = books.terms.kind.restores_window()
+        && change.before < books.largest_window
         && change.after <= books.largest_window.saturating_add(report.tally.acked);
     if change.is_undo || change.after <= change.before || is_restored {
         return Ok(());
