@@ -109,18 +109,13 @@ impl Runner {
             false => self.test(cell, self.repeat.unwrap_or(1)),
             true => self.measure(cell, self.repeat.unwrap_or(MEASUREMENTS)),
         };
-        let outcome = match support::fails_always(cell.server, cell.test.letter) {
-            Some(why) if outcome.result == Verdict::Failed => {
-                Outcome::new(Verdict::Unsupported, format!("{} {why}", cell.server))
-            }
-            _ => outcome,
-        };
         (!is_interrupted()).then_some(outcome)
     }
 
     /// Runs a test several times, each with another seed. All runs have to pass.
     fn test(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut passed, mut failed, mut first_failure) = (String::new(), 0, None);
+        let mut of_peer = None;
         for repetition in 0..runs {
             match self.run_once(cell, repetition) {
                 Ok(Run::Checked(detail)) => passed = detail,
@@ -128,7 +123,11 @@ impl Runner {
                 Err(Fault::Unsupported(why)) => return Outcome::new(Verdict::Unsupported, why),
                 Err(Fault::Failed(why)) => {
                     failed += 1;
-                    first_failure.get_or_insert(why);
+                    let Cell { client, server, test, .. } = cell;
+                    match support::known_failure(*client, *server, test.letter, &why) {
+                        Some(known) => of_peer = Some(known),
+                        None => drop(first_failure.get_or_insert(why)),
+                    }
                 }
             }
             if is_interrupted() {
@@ -139,9 +138,10 @@ impl Runner {
             1 => detail,
             _ => format!("{} of {runs} runs passed: {detail}", runs - failed),
         };
-        match first_failure {
-            None => Outcome::new(Verdict::Ok, of(passed)),
-            Some(why) => Outcome::new(Verdict::Failed, of(why)),
+        match (first_failure, of_peer) {
+            (Some(why), _) => Outcome::new(Verdict::Failed, of(why)),
+            (None, Some(why)) => Outcome::new(Verdict::Unsupported, of(why)),
+            (None, None) => Outcome::new(Verdict::Ok, of(passed)),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Which tests each peer supports, from its own programs for the public runner, which end with 127 for the others, or
-//! from its documentation.
+//! Which tests each peer supports, from its own programs for the public runner, which end with 127 for the others, from
+//! its documentation, or from its source.
 
 use std::fmt::Write;
 
@@ -13,26 +13,65 @@ struct Support {
     /// Letters, each with the reason.
     client: &'static [(&'static str, &'static str)],
     server: &'static [(&'static str, &'static str)],
-    /// What its server fails with every client, its own, too. As in the public matrix, that counts as not supported.
-    fails: &'static [(&'static str, &'static str)],
+    /// What the version in `peers/` fails with every other endpoint, without ending with 127. As in the public matrix,
+    /// that counts as not supported.
+    client_fails: &'static [Failure],
+    server_fails: &'static [Failure],
 }
 
-const NEVER: &[(&str, &str)] = &[];
-const STALLS: &str =
-    "0.20.1 sends to the old address after the second rebinding, whatever the client, its own, too";
+/// How a peer fails a test.
+struct Failure {
+    letter: &'static str,
+    /// A part of what the check, or the other endpoint, says then. A failure that says something else is one of Clearway.
+    shows: &'static str,
+    /// The version, and why.
+    reason: &'static str,
+}
+
+const fn failure(letter: &'static str, shows: &'static str, reason: &'static str) -> Failure {
+    Failure { letter, shows, reason }
+}
+
+const NEVER: &[Failure] = &[];
+/// The client finishes its downloads, but neither endpoint has left the path of the handshake.
+const ONE_PATH: &str = "the server used a single path";
+/// Clearway's client after a handshake that did not end.
+const NO_RESPONSE: &str = "no response from server";
 
 const NO_V2: (&str, &str) = ("V2", "version 1 only");
-const NO_MIGRATION: (&str, &str) = ("CM", "does not migrate");
 const NO_PREFERRED: (&str, &str) = ("CM", "no preferred address");
 const NO_ECN: (&str, &str) = ("E", "its program ends with 127");
+
+/// tokio-quiche as a server after the second rebinding.
+const STALLS: &str =
+    "0.20.1 sends to the old address after the second rebinding, whatever the client, its own, too";
+/// quinn as a server: Connection::poll_transmit skips the Initial space while the window is full, and the probes are those of
+/// the Handshake space, which has packets in flight.
+const WINDOW_FULL: &str = "0.11.12 (quinn-proto 0.11.19) does not send the rest of its ServerHello again while Handshake \
+    packets fill its congestion window, with quic-go as client, too";
 
 const SUPPORT: [Support; 5] = [
     Support {
         stack: Stack::Quinn,
-        source: "github.com/quinn-rs/quinn-interop (exit 127), quinn::ServerConfig::preferred_address_v6",
-        client: &[NO_V2, NO_MIGRATION],
+        source: "github.com/quinn-rs/quinn-interop (exit 127), quinn::ServerConfig::preferred_address_v4",
+        client: &[NO_V2],
         server: &[NO_V2],
-        fails: NEVER,
+        client_fails: &[failure(
+            "CM",
+            ONE_PATH,
+            "0.11.12 (quinn-proto 0.11.19) uses only the connection ID of a preferred address \
+             (Connection::set_peer_params)",
+        )],
+        server_fails: &[
+            failure(
+                "CM",
+                ONE_PATH,
+                "0.11.12 (quinn-proto 0.11.19) sends from the address of the client's first packet for ever \
+                 (Connection::local_ip is set once)",
+            ),
+            failure("L1", NO_RESPONSE, WINDOW_FULL),
+            failure("C1", NO_RESPONSE, WINDOW_FULL),
+        ],
     },
     Support {
         stack: Stack::TokioQuiche,
@@ -43,10 +82,23 @@ const SUPPORT: [Support; 5] = [
             ("U", "cannot start a key update"),
             NO_ECN,
             NO_V2,
-            NO_MIGRATION,
         ],
         server: &[NO_ECN, NO_V2, NO_PREFERRED],
-        fails: &[("BP", STALLS), ("BA", STALLS)],
+        client_fails: &[failure(
+            "CM",
+            ONE_PATH,
+            "0.20.1 (quiche 0.30.0) does not read the parameter preferred_address (transport_params.rs)",
+        )],
+        server_fails: &[
+            failure(
+                "Z",
+                "bytes in 1-RTT packets",
+                "0.20.1 discards 0-RTT packets to the client's first connection ID, which it forgets with the first of \
+                 them that it accepts (quic/io/worker.rs)",
+            ),
+            failure("BP", "", STALLS),
+            failure("BA", "", STALLS),
+        ],
     },
     Support {
         stack: Stack::S2nQuic,
@@ -58,24 +110,38 @@ const SUPPORT: [Support; 5] = [
             ("3", "its adapter for HTTP/3 is not in a registry"),
             ("U", "cannot start a key update"),
             NO_V2,
-            NO_MIGRATION,
         ],
         server: &[("Z", "no 0-RTT"), ("3", "its adapter for HTTP/3 is not in a registry"), NO_V2],
-        fails: NEVER,
+        client_fails: &[failure(
+            "CM",
+            ONE_PATH,
+            "1.91.0 (s2n-quic-transport 0.91.0) has no migration of the client",
+        )],
+        server_fails: &[failure(
+            "CM",
+            ONE_PATH,
+            "1.91.0 has no setting for a preferred address (ServerTransportParameters::preferred_address stays empty)",
+        )],
     },
     Support {
         stack: Stack::QuicGo,
         source: "interop/client and interop/server of the module github.com/quic-go/quic-go (exit 127)",
-        client: &[NO_ECN, ("V2", "its program ends with 127"), NO_MIGRATION],
+        client: &[NO_ECN, ("V2", "its program ends with 127")],
         server: &[NO_ECN, ("V2", "its program ends with 127"), NO_PREFERRED],
-        fails: NEVER,
+        client_fails: &[failure(
+            "CM",
+            ONE_PATH,
+            "0.65.0 uses only the connection ID of a preferred address (connIDManager.AddFromPreferredAddress)",
+        )],
+        server_fails: NEVER,
     },
     Support {
         stack: Stack::Aioquic,
         source: "github.com/aiortc/aioquic: README (RFC 9000, 9369), no ECN field on its sockets",
         client: &[("E", "no ECN")],
         server: &[("E", "no ECN"), NO_PREFERRED],
-        fails: NEVER,
+        client_fails: NEVER,
+        server_fails: NEVER,
     },
 ];
 
@@ -85,11 +151,16 @@ pub(crate) fn describe(peers: &[Stack]) -> String {
     for support in SUPPORT.iter().filter(|it| peers.contains(&it.stack)) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n{} supports, according to {}:", support.stack, support.source);
-        let server = [support.server, support.fails].concat();
-        for (role, missing) in [("client", support.client), ("server", &server)] {
+        let roles = [
+            ("client", support.client, support.client_fails),
+            ("server", support.server, support.server_fails),
+        ];
+        for (role, missing, fails) in roles {
+            let fails = fails.iter().map(|it| (it.letter, it.reason));
+            let missing: Vec<(&str, &str)> = missing.iter().copied().chain(fails).collect();
             let supported = TESTS.iter().filter(|test| !test.is_measurement()).map(|it| it.letter);
             let supported: Vec<&str> =
-                supported.filter(|it| missing.iter().all(|(letter, _)| letter != it)).collect();
+                supported.filter(|it| missing.iter().all(|(letter, _)| *letter != *it)).collect();
             let missing: Vec<String> =
                 missing.iter().map(|(letter, why)| format!("{letter}: {why}")).collect();
             let _ = writeln!(text, "  {role} {:>2}  {}", supported.len(), supported.join(" "));
@@ -99,10 +170,20 @@ pub(crate) fn describe(peers: &[Stack]) -> String {
     text
 }
 
-/// Why a failure of a server in a test is that of the server with every client, if it is.
-pub(crate) fn fails_always(server: Stack, letter: &str) -> Option<&'static str> {
-    let support = SUPPORT.iter().find(|support| support.stack == server)?;
-    support.fails.iter().find(|(it, _)| *it == letter).map(|(_, why)| *why)
+/// Why the failure of a test that `detail` describes is the peer's, if it is known to fail so with every other endpoint.
+pub(crate) fn known_failure(
+    client: Stack,
+    server: Stack,
+    letter: &str,
+    detail: &str,
+) -> Option<String> {
+    let of = |stack: Stack| SUPPORT.iter().find(move |support| support.stack == stack);
+    let client = of(client).map(|support| (support.stack, support.client_fails));
+    let server = of(server).map(|support| (support.stack, support.server_fails));
+    client.into_iter().chain(server).find_map(|(stack, fails)| {
+        let known = fails.iter().find(|it| it.letter == letter && detail.contains(it.shows))?;
+        Some(format!("{stack} {}", known.reason))
+    })
 }
 
 #[cfg(test)]
@@ -113,10 +194,52 @@ mod tests {
     #[test]
     fn only_tests_of_the_catalogue_are_named() {
         for support in &SUPPORT {
-            for (letter, why) in support.client.iter().chain(support.server).chain(support.fails) {
+            let fails = support.client_fails.iter().chain(support.server_fails);
+            let fails = fails.map(|it| (it.letter, it.reason));
+            let missing = support.client.iter().chain(support.server).copied();
+            for (letter, why) in missing.chain(fails) {
                 assert!(find(letter).is_some() && !why.is_empty(), "{}: {letter}", support.stack);
             }
         }
+    }
+
+    /// A reason names the version that fails, which is the one in `peers/`.
+    #[test]
+    fn known_failures_are_those_of_the_versions_in_use() {
+        let peers = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+        for support in &SUPPORT {
+            let name = support.stack.name();
+            let read = |file: &str| std::fs::read_to_string(peers.join(name).join(file));
+            let lock = ["Cargo.lock", "go.mod", "requirements.txt"].map(read);
+            let lock: String = lock.into_iter().flatten().collect();
+            for failure in support.client_fails.iter().chain(support.server_fails) {
+                let version = failure.reason.split_whitespace().next().unwrap();
+                let pinned = [
+                    format!("name = \"{name}\"\nversion = \"{version}\""),
+                    format!("/{name} v{version}\n"),
+                    format!("{name}=={version}\n"),
+                ];
+                assert!(pinned.iter().any(|it| lock.contains(it)), "{name} {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_is_the_peer_s_only_if_it_looks_like_it() {
+        let (ours, quinn) = (Stack::Clearway, Stack::Quinn);
+        let known =
+            known_failure(ours, quinn, "CM", "the server used a single path (records in x)");
+        assert!(known.is_some_and(|why| why.starts_with("quinn 0.11.12")), "server");
+        let known = known_failure(quinn, ours, "CM", "the server used a single path");
+        assert!(known.is_some_and(|why| why.contains("set_peer_params")), "client");
+        for (client, letter, detail) in [
+            (ours, "CM", "the client of clearway ended with exit status: 1: idle timeout"),
+            (ours, "BP", "the server used a single path"),
+            (Stack::Aioquic, "L1", "49 handshakes instead of 50"),
+        ] {
+            assert_eq!(known_failure(client, quinn, letter, detail), None, "{client} {letter}");
+        }
+        assert_eq!(known_failure(ours, ours, "CM", "the server used a single path"), None);
     }
 
     #[test]

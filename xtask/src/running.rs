@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a program may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A running server or link; terminated when dropped.
 pub(crate) struct Running {
@@ -53,10 +57,25 @@ fn address(line: &str) -> Option<&str> {
     rest.split_whitespace().next()
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
+impl Running {
+    fn terminate(&self) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// A server that is terminated answers what its clients have asked for. One whose client's last datagram was lost would
+/// wait for its idle timeout; terminated again, it ends at once.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.terminate();
+        let start = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.terminate();
         }
         let _ = self.child.wait();
     }

@@ -29,6 +29,13 @@
 //!   % of throughput, assuming the 200 ms that it takes on short paths. With a round trip of 2 s it
 //!   took half of the time; above 5 s every round trip was a ProbeRTT, and Startup never grew. Up
 //!   to a round trip of 1 s, the draft's interval, by which flows coordinate, is unchanged.
+//! - **A round-trip time within one datagram's transmission time of BBR.min_rtt confirms it**
+//!   ([`model`]): the next ProbeRTT is then five seconds away, but at most ten after the last. The
+//!   draft wants natural periods without a queue to make ProbeRTT unnecessary, but counts only a
+//!   strictly lower sample, and where the least is an ACK of a small packet, data never gives one. A
+//!   flow that is alone empties the queue in every ProbeBW_DOWN and then takes ProbeRTT's 2 % for
+//!   nothing. The search every ten seconds (BBR.MinRTTFilterLen) stays, because other flows' queue, if
+//!   it stands at the same length for as long, looks like the path.
 //! - **A suspected longer path is probed at once** ([`longer_path`]), with a ProbeRTT, as the draft
 //!   suggests for a detected change, and the result is adopted when that ProbeRTT ends. The draft
 //!   keeps the shorter round-trip time for 10 s (the two ProbeRTT intervals of its filter), and by
@@ -87,6 +94,8 @@ mod state;
 mod tests;
 mod undo;
 mod window;
+
+use core::time::Duration;
 
 use clearway_units::{Random, Rate};
 
@@ -191,13 +200,20 @@ impl Bbr {
         self.check_startup_done(sample);
         self.check_drain_done(sample);
         self.update_probe_bandwidth(sample);
-        self.minimum_rtt.update(sample.now, sample.rtt);
+        self.minimum_rtt.update(sample.now, sample.rtt, self.rtt_resolution());
         self.look_for_longer_path(sample);
         self.check_probe_rtt(sample);
         self.latest.advance(sample);
         self.rate = self.short_term.bounded_rate(self.bandwidth.maximum());
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_window(sample.growing, sample.total_delivered);
+    }
+
+    /// The time that one datagram takes at the bottleneck. A packet that is behind another differs by
+    /// this much from one that is not, and so does a large packet from a small one: samples that are closer
+    /// to each other tell nothing about a queue, and change the bandwidth-delay product by one datagram.
+    fn rtt_resolution(&self) -> Duration {
+        self.bandwidth.maximum().time_for(self.size()).unwrap_or_default()
     }
 
     fn update_congestion_signals(&mut self, sample: &Sample) {

@@ -62,6 +62,8 @@ struct Common {
     /// Streams on which a message is to be cancelled midway.
     arranged: BTreeMap<u64, Arranged>,
     progress: Progress,
+    /// Early data may be sent.
+    is_early: bool,
 }
 
 /// A stream on which a message is to be cancelled midway.
@@ -75,7 +77,7 @@ struct Arranged {
 impl Common {
     fn new(http3: Http3) -> Self {
         let (bodies, arranged) = (BTreeMap::new(), BTreeMap::new());
-        Self { http3, bodies, arranged, progress: Progress::default() }
+        Self { http3, bodies, arranged, progress: Progress::default(), is_early: false }
     }
 
     /// Notes how a message on `stream` is to be cancelled, if it is.
@@ -96,6 +98,11 @@ impl Common {
         arranged.is_some_and(|it| it.cancel.explains(self.http3.role(), event))
     }
 
+    /// Whether data can be sent.
+    fn can_send(&self) -> bool {
+        self.is_early || self.progress.connected_at.is_some()
+    }
+
     fn fail(&mut self, why: String) {
         self.progress.failure.get_or_insert(why);
     }
@@ -107,6 +114,10 @@ impl Common {
             match event {
                 StackEvent::Connected => {
                     progress.connected_at.get_or_insert(now);
+                    stack.with_streams(now, &mut |streams| http3.on_streams_available(streams));
+                }
+                StackEvent::EarlyDataOffered => {
+                    self.is_early = true;
                     stack.with_streams(now, &mut |streams| http3.on_streams_available(streams));
                 }
                 StackEvent::StreamsAvailable => {

@@ -288,6 +288,13 @@ impl State {
                     }
                 }
             }
+            Observation::ParametersRestored(parameters) => {
+                watch.books.streams.set_parameters(clearway_transport::Side::Client, parameters);
+            }
+            Observation::EarlyDataRejected => {
+                self.history.note(now, end, Happening::EarlyDataRejected);
+                watch.on_early_data_rejected(now);
+            }
             // A client that has the server's versions has received a Version Negotiation packet.
             Observation::VersionInformation { client, server, chosen: Some(_) }
                 if !client.is_empty() && !server.is_empty() =>

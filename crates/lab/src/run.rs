@@ -16,10 +16,10 @@ use crate::checker::{Checker, UnknownProperty, Violation};
 use crate::digest::Digest;
 use crate::end::{EndId, Side};
 use crate::samples::Sample;
-use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind};
+use crate::setup::{EndSetup, Flow, SessionKind, Setup, StackKind, TlsSetup};
 #[cfg(feature = "quinn")]
 use crate::stack::QuinnStack;
-use crate::stack::{ClearwayStack, Stack, Vitals};
+use crate::stack::{Acquainted, ClearwayStack, Stack, Vitals};
 use crate::world::{End, FlowPlan, Stop, World, preferred_address};
 
 /// Makes an observer for an end; returns `None` for an end that is not to be observed.
@@ -298,21 +298,26 @@ fn plan(
     let birth = move |now, server_address| {
         let failed = |error: crate::stack::LabCertificateError| error.to_string();
         let watch = |side| Some(observers.observer(EndId { flow: index, side }));
+        let acquainted = acquainted(&flow, &candidate, &mut random)?;
         let client: Box<dyn Stack> = match flow.client.stack {
             StackKind::Clearway => {
                 let transport = transport(&flow.client, &candidate);
                 let transport = transport.map_err(|error| error.to_string())?;
                 let random = random.fork();
                 let observer = watch(Side::Client);
-                let stack = ClearwayStack::client(
-                    now,
-                    server_address,
-                    flow.session,
-                    transport,
-                    random,
-                    observer,
-                );
-                Box::new(stack.map_err(failed)?.with_batch(batch))
+                let stack = match &acquainted {
+                    Some(known) => known.client(now, server_address, transport, random, observer),
+                    None => ClearwayStack::client(
+                        now,
+                        server_address,
+                        flow.session,
+                        transport,
+                        random,
+                        observer,
+                    )
+                    .map_err(failed)?,
+                };
+                Box::new(stack.with_batch(batch))
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {
@@ -332,9 +337,14 @@ fn plan(
                 let observer = watch(Side::Server);
                 let preferred = flow.server.prefers_address.then(|| preferred_address(index));
                 let session = flow.session;
-                let stack =
-                    ClearwayStack::server(now, session, transport, preferred, random, observer);
-                Box::new(stack.map_err(failed)?.with_batch(batch))
+                let stack = match &acquainted {
+                    Some(known) => known.server(now, transport, preferred, random, observer),
+                    None => {
+                        ClearwayStack::server(now, session, transport, preferred, random, observer)
+                            .map_err(failed)?
+                    }
+                };
+                Box::new(stack.with_batch(batch))
             }
             #[cfg(feature = "quinn")]
             StackKind::Quinn => {
@@ -357,6 +367,22 @@ fn plan(
         Ok([client, server])
     };
     FlowPlan { start, birth: Box::new(birth), is_optional }
+}
+
+/// The TLS of ends that know each other from an earlier connection; `None` if they do not.
+fn acquainted(
+    flow: &Flow,
+    candidate: &Candidate,
+    random: &mut Random,
+) -> Result<Option<Acquainted>, String> {
+    let SessionKind::Tls(setup @ TlsSetup { early_data: Some(early_data), .. }) = flow.session
+    else {
+        return Ok(None);
+    };
+    let of = |end| transport(end, candidate).map_err(|error| error.to_string());
+    let transports = (of(&flow.client)?, of(&flow.server)?);
+    let known = Acquainted::new(setup, early_data, transports, random);
+    known.map(Some).map_err(|error| error.to_string())
 }
 
 /// The shortest delay of an acknowledgement that an end can be asked for.

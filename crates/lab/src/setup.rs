@@ -234,6 +234,18 @@ pub struct TlsSetup {
     /// The size of the certificates that the server sends, in bytes: one of ECDSA P-256 with those that lead to its root.
     /// `None` for a single small one with Ed25519.
     pub certificate_chain: Option<u32>,
+    /// What becomes of early data that the client offers, because it has a session of the server; `None` if it does not
+    /// know the server. Both ends are Clearway's then.
+    pub early_data: Option<EarlyDataSetup>,
+}
+
+/// What becomes of early data (RFC 9001 §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum EarlyDataSetup {
+    /// The server knows the session.
+    Accepted,
+    /// The server was replaced by another that does not.
+    Rejected,
 }
 
 /// A key exchange of TLS 1.3.

@@ -25,6 +25,7 @@ mod null_keys;
 mod null_session;
 #[cfg(feature = "quinn")]
 mod quinn;
+mod resumption;
 mod tls;
 
 use std::net::{IpAddr, SocketAddr};
@@ -37,6 +38,7 @@ pub use clearway::ClearwayStack;
 pub use null_session::{NullSessions, null_application_key, null_initial_key};
 #[cfg(feature = "quinn")]
 pub use quinn::{QuinnError, QuinnStack};
+pub use resumption::Acquainted;
 pub use tls::LabCertificateError;
 
 /// Receives each datagram that an end sends: the number of the socket that sends it, its destination, its ECN codepoint and
@@ -96,6 +98,8 @@ pub trait Stack {
 /// An event that a stack reports to its application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StackEvent {
+    /// The client offers early data: it may send before the handshake is complete.
+    EarlyDataOffered,
     /// The handshake is complete.
     Connected,
     /// More streams can be opened.

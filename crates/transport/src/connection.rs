@@ -148,6 +148,8 @@ struct Peer {
 #[derive(Debug, Default)]
 struct Flags {
     handshake_done_pending: bool,
+    /// How many late Handshake packets of the client may still have HANDSHAKE_DONE sent again; 0 once it is acknowledged.
+    handshake_done_repeats: u8,
     new_token_pending: bool,
     ping_pending: bool,
     initial_from_server_seen: bool,

@@ -100,8 +100,8 @@ impl Wire {
         wire
     }
 
-    /// The client's first datagrams have arrived, the first one modified by `change`, and nothing has been sent in response.
-    pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<u8>)) -> Self {
+    /// The client's first datagrams have arrived, as `change` left them, and nothing has been sent in response.
+    pub(super) fn begin(transport: TransportConfig, change: impl Fn(&mut Vec<Vec<u8>>)) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let (roots, sessions) = tls();
         let transport = Arc::new(transport);
@@ -150,12 +150,12 @@ impl Wire {
         mut client: Endpoint,
         mut server: Endpoint,
         client_config: &ClientConfig,
-        change: impl Fn(&mut Vec<u8>),
+        change: impl Fn(&mut Vec<Vec<u8>>),
     ) -> Self {
         let handle =
             client.connect(now, client_config, address(SERVER), "localhost", None).unwrap();
         let mut first = datagrams(&mut client, handle, now);
-        change(&mut first[0]);
+        change(&mut first);
         let Received::Incoming(incoming) = server.receive(now, from(CLIENT), &mut first[0]) else {
             panic!("a client that wants a connection")
         };
@@ -426,7 +426,8 @@ fn violations_end_the_connection_with_the_code_of_the_rfc() {
 fn a_datagram_is_credited_once_however_many_packets_it_has() {
     // Row 81.
     let credit = |packets: usize| {
-        let lengthen = |datagram: &mut Vec<u8>| {
+        let lengthen = |datagrams: &mut Vec<Vec<u8>>| {
+            let datagram = &mut datagrams[0];
             let header = ProtectedHeader::decode(datagram, 0).unwrap();
             let HeaderKind::Long { destination, .. } = header.kind else {
                 panic!("an Initial packet")

@@ -50,6 +50,11 @@ pub enum Observation<'a> {
         /// All of them.
         parameters: &'a TransportParameters,
     },
+    /// A client offers early data: the server's parameters that it remembers (RFC 9000 §7.4.1).
+    ParametersRestored(&'a TransportParameters),
+    /// A client's early data was rejected: its 0-RTT packets are abandoned, and all that they contained is sent again
+    /// (RFC 9001 §4.6.2).
+    EarlyDataRejected,
     /// The application protocol was agreed on.
     ApplicationProtocol(&'a [u8]),
     /// The connection changed its state.

@@ -207,6 +207,8 @@ pub(crate) enum PathChange {
 #[derive(Debug)]
 pub(crate) struct Paths {
     current: Path,
+    /// The peer's address on the path on which the connection began.
+    first_remote: SocketAddr,
     /// The last validated path, while the current one is being validated.
     previous: Option<Path>,
     validation: Option<Validation>,
@@ -236,6 +238,7 @@ impl Paths {
     ) -> Self {
         Self {
             current: Path::new(arrival, local_id, 0, is_validated),
+            first_remote: arrival.remote,
             previous: None,
             validation: None,
             candidate: None,

@@ -152,6 +152,26 @@ fn rejected_early_data_is_sent_again_within_the_new_limits() {
     }
 }
 
+/// Packets that the server could not read are no sign of congestion, and do not fill the window.
+#[test]
+fn rejected_early_data_is_not_in_flight_and_no_loss() {
+    let keys = TicketKeys::new(&[5; 32]);
+    let tls = early_tls_with(|server| server.ticket_keys(keys.clone()));
+    let mut pair = Pair::with_session_of(delayed(10, 1), quiet(), quiet(), &tls);
+    keys.rotate(&[6; 32]);
+    keys.rotate(&[7; 32]);
+    let streams = pair.begin_early(1, 8000);
+    let window = pair.client().statistics().congestion_window;
+    let outcome = pair.answer_all(&streams, 8000, 100, seconds(10));
+    assert_eq!(outcome.answered, Some(milliseconds(40)));
+    assert!(pair.client_events.contains(&Event::EarlyDataRejected));
+    pair.run_for(seconds(1));
+    let statistics = pair.client().statistics();
+    assert_eq!((statistics.packets_lost, statistics.congestion_events), (0, 0));
+    assert_eq!(statistics.bytes_in_flight, 0);
+    assert!(statistics.congestion_window >= window);
+}
+
 /// The client keeps to the remembered limits in 0-RTT packets, although it knows higher ones before the end of the
 /// handshake (RFC 9000 §7.4.1).
 #[test]

@@ -362,6 +362,22 @@ fn a_server_stays_at_the_original_address_until_the_client_moves() {
     assert!(!pair.server_events.iter().any(|event| matches!(event, Event::Migrated { .. })));
 }
 
+/// A server whose datagrams go on coming from its original address, although it receives those of the client at the
+/// preferred one and answers the challenge, is understood: the address is not a new one (§9.6).
+#[test]
+fn a_server_that_sends_from_its_original_address_for_ever_is_understood() {
+    let mut pair = preferring(PREFERRED, quiet(), quiet());
+    pair.routes[0].source = address(SERVER);
+    pair.download(300_000, seconds(20)).expect("the download does not end");
+    assert_eq!(pair.client().remote_address(), address(PREFERRED));
+    pair.run_for(seconds(10));
+    let took = pair.download_more(300_000, seconds(20)).expect("the second download does not end");
+    assert!(took < seconds(1), "{took:?}");
+    // An address from which the client expects nothing is still a stranger's.
+    pair.routes[0].source = address("10.0.0.4:4433");
+    assert!(pair.download_more(100_000, seconds(20)).is_none());
+}
+
 #[test]
 fn a_preferred_address_that_does_not_answer_is_not_used() {
     let mut pair = preferring(PREFERRED, quiet(), quiet());

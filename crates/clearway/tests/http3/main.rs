@@ -1,6 +1,9 @@
 //! HTTP/3 on loopback sockets.
 
 mod cancellation;
+mod early;
+mod early_sessions;
+mod early_support;
 mod exchange;
 mod extensions;
 mod in_shard;

@@ -54,6 +54,8 @@ pub(super) struct MinimumRtt {
     minimum: Option<(Duration, Timestamp)>,
     /// BBR.probe_rtt_min_delay and its stamp.
     recent: Option<(Duration, Timestamp)>,
+    /// When a sample last showed that BBR.min_rtt still holds.
+    confirmed_at: Timestamp,
     /// BBR.probe_rtt_expired.
     pub(super) is_due: bool,
 }
@@ -70,15 +72,22 @@ impl MinimumRtt {
         rounds.max(PROBE_RTT_INTERVAL)
     }
 
-    pub(super) fn update(&mut self, now: Timestamp, rtt: Duration) {
+    /// A sample of the round-trip time. One that is at most `resolution` longer than the minimum
+    /// confirms it: it stays valid for another lifetime, and the next search is an interval away,
+    /// but at most a lifetime after the last one. It never becomes the minimum itself.
+    pub(super) fn update(&mut self, now: Timestamp, rtt: Duration, resolution: Duration) {
         let (delay, stamp) = self.recent.unwrap_or((rtt, now));
         // Whether a probe is due is decided before the minimum is refreshed (row 122).
         let interval = self.interval();
-        self.is_due = now > stamp + interval;
+        let lifetime = interval.saturating_mul(MINIMUM_RTT_LIFETIME);
+        self.is_due = now > self.confirmed_at.max(stamp) + interval || now > stamp + lifetime;
+        if self.minimum().is_none_or(|minimum| rtt <= minimum.saturating_add(resolution)) {
+            self.confirmed_at = now;
+        }
         let recent = if self.is_due || rtt < delay { (rtt, now) } else { (delay, stamp) };
         self.recent = Some(recent);
         let (minimum, stamp) = self.minimum.unwrap_or(recent);
-        let is_expired = now > stamp + interval.saturating_mul(MINIMUM_RTT_LIFETIME);
+        let is_expired = now > self.confirmed_at.max(stamp) + lifetime;
         let is_better = recent.0 < minimum || is_expired;
         self.minimum = Some(if is_better { recent } else { (minimum, stamp) });
     }
@@ -87,6 +96,7 @@ impl MinimumRtt {
     pub(super) fn adopt(&mut self, now: Timestamp, rtt: Duration) {
         self.minimum = Some((rtt, now));
         self.recent = self.minimum;
+        self.confirmed_at = now;
     }
 
     /// ProbeRTT is over: the next one is due an interval after `now`.
@@ -152,7 +162,7 @@ impl Inspect for Bandwidth {
 
 impl Inspect for MinimumRtt {
     fn inspect(&self, visit: &mut Visit<'_>) {
-        let Self { minimum, recent, is_due } = *self;
+        let Self { minimum, recent, confirmed_at, is_due } = *self;
         for (name, stamp, measured) in [
             ("min_rtt", "min_rtt_stamp", minimum),
             ("probe_rtt_min_delay", "probe_rtt_min_stamp", recent),
@@ -160,6 +170,7 @@ impl Inspect for MinimumRtt {
             visit(name, StateValue::optional(measured, |(rtt, _)| StateValue::Duration(rtt)));
             visit(stamp, StateValue::optional(measured, |(_, at)| StateValue::Time(at)));
         }
+        visit("min_rtt_confirmed_at", StateValue::Time(confirmed_at));
         visit("probe_rtt_expired", StateValue::Flag(is_due));
     }
 }

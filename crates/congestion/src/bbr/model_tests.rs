@@ -49,33 +49,64 @@ fn application_limited_samples_can_only_raise_the_bandwidth() {
     assert_eq!(bandwidth.maximum(), rate(120));
 }
 
-/// An equal delay is not a lower one: on a path that does not change, the search is still due
-/// (draft, "ProbeRTT Logic").
-#[test]
-fn an_equal_round_trip_time_does_not_postpone_the_search() {
+/// A minimum of 10 ms, where a datagram takes 2 ms at the bottleneck.
+fn confirmed(samples: &[(u64, u64)]) -> MinimumRtt {
     let mut rtt = MinimumRtt::default();
-    rtt.update(at(0), ms(10));
-    rtt.update(at(4_000), ms(10));
-    assert!(!rtt.is_due);
-    rtt.update(at(5_001), ms(10));
-    assert!(rtt.is_due);
+    rtt.update(at(0), ms(10), ms(2));
+    for (time, sample) in samples {
+        rtt.update(at(*time), ms(*sample), ms(2));
+    }
+    rtt
 }
 
-/// The minimum expires one lifetime after it was first measured, however often it was measured again.
+/// What one packet's own transmission may cost shows that there is no queue: the search can wait.
 #[test]
-fn an_equal_round_trip_time_does_not_extend_the_lifetime_of_the_minimum() {
-    let mut rtt = MinimumRtt::default();
-    rtt.update(at(0), ms(10));
-    rtt.update(at(6_000), ms(10));
-    rtt.update(at(11_500), ms(30));
-    assert_eq!(rtt.minimum(), Some(ms(30)));
+fn a_round_trip_time_as_low_as_the_minimum_postpones_the_search() {
+    assert!(confirmed(&[(4000, 13), (5001, 13)]).is_due, "a queue of more than a datagram");
+    let rtt = confirmed(&[(4000, 12), (5001, 13), (9000, 13)]);
+    assert!(!rtt.is_due);
+    assert_eq!(rtt.minimum(), Some(ms(10)), "only a lower one changes it");
+    assert!(confirmed(&[(4000, 12), (9001, 13)]).is_due, "an interval after it");
+}
+
+/// Other flows' queue, if it stays at one length, looks like a minimum.
+#[test]
+fn the_search_waits_for_a_lifetime_at_most() {
+    let samples: Vec<_> = (1..=10).map(|second| (1000 * second, 10)).collect();
+    assert!(!confirmed(&samples).is_due);
+    let last = [&samples[..], &[(10_001, 10)]].concat();
+    let rtt = confirmed(&last);
+    assert!(rtt.is_due);
+    assert_eq!(rtt.minimum(), Some(ms(10)), "the search begins with the minimum known");
+}
+
+/// ProbeRTT's window follows from the minimum, which has to be known when it begins, even if the
+/// sample that is the first to be late was taken behind a queue.
+#[test]
+fn a_confirmed_minimum_is_valid_for_a_lifetime_after_it() {
+    let mut rtt = confirmed(&[(4000, 12), (8000, 12), (10_001, 40)]);
+    assert!(rtt.is_due);
+    assert_eq!(rtt.minimum(), Some(ms(10)));
+    rtt.schedule(at(10_300));
+    rtt.update(at(18_001), ms(40), ms(2));
+    assert_eq!(rtt.minimum(), Some(ms(40)), "the path is longer");
+}
+
+/// Samples that each are a little longer than the one before do not carry the minimum upward.
+#[test]
+fn the_minimum_does_not_drift() {
+    let mut rtt = confirmed(&[]);
+    for step in 0..8 {
+        rtt.update(at(1000 * (step + 1)), ms(10 + step), ms(2));
+    }
+    assert_eq!((rtt.minimum(), rtt.confirmed_at), (Some(ms(10)), at(3000)));
 }
 
 #[test]
 fn there_is_no_round_trip_time_before_a_sample() {
     let mut rtt = MinimumRtt::default();
     assert_eq!(rtt.minimum(), None);
-    rtt.update(at(1_000_000), ms(30));
+    rtt.update(at(1_000_000), ms(30), Duration::ZERO);
     assert_eq!(rtt.minimum(), Some(ms(30)));
     assert!(!rtt.is_due, "nothing is overdue at the first sample, at any clock time");
 }
@@ -83,42 +114,42 @@ fn there_is_no_round_trip_time_before_a_sample() {
 #[test]
 fn a_new_minimum_is_due_after_five_seconds_and_adopted_after_ten() {
     let mut rtt = MinimumRtt::default();
-    rtt.update(at(0), ms(30));
-    rtt.update(at(5000), ms(40));
+    rtt.update(at(0), ms(30), Duration::ZERO);
+    rtt.update(at(5000), ms(40), Duration::ZERO);
     assert!(!rtt.is_due);
-    rtt.update(at(5001), ms(40));
+    rtt.update(at(5001), ms(40), Duration::ZERO);
     assert!(rtt.is_due, "row 122");
-    rtt.update(at(5002), ms(45));
+    rtt.update(at(5002), ms(45), Duration::ZERO);
     assert!(!rtt.is_due, "it was refreshed");
     assert_eq!(rtt.minimum(), Some(ms(30)));
-    rtt.update(at(10_001), ms(50));
+    rtt.update(at(10_001), ms(50), Duration::ZERO);
     assert_eq!(rtt.minimum(), Some(ms(40)), "the minimum of the last interval");
-    rtt.update(at(10_002), ms(20));
+    rtt.update(at(10_002), ms(20), Duration::ZERO);
     assert_eq!(rtt.minimum(), Some(ms(20)));
 }
 
 #[test]
 fn a_probe_runs_at_most_once_in_five_round_trips() {
     let mut rtt = MinimumRtt::default();
-    rtt.update(at(0), ms(2000));
-    rtt.update(at(10_000), ms(2100));
+    rtt.update(at(0), ms(2000), Duration::ZERO);
+    rtt.update(at(10_000), ms(2100), Duration::ZERO);
     assert!(!rtt.is_due);
-    rtt.update(at(10_001), ms(2100));
+    rtt.update(at(10_001), ms(2100), Duration::ZERO);
     assert!(rtt.is_due);
-    rtt.update(at(20_000), ms(2200));
+    rtt.update(at(20_000), ms(2200), Duration::ZERO);
     assert_eq!(rtt.minimum(), Some(ms(2000)));
-    rtt.update(at(20_002), ms(2200));
+    rtt.update(at(20_002), ms(2200), Duration::ZERO);
     assert_eq!(rtt.minimum(), Some(ms(2200)), "older than two intervals");
 }
 
 #[test]
 fn the_next_probe_for_the_round_trip_time_is_an_interval_after_the_last() {
     let mut rtt = MinimumRtt::default();
-    rtt.update(at(0), ms(30));
+    rtt.update(at(0), ms(30), Duration::ZERO);
     rtt.schedule(at(3000));
-    rtt.update(at(8000), ms(30));
+    rtt.update(at(8000), ms(31), Duration::ZERO);
     assert!(!rtt.is_due);
-    rtt.update(at(8001), ms(30));
+    rtt.update(at(8001), ms(31), Duration::ZERO);
     assert!(rtt.is_due);
 }
 

@@ -45,7 +45,7 @@ fn a_slower_bottleneck_is_not_taken_for_a_longer_path() {
         let mut path = short_path(seed);
         path.link.set_rate(path.now, megabits(2));
         let began = path.history.len();
-        for _ in 0..80 {
+        for _ in 0..120 {
             path.run_for(ms(50));
             assert!(minimum(&path) < ms(13), "{:?}", path.bbr);
         }

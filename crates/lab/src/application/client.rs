@@ -123,7 +123,7 @@ impl Client {
 
     /// Makes the requests that are due.
     fn request(&mut self, now: Timestamp, streams: &mut dyn Transport) {
-        if self.common.progress.connected_at.is_none() {
+        if !self.common.can_send() {
             return;
         }
         for index in 0..self.plans.len() {
@@ -212,7 +212,7 @@ impl Application for Client {
     fn deadline(&self) -> Option<Timestamp> {
         let is_over = self.common.progress.finished_at.is_some();
         let end = self.ends_at.filter(|_| !is_over);
-        let is_connected = self.common.progress.connected_at.is_some();
+        let is_connected = self.common.can_send();
         let plans = self.plans.iter().filter_map(Plan::deadline);
         let plans = plans.filter(|_| is_connected && !is_over);
         self.common.deadline().into_iter().chain(plans).chain(end).min()

@@ -5,6 +5,7 @@ mod addresses;
 mod carriers;
 mod connection_ids;
 mod delivery;
+mod early;
 mod episode;
 mod held;
 mod ledger;
@@ -31,6 +32,7 @@ pub(super) use acknowledgements::{AckTerms, PeerAcks};
 pub(super) use addresses::Addresses;
 use connection_ids::ConnectionIds;
 pub(super) use delivery::Delivery;
+use early::EarlyPackets;
 pub(super) use episode::{Beginning, Episode};
 pub(super) use held::{Held, HeldTime};
 pub(super) use ledger::{Arrival, Fate, Ledger, Lost, Packet};
@@ -56,6 +58,7 @@ pub(super) struct Books {
     pub(super) streams: Streams,
     pub(super) addresses: Addresses,
     pub(super) connection_ids: ConnectionIds,
+    pub(super) early: EarlyPackets,
     pub(super) stage: Stage,
     pub(super) reception: Reception,
     pub(super) rtt: RttBooks,
@@ -195,6 +198,7 @@ impl Books {
             streams: Streams::default(),
             addresses: Addresses::default(),
             connection_ids: ConnectionIds::default(),
+            early: EarlyPackets::default(),
             stage: Stage::default(),
             reception: Reception::default(),
             rtt,

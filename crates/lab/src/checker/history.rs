@@ -22,6 +22,7 @@ pub(super) enum Happening {
     PacedUntil(Timestamp),
     Discarded(SpaceId),
     BegunAgain,
+    EarlyDataRejected,
     ProbeTimeout(u32),
     Path,
     Closed,
@@ -87,6 +88,7 @@ fn tell_happening(happening: &Happening) -> String {
             format!("paced until {:.6}", until.since_origin().as_secs_f64())
         }
         Happening::BegunAgain => "begun again in another version".to_owned(),
+        Happening::EarlyDataRejected => "early data rejected".to_owned(),
         Happening::Discarded(space) => format!("keys of {space:?} discarded"),
         Happening::ProbeTimeout(count) => format!("consecutive probe timeout {count}"),
         Happening::Path => "path changed".to_owned(),

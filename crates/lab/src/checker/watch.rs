@@ -123,6 +123,7 @@ impl Watch {
         if space == SpaceId::Initial && (books.side == Side::Client || contents.is_ack_eliciting) {
             books.addresses.on_initial_built();
         }
+        let early = books.early.on_sent(packet.packet_type, packet.payload);
         let is_padding = contents.is_in_flight && !books.ledger.awaits_acknowledgement_in(space);
         if contents.is_ack_eliciting || is_padding {
             books.probes.on_sent(space, now);
@@ -141,7 +142,7 @@ impl Watch {
             is_probe: packet.is_probe,
         });
         let unique = books.ledger.send(space, packet.number.get(), entry);
-        books.stage.has_application_keys |= space == SpaceId::Application;
+        books.stage.has_application_keys |= packet.packet_type == PacketType::OneRtt;
         if contents.has_ack {
             books.reception.unacknowledged[space as usize] = None;
         }
@@ -164,6 +165,7 @@ impl Watch {
         self.own(Property::S1, unique)?;
         self.own(Property::S18, within_limits)?;
         self.own(Property::S26, marks_reported)?;
+        self.own(Property::S28, early)?;
         self.rules.on_sent(self.on, &self.books, &event)?;
         Ok(contents.is_ack_eliciting)
     }
@@ -385,6 +387,18 @@ impl Watch {
         books.ledger.abandon(SpaceId::Initial);
         books.marks.on_discarded(&books.ledger);
         books.delivery.discard(SpaceId::Initial);
+        books.probes.reset(now);
+        books.rounds.spoil();
+    }
+
+    /// The server rejected early data: its packets are never acknowledged, and what was in them is sent again.
+    pub(super) fn on_early_data_rejected(&mut self, now: Timestamp) {
+        let books = &mut self.books;
+        books.now = now;
+        books.delivery.on_abandoned(SpaceId::Application);
+        books.ledger.abandon(SpaceId::Application);
+        books.marks.on_discarded(&books.ledger);
+        books.streams.restart();
         books.probes.reset(now);
         books.rounds.spoil();
     }

@@ -2,11 +2,11 @@ use clearway_congestion::{Phase, Suppressor};
 use clearway_network::{Conditions, Ecn, LinkConfig, Probability, Reorder};
 use clearway_transport::{ConnectionState, Observation, SendLimit};
 use clearway_units::{Rate, Timestamp};
-use clearway_wire::{Frame, StreamId, VarInt, Writer, frame};
+use clearway_wire::{Frame, PacketType, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{
-    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25, S27,
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25, S27, S28,
 };
 use crate::end::{EndId, Side};
 
@@ -285,6 +285,26 @@ fn short(id: u8) -> [u8; 30] {
     let mut datagram = [id; 30];
     datagram[0] = 0x40;
     datagram
+}
+
+#[test]
+fn s28_early_data_comes_first_and_in_its_frames() {
+    let (early, application) = (PacketType::ZeroRtt, PacketType::OneRtt);
+    let (ping, ack): (&[u8], &[u8]) = (&[1], &[2, 0, 0, 0, 0]);
+    respects(S28, |story| {
+        story.client_sends(early, 0, ping);
+        story.client_sends(PacketType::Initial, 0, ping);
+        story.client_sends(early, 1, ping);
+        story.client_sends(application, 2, ack);
+    });
+    violates(S28, |story| {
+        story.client_sends(application, 0, ping);
+        story.client_sends(early, 1, ping);
+    });
+    // ACK, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE.
+    for forbidden in [ack, &[6, 0, 1, 7], &[7, 1, 9], &[25, 0], &[27; 9], &[30]] {
+        violates(S28, |story| story.client_sends(early, 0, &[ping, forbidden].concat()));
+    }
 }
 
 #[test]

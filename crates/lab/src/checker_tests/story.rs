@@ -192,6 +192,13 @@ impl Story {
         self.metrics.bytes_in_flight += SIZE;
     }
 
+    /// The client sends a packet with `payload`.
+    pub(crate) fn client_sends(&mut self, packet_type: PacketType, number: u64, payload: &[u8]) {
+        let packet = PacketObservation { packet_type, ..Self::packet(number, payload, false) };
+        let mut client = self.checker.observer(CLIENT);
+        client.observe(self.now, &Observation::PacketSent(packet));
+    }
+
     /// What the server has built enters the network as a datagram of `size` bytes.
     pub(crate) fn submit(&mut self, ecn: Ecn, size: usize) {
         self.checker.on_submitted(self.now, SERVER, "10.0.0.1:1".parse().unwrap(), ecn, size);

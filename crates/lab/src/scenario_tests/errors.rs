@@ -53,6 +53,8 @@ fn tls_that_makes_no_sense() {
         "test.toml:8:29: a certificate chain must have 1000 to 60000 bytes",
     );
     check(&session("tls = { key_exchange = \"rsa\" }"), "test.toml:8:24: unknown");
+    check("[tls]\nearly_data = \"accepted\"", "test.toml:6:14: this needs session = \"tls\"");
+    check(&session("tls = { early_data = \"lost\" }"), "test.toml:8:22: unknown");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use clearway_network::{
 use clearway_units::Rate;
 
 use super::{parse, with_flow};
-use crate::setup::{EndSetup, KeyExchange, SessionKind, Setup, StackKind, TlsSetup, Traffic};
+use crate::setup::{
+    EarlyDataSetup, EndSetup, KeyExchange, SessionKind, Setup, StackKind, TlsSetup, Traffic,
+};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -232,11 +234,18 @@ fn flows() {
 fn what_the_size_of_a_tls_handshake_depends_on() {
     let session = |text: &str| setup(text).flows[0].session;
     let tls = |key_exchange, certificate_chain| {
-        SessionKind::Tls(TlsSetup { key_exchange, certificate_chain })
+        SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data: None })
     };
     assert_eq!(session("session = \"tls\""), tls(KeyExchange::X25519, None));
     let text = "session = \"tls\"\ntls = { key_exchange = \"x25519mlkem768\" }";
     assert_eq!(session(text), tls(KeyExchange::X25519MlKem768, None));
     let text = "session = \"tls\"\ntls = { certificate_chain = \"16kB\" }";
     assert_eq!(session(text), tls(KeyExchange::X25519, Some(16_000)));
+    for (name, early_data) in
+        [("accepted", EarlyDataSetup::Accepted), ("rejected", EarlyDataSetup::Rejected)]
+    {
+        let text = format!("session = \"tls\"\ntls = {{ early_data = \"{name}\" }}");
+        let expected = TlsSetup { early_data: Some(early_data), ..TlsSetup::default() };
+        assert_eq!(session(&text), SessionKind::Tls(expected));
+    }
 }

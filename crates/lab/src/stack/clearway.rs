@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clearway_http3::{QuicStreams, Transport};
 use clearway_network::Ecn;
 use clearway_transport::{
-    Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, EcnCodepoint, Endpoint,
-    EndpointConfig, Event, Observer, PreferredAddresses, RandomIds, Received, ResetKey,
+    Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, EarlyData, EcnCodepoint,
+    Endpoint, EndpointConfig, Event, Observer, PreferredAddresses, RandomIds, Received, ResetKey,
     ServerConfig, ServerSessions, SocketIndex, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
@@ -31,6 +31,8 @@ pub struct ClearwayStack {
     buffer: Vec<u8>,
     /// How many datagrams are passed on at once.
     batch: usize,
+    /// Its application knows whether early data is offered.
+    has_told_early: bool,
 }
 
 impl ClearwayStack {
@@ -43,19 +45,39 @@ impl ClearwayStack {
         server: SocketAddr,
         session: SessionKind,
         transport: TransportConfig,
-        mut random: Random,
+        random: Random,
         observer: Option<Box<dyn Observer>>,
     ) -> Result<Self, LabCertificateError> {
         let sessions: Arc<dyn ClientSessions> = match session {
             SessionKind::Null => Arc::new(NullSessions),
             SessionKind::Tls(setup) => tls::client(setup)?,
         };
+        Ok(Self::client_with(now, server, sessions, transport, random, observer))
+    }
+
+    /// A client with these TLS settings.
+    pub(super) fn client_with(
+        now: Timestamp,
+        server: SocketAddr,
+        sessions: Arc<dyn ClientSessions>,
+        transport: TransportConfig,
+        mut random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Self {
         let config = ClientConfig { sessions, transport: Arc::new(transport), token: Vec::new() };
         let mut endpoint = Endpoint::new(endpoint_config(&mut random), None, now, random);
         let connected = endpoint.connect(now, &config, server, SERVER_NAME, observer);
         let connections = connected.into_iter().collect();
-        let (observer, buffer) = (None, vec![0; BUFFER]);
-        Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
+        Self::new(endpoint, connections, None)
+    }
+
+    fn new(
+        endpoint: Endpoint,
+        connections: Vec<ConnectionHandle>,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Self {
+        let (buffer, batch) = (vec![0; BUFFER], Turns::default().batch);
+        Self { endpoint, connections, observer, buffer, batch, has_told_early: false }
     }
 
     /// A server that waits for its client, and asks it to move to `preferred`.
@@ -67,13 +89,25 @@ impl ClearwayStack {
         session: SessionKind,
         transport: TransportConfig,
         preferred: Option<SocketAddrV4>,
-        mut random: Random,
+        random: Random,
         observer: Option<Box<dyn Observer>>,
     ) -> Result<Self, LabCertificateError> {
         let sessions: Arc<dyn ServerSessions> = match session {
             SessionKind::Null => Arc::new(NullSessions),
             SessionKind::Tls(setup) => tls::server(setup)?,
         };
+        Ok(Self::server_with(now, sessions, transport, preferred, random, observer))
+    }
+
+    /// A server with these TLS settings.
+    pub(super) fn server_with(
+        now: Timestamp,
+        sessions: Arc<dyn ServerSessions>,
+        transport: TransportConfig,
+        preferred: Option<SocketAddrV4>,
+        mut random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Self {
         let server = Arc::new(ServerConfig {
             sessions,
             transport: Arc::new(transport),
@@ -82,8 +116,7 @@ impl ClearwayStack {
             preferred_addresses: PreferredAddresses { v4: preferred, v6: None },
         });
         let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);
-        let (connections, buffer) = (Vec::new(), vec![0; BUFFER]);
-        Ok(Self { endpoint, connections, observer, buffer, batch: Turns::default().batch })
+        Self::new(endpoint, Vec::new(), observer)
     }
 
     /// The same stack, passing on at most `batch` datagrams at once.
@@ -170,7 +203,11 @@ impl Stack for ClearwayStack {
     }
 
     fn next_event(&mut self) -> Option<StackEvent> {
+        let has_told_early = core::mem::replace(&mut self.has_told_early, true);
         let connection = self.connection_mut()?;
+        if !has_told_early && connection.early_data() == EarlyData::Offered {
+            return Some(StackEvent::EarlyDataOffered);
+        }
         loop {
             return Some(match connection.next_event()? {
                 Event::Connected => StackEvent::Connected,

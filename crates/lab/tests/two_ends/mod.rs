@@ -40,7 +40,7 @@ impl<S: Stack> Pair<S> {
         for (end, notices) in self.ends.iter_mut().zip(&mut self.notices) {
             while let Some(event) = end.next_event() {
                 notices.push(match event {
-                    StackEvent::Connected => continue,
+                    StackEvent::EarlyDataOffered | StackEvent::Connected => continue,
                     StackEvent::StreamsAvailable => Notice::StreamsAvailable,
                     StackEvent::StreamsArrived => Notice::StreamsArrived,
                     StackEvent::Readable(stream) => Notice::Readable(stream),

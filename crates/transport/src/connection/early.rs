@@ -8,6 +8,7 @@ use super::Connection;
 use crate::contents::PacketContents;
 use crate::event::Event;
 use crate::handshake::{EarlyData, EarlyLimits};
+use crate::observer::Observation;
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
 
@@ -57,7 +58,7 @@ impl Connection {
     }
 
     /// A client's handshake has begun: if it has the keys for early data, the remembered parameters permit it.
-    pub(super) fn offer_early_data(&mut self) {
+    pub(super) fn offer_early_data(&mut self, now: Timestamp) {
         if self.side.is_server() || !self.handshake.protection().has_early() {
             return;
         }
@@ -72,6 +73,7 @@ impl Connection {
         self.streams.set_peer_parameters(&parameters);
         self.datagrams.set_peer_parameters(&parameters);
         self.paths.mtu_mut().set_peer_maximum(parameters.max_udp_payload_size);
+        self.observe(now, &Observation::ParametersRestored(&parameters));
         self.early = Early { outcome: EarlyData::Offered, remembered: Some(Box::new(parameters)) };
     }
 
@@ -109,6 +111,7 @@ impl Connection {
         *self.outgoing.probes.get_mut(SpaceId::Application) = 0;
         self.streams.restart();
         self.datagrams.set_peer_parameters(&TransportParameters::default());
+        self.observe(now, &Observation::EarlyDataRejected);
         Ok(())
     }
 

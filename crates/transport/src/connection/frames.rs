@@ -155,7 +155,10 @@ impl Connection {
                 self.identity.new_token = None;
                 self.flags.new_token_pending = false;
             }
-            Token::HandshakeDone => self.flags.handshake_done_pending = false,
+            Token::HandshakeDone => {
+                self.flags.handshake_done_pending = false;
+                self.flags.handshake_done_repeats = 0;
+            }
             Token::Datagram { id } => self.datagrams.on_acked(id),
             Token::AckFrequency { sequence } => self.ack_frequency.on_acked(sequence),
             Token::MtuProbe(probe) => self.on_mtu_probe_acknowledged(probe),

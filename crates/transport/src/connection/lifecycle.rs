@@ -13,6 +13,7 @@ use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
 use super::closing::Close;
 use super::marks::Marks;
+use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
 use super::receive::HeldPackets;
 use super::timers::IdleTimer;
 use super::versions::Versions;
@@ -246,7 +247,7 @@ impl Connection {
     pub(super) fn start_handshake(&mut self, now: Timestamp) {
         self.handshake.protection_mut().set_update_after(self.config.key_update_after);
         match self.handshake.start() {
-            Ok(_) => self.offer_early_data(),
+            Ok(_) => self.offer_early_data(now),
             Err(error) => self.fail(now, error),
         }
     }
@@ -338,6 +339,7 @@ impl Connection {
         if self.side.is_server() {
             // For a server the handshake is confirmed once it is complete (RFC 9001 §4.1.2).
             self.flags.handshake_done_pending = true;
+            self.flags.handshake_done_repeats = MAX_HANDSHAKE_DONE_REPEATS;
             self.identity.choose_new_token(self.handshake.version());
             self.flags.new_token_pending = self.identity.new_token.is_some();
             self.confirm_handshake(now);

@@ -10,6 +10,8 @@ const MAX_EARLY_PROBES: u8 = 4;
 /// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
 /// the next would follow only after twice the time.
 const HANDSHAKE_PROBES: u8 = 2;
+/// How many late Handshake packets of a client have HANDSHAKE_DONE sent again. Anyone can forge such packets: their keys are gone.
+pub(super) const MAX_HANDSHAKE_DONE_REPEATS: u8 = 4;
 
 impl Connection {
     pub(super) fn on_recovery_expired(&mut self, expired: Expired) {
@@ -32,6 +34,35 @@ impl Connection {
         if !is_over && !is_probing && self.flags.early_probes < MAX_EARLY_PROBES {
             self.flags.early_probes = self.flags.early_probes.saturating_add(1);
             self.probe_handshake(None, 1);
+        }
+    }
+
+    /// A server has a part of a ClientHello, and packets with others were lost. Its ACK of that part, which is not sent again,
+    /// may be lost as well, and the client sends no more than two datagrams in each of its probe timeouts, which double from
+    /// a second on. A PING with the ACK is sent until the client acknowledges it: the client then knows the round-trip time,
+    /// and what is missing.
+    pub(super) fn ask_for_client_hello(&mut self) {
+        let is_missing = self.side.is_server()
+            && self.received.get(SpaceId::Initial).has_gap()
+            && !self.handshake.protection().can_seal(SpaceId::Handshake);
+        if is_missing
+            && *self.outgoing.probes.get(SpaceId::Initial) == 0
+            && self.flags.early_probes < MAX_EARLY_PROBES
+        {
+            self.flags.early_probes = self.flags.early_probes.saturating_add(1);
+            self.probe(SpaceId::Initial, 1);
+        }
+    }
+
+    /// A Handshake packet came to a server that has discarded the keys. A client that goes on sending them has not received
+    /// HANDSHAKE_DONE, for which the server's probe timer may be long: its round-trip time sample is one of a handshake
+    /// that lost packets.
+    pub(super) fn repeat_handshake_done(&mut self) {
+        let is_coming = self.flags.handshake_done_pending;
+        if !is_coming && self.flags.handshake_done_repeats > 0 && !self.lifecycle.is_closed() {
+            let repeats = &mut self.flags.handshake_done_repeats;
+            *repeats = repeats.saturating_sub(1);
+            self.flags.handshake_done_pending = true;
         }
     }
 

@@ -307,6 +307,9 @@ impl Connection {
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, context.arrival.ecn);
+        if is_handshake && effect.is_ack_eliciting {
+            self.ask_for_client_hello();
+        }
         // Initial packets can be forged by anyone on the path, so they change no address: their keys are not secret. 0-RTT
         // packets can be repeated from any address.
         let proves_address = context.space != SpaceId::Initial && !is_early;
@@ -423,6 +426,9 @@ impl Connection {
             self.hasten_handshake();
         } else {
             self.observe_dropped(now, packet.len(), DropReason::KeyUnavailable);
+            if space == SpaceId::Handshake {
+                self.repeat_handshake_done();
+            }
         }
     }
 

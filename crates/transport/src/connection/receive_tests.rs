@@ -1,7 +1,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::super::tests::{CLIENT, SERVER, Wire, forge, from};
+use super::super::probing::MAX_HANDSHAKE_DONE_REPEATS;
+use super::super::tests::{CLIENT, SERVER, Wire, datagrams, forge, from};
 use super::*;
 use crate::{ResetKey, TransportConfig};
 
@@ -95,4 +96,60 @@ fn packets_without_the_fixed_bit_are_dropped_unless_greasing_is_on() {
         assert_eq!(dropped > 0, !is_on, "{dropped}");
         assert!(!wire.client().is_closed());
     }
+}
+
+/// A client repeats its Finished until it receives HANDSHAKE_DONE; s2n-quic's sends nothing else. The Handshake keys of the
+/// server are gone then. It sends HANDSHAKE_DONE again before its probe timer expires, but only a few times, and not once
+/// that was acknowledged.
+#[test]
+fn a_late_handshake_packet_is_answered_with_handshake_done() {
+    for missing in 1..=MAX_HANDSHAKE_DONE_REPEATS + 1 {
+        let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+        let now = wire.now;
+        for mut datagram in datagrams(&mut wire.server, wire.accepted, now) {
+            wire.client.receive(now, from(SERVER), &mut datagram);
+        }
+        let finished = datagrams(&mut wire.client, wire.handle, now);
+        let mut answers = Vec::new();
+        for _ in 0..=missing {
+            for datagram in &finished {
+                wire.server.receive(now, from(CLIENT), &mut datagram.clone());
+            }
+            answers = datagrams(&mut wire.server, wire.accepted, now);
+        }
+        let is_answered = missing <= MAX_HANDSHAKE_DONE_REPEATS;
+        assert_eq!(!answers.is_empty(), is_answered, "{missing}");
+        for mut datagram in answers {
+            wire.client.receive(now, from(SERVER), &mut datagram);
+        }
+        assert_eq!(wire.client().is_confirmed(), is_answered, "{missing}");
+        if is_answered {
+            wire.exchange();
+            wire.server.receive(now, from(CLIENT), &mut finished[0].clone());
+            assert!(datagrams(&mut wire.server, wire.accepted, now).is_empty(), "{missing}");
+        }
+    }
+}
+
+/// A ClientHello takes two datagrams, of which the first is lost. That the server acknowledges the second may be lost as
+/// well, and nothing would repeat it: a PING is, in probe timeouts, within the limit of an address that is not validated.
+#[test]
+fn a_server_asks_for_the_rest_of_a_client_hello() {
+    let lose_first = |datagrams: &mut Vec<Vec<u8>>| drop(datagrams.remove(0));
+    let mut wire = Wire::begin(TransportConfig::default(), lose_first);
+    let mut sent = datagrams(&mut wire.server, wire.accepted, wire.now);
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1200]);
+    let now = wire.server().deadline().unwrap();
+    wire.server().on_deadline(now);
+    sent.extend(datagrams(&mut wire.server, wire.accepted, now));
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [1200; 3], "three for one datagram");
+    // Any of them has the client send what is missing.
+    wire.client.receive(wire.now, from(SERVER), &mut sent.pop().unwrap());
+    wire.exchange();
+    let now = wire.client().deadline().unwrap();
+    assert!(now < wire.now + Duration::from_millis(200), "{now:?}");
+    wire.now = now;
+    wire.client().on_deadline(now);
+    wire.exchange();
+    assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
 }

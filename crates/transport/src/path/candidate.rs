@@ -124,12 +124,12 @@ impl Paths {
             || self.leaving.is_some_and(|leaving| leaving.address == address)
     }
 
-    /// Whether the peer may send from the address of `arrival`, because this endpoint sends to it.
+    /// Whether a server may send from the address of `arrival`: the client sends to it, or has begun the connection there.
+    /// A server that follows a client to its preferred address sends from there (§9.6.2), but one that goes on sending
+    /// from its original address can be understood, too, and that address is not a new one (§9.6).
     pub(crate) fn is_address_of_peer(&self, arrival: Arrival) -> bool {
-        let leaving = self.leaving.map(|leaving| leaving.address);
-        let others = self.candidate().into_iter().chain(leaving);
-        arrival.remote == self.current.remote
-            || others.into_iter().any(|address| address.remote == arrival.remote)
+        let used = self.candidate().is_some_and(|address| address.remote == arrival.remote);
+        used || arrival.remote == self.current.remote || arrival.remote == self.first_remote
     }
 
     /// The sockets of the paths in use: the current one, the candidate, and the one left last.

@@ -263,6 +263,12 @@ impl ReceivedPackets {
         self.largest
     }
 
+    /// Whether a packet before the largest has not been received.
+    pub(crate) fn has_gap(&self) -> bool {
+        let is_whole = |range: &Range| range.first == 0;
+        self.ranges.len() > 1 || !self.ranges.front().is_none_or(is_whole)
+    }
+
     /// When an ACK has to be sent at the latest; `None` if no ack-eliciting packet is unacknowledged.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.deadline

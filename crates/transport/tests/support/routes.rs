@@ -21,6 +21,8 @@ pub struct Route {
     pub client_socket: SocketIndex,
     pub server: SocketAddr,
     pub server_socket: SocketIndex,
+    /// From where the server's datagrams come, as the client sees them.
+    pub source: SocketAddr,
     pub link: Link,
     /// Datagrams that entered the link: when, which way, and their contents.
     pub entered: Vec<(Timestamp, Way, Vec<u8>)>,
@@ -33,6 +35,7 @@ impl Route {
             client: address(client),
             client_socket: SECOND_SOCKET,
             server: address(SERVER),
+            source: address(SERVER),
             server_socket: SocketIndex::default(),
             link: Link::new(link),
             entered: Vec::new(),
@@ -45,6 +48,7 @@ impl Route {
             client: address(CLIENT),
             client_socket: SocketIndex::default(),
             server: address(PREFERRED),
+            source: address(PREFERRED),
             server_socket: SECOND_SOCKET,
             link: Link::new(link),
             entered: Vec::new(),
@@ -127,7 +131,7 @@ impl Pair {
                 let route = &self.routes[index];
                 let (remote, socket, local) = match delivery.way {
                     Way::ToServer => (route.client, route.server_socket, route.server),
-                    Way::ToClient => (route.server, route.client_socket, route.client),
+                    Way::ToClient => (route.source, route.client_socket, route.client),
                 };
                 let ecn = EcnCodepoint::from_bits(delivery.datagram.ecn.bits());
                 let arrival = Arrival { remote, socket, local_ip: ip(local), ecn };

@@ -306,13 +306,15 @@ impl ApplicationOverQuic for Downloading {
     fn process_reads(&mut self, connection: &mut QuicheConnection) -> QuicResult<()> {
         let mut buffer = [0; CHUNK];
         for stream in connection.readable() {
-            while let Ok((length, end)) = connection.stream_recv(stream, &mut buffer) {
+            while let Ok((length, _)) = connection.stream_recv(stream, &mut buffer) {
                 let Some((_, content)) = self.open.get_mut(&stream) else { break };
                 content.extend_from_slice(&buffer[..length]);
-                if end && let Some((file, content)) = self.open.remove(&stream) {
-                    std::fs::write(file, content)?;
-                }
             }
+        }
+        // quiche 0.30.0 makes no stream readable whose end comes together with bytes that were read before.
+        let finished = self.open.extract_if(.., |stream, _| connection.stream_finished(*stream));
+        for (_, (file, content)) in finished {
+            std::fs::write(file, content)?;
         }
         Ok(())
     }

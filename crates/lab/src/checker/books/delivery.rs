@@ -161,6 +161,15 @@ impl Delivery {
         }
     }
 
+    /// No packet of `space` that is outstanding will arrive: all its frames are sent again.
+    pub(in crate::checker) fn on_abandoned(&mut self, space: SpaceId) {
+        let numbers: Vec<u64> =
+            self.sent[space as usize].iter().map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.on_lost(space, number);
+        }
+    }
+
     /// A frame came that may make something useless.
     pub(in crate::checker) fn on_frame_received(&mut self, frame: &Frame<'_>) {
         match frame {

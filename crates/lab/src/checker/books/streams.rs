@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clearway_transport::Side;
-use clearway_wire::{Direction, StreamId, TransportParameters, frame};
+use clearway_wire::{Direction, StreamId, TransportParameters, VarInt, frame};
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -41,6 +41,17 @@ impl Streams {
             peer.initial_max_stream_data_bidi_local.get(),
             peer.initial_max_stream_data_uni.get(),
         ]);
+        // Streams that were opened with early data, within remembered limits.
+        for place in 0..self.streams.len() {
+            let id = StreamId::from_varint(VarInt::saturating(self.streams[place].id));
+            let initial = self.initial_limit(id);
+            self.streams[place].limit = self.streams[place].limit.max(initial);
+        }
+    }
+
+    /// Nothing that was sent has arrived, and the peer's limits are not known (RFC 9001 §4.6.2).
+    pub(in crate::checker) fn restart(&mut self) {
+        *self = Self { side: self.side, ..Self::default() };
     }
 
     fn initial_limit(&self, id: StreamId) -> u64 {

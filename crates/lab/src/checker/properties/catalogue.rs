@@ -184,6 +184,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "the IDs of short headers, with sockets and addresses; two addresses of the peer may get the same ID if the peer sent to the same ID from both",
     },
     Entry {
+        property: S28,
+        id: "S28",
+        meaning: "A client sends 0-RTT packets only before its first 1-RTT packet, without frames that must not be in them (RFC 9001 §5.6, RFC 9000 §12.5).",
+        method: "the types and frames of the packets that a client builds; what is rejected counts as lost, so that L12 wants it sent again, and S18 as never sent",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",

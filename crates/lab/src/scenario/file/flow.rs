@@ -40,7 +40,16 @@ settings! {
     struct TlsSettings {
         key_exchange: Option<Spanned<KeyExchangeName>>,
         certificate_chain: Option<Spanned<Size>>,
+        early_data: Option<Spanned<EarlyDataName>>,
     }
+}
+
+/// What becomes of early data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::scenario) enum EarlyDataName {
+    Accepted,
+    Rejected,
 }
 
 /// A key exchange of TLS 1.3.

@@ -8,10 +8,12 @@ use toml::Spanned;
 use super::endpoint;
 use crate::scenario::error::Fault;
 use crate::scenario::file::Level;
-use crate::scenario::file::flow::{FlowSettings, KeyExchangeName, SessionName, TrafficSettings};
+use crate::scenario::file::flow::{
+    EarlyDataName, FlowSettings, KeyExchangeName, SessionName, TrafficSettings,
+};
 use crate::scenario::settings::Overlay;
 use crate::scenario::value::Size;
-use crate::setup::{Flow, KeyExchange, SessionKind, StackKind, TlsSetup, Traffic};
+use crate::setup::{EarlyDataSetup, Flow, KeyExchange, SessionKind, StackKind, TlsSetup, Traffic};
 
 /// More copies than any scenario needs; a mistyped number must not exhaust the memory.
 const MAXIMUM_COPIES: u32 = 10_000;
@@ -76,6 +78,10 @@ fn flow(level: &Level, written: &Spanned<FlowSettings>) -> Result<Flow, Fault> {
     if is_quinn && session == SessionKind::Null {
         return Err(Fault::new(settings.name.span(), "quinn needs session = \"tls\""));
     }
+    let is_early = matches!(session, SessionKind::Tls(TlsSetup { early_data: Some(_), .. }));
+    if is_quinn && is_early {
+        return Err(Fault::new(settings.name.span(), "quinn does not send early data here"));
+    }
     Ok(Flow {
         name: settings.name.get_ref().clone(),
         group: settings.name.get_ref().clone(),
@@ -99,6 +105,7 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
     let spans = [
         tls.key_exchange.as_ref().map(Spanned::span),
         tls.certificate_chain.as_ref().map(Spanned::span),
+        tls.early_data.as_ref().map(Spanned::span),
     ];
     match (settings.session.or(level.session), spans.into_iter().flatten().next()) {
         (Some(SessionName::Tls), _) => {}
@@ -118,7 +125,11 @@ fn session(level: &Level, settings: &FlowSettings) -> Result<SessionKind, Fault>
         chain.ok_or_else(|| Fault::new(size.span(), message()))
     };
     let certificate_chain = tls.certificate_chain.map(chain).transpose()?;
-    Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain }))
+    let early_data = tls.early_data.map(|name| match name.into_inner() {
+        EarlyDataName::Accepted => EarlyDataSetup::Accepted,
+        EarlyDataName::Rejected => EarlyDataSetup::Rejected,
+    });
+    Ok(SessionKind::Tls(TlsSetup { key_exchange, certificate_chain, early_data }))
 }
 
 /// The place of a kind of traffic in the file.

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hmac;
@@ -79,6 +79,7 @@ impl TicketKeys {
     }
 
     fn seal(&self, now: Duration, session: &[u8], nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
+        self.used().begin(now);
         let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
         let key = &ring.current;
         let mut sealed = now.as_secs().to_be_bytes().to_vec();
@@ -107,10 +108,13 @@ impl TicketKeys {
 
     /// Records the use of a ticket. Returns whether it certainly was not used before.
     fn use_once(&self, now: Duration, issued: Duration, ticket: &[u8]) -> bool {
-        let mut used = self.0.used.lock().unwrap_or_else(PoisonError::into_inner);
         // The tag at its end differs for every ticket.
         let Some(tag) = ticket.last_chunk() else { return false };
-        used.insert(now, issued, *tag)
+        self.used().insert(now, issued, *tag)
+    }
+
+    fn used(&self) -> MutexGuard<'_, UsedTickets> {
+        self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,7 +129,7 @@ type Tag = [u8; 16];
 /// The tickets that were used in this window and the one before (RFC 8446 §8.2).
 #[derive(Debug, Default)]
 struct UsedTickets {
-    /// When the record began; `None` before the first use.
+    /// When the record began: with the first ticket that was sealed or used. `None` before.
     since: Option<Duration>,
     window_began: Duration,
     recent: BTreeSet<Tag>,
@@ -133,10 +137,15 @@ struct UsedTickets {
 }
 
 impl UsedTickets {
+    /// The record begins, unless it has. Returns when it began.
+    fn begin(&mut self, now: Duration) -> Duration {
+        *self.since.get_or_insert(now)
+    }
+
     /// Returns whether the ticket was certainly not used within the last [`WINDOW`]: it is not recorded, there is room
     /// to record it, and it was not issued before the record began unless that is long ago.
     fn insert(&mut self, now: Duration, issued: Duration, tag: Tag) -> bool {
-        let since = *self.since.get_or_insert(now);
+        let since = self.begin(now);
         if now.saturating_sub(self.window_began) >= WINDOW {
             let is_next = now.saturating_sub(self.window_began) < WINDOW.saturating_mul(2);
             let last = core::mem::take(&mut self.recent);

@@ -55,6 +55,17 @@ fn a_ticket_from_before_the_record_began_waits_for_a_window() {
     assert!(used.insert(NOW + WINDOW, NOW - seconds(5), [1; 16]));
 }
 
+/// A server that has issued a ticket knows whether it was used, however long its client waits.
+#[test]
+fn the_record_begins_with_the_first_ticket() {
+    let keys = TicketKeys::new(&[1; 32]);
+    let ticket = keys.seal(NOW, b"session", [3; 12]).unwrap();
+    assert!(keys.use_once(NOW + seconds(5), NOW, &ticket));
+    assert!(!keys.use_once(NOW + seconds(6), NOW, &ticket));
+    let earlier = TicketKeys::new(&[1; 32]).seal(NOW - seconds(1), b"session", [4; 12]).unwrap();
+    assert!(!keys.use_once(NOW + seconds(7), NOW - seconds(1), &earlier), "of another process");
+}
+
 #[test]
 fn a_full_record_accepts_no_more() {
     let mut used = UsedTickets::default();

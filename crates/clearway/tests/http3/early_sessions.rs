@@ -1,0 +1,273 @@
+//! Session tickets: how often they are accepted, by whom, and sessions that cannot be used.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clearway::http3::{Client, Error, PROTOCOL};
+use clearway::rustls;
+use clearway::rustls::crypto::aws_lc_rs;
+use clearway::rustls::server::ProducesTickets;
+use clearway::transport::TlsServerConfig;
+use clearway::wire::TransportErrorCode;
+use clearway::{
+    ClientConfig, ConnectionError, Endpoint, SavedSession, SavedSessionError, ServerConfig,
+};
+
+use crate::early_support::{Gate, Known, Site, Store, answer, serve, session_of};
+use crate::support::{get, loopback, run};
+
+/// RFC 8446 §8.1: whoever repeats a ClientHello gets a full handshake. The user does not notice.
+#[test]
+fn a_ticket_is_accepted_once() {
+    run(async {
+        let known = Known::new().await;
+        let server = serve(known.site.server(&known.keys));
+        let mut outcomes = Vec::new();
+        for _ in 0..3 {
+            let gate = Gate::before(server.local_address()).await;
+            let client = known.connect(gate.address()).await;
+            let pending = client.start(get("/")).unwrap();
+            gate.open();
+            assert_eq!(pending.response().await.unwrap().status(), 200);
+            outcomes.push(client.early_data_accepted().await);
+        }
+        assert_eq!(outcomes, [true, false, false]);
+    });
+}
+
+/// Servers with the same keys know each other's clients, also after the keys were changed once.
+#[test]
+fn servers_with_the_same_keys_accept_each_others_tickets() {
+    run(async {
+        let known = Known::new().await;
+        let issue = || session_of(&known.site, known.site.server(&known.keys));
+        let server = serve(known.site.server(&known.keys));
+        let accepts = async |session| {
+            let client = known.connect_with(session, server.local_address()).await;
+            assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+            client.early_data_accepted().await
+        };
+        assert!(accepts(&known.session).await);
+        assert!(!accepts(&known.session).await, "the first server or the second, but once");
+
+        let (old, older) = (issue().await, issue().await);
+        known.keys.rotate(&[2; 32]);
+        let new = issue().await;
+        assert!(accepts(&old).await, "of the key before");
+        assert!(accepts(&new).await);
+        known.keys.rotate(&[3; 32]);
+        assert!(!accepts(&older).await, "of the key before that");
+        assert!(accepts(&issue().await).await);
+    });
+}
+
+/// A stored session whose bytes a test changes.
+struct Stored {
+    bytes: Vec<u8>,
+    /// Where the application protocol, the secret, the ticket, the parameters and the first certificate are.
+    parts: [Range<usize>; 5],
+}
+
+/// Format, whether early data is permitted, version, suite, when the ticket was issued, its lifetime and age_add.
+const SUITE: usize = 6;
+const ISSUED: Range<usize> = 8..16;
+const FIXED: usize = 24;
+
+impl Stored {
+    fn new(session: &SavedSession) -> Self {
+        let bytes = session.encode();
+        let mut end = FIXED;
+        let parts = [(); 5].map(|()| {
+            let start = end + 2;
+            end = start + usize::from(u16::from_be_bytes([bytes[end], bytes[end + 1]]));
+            start..end
+        });
+        Self { bytes, parts }
+    }
+
+    /// The session with the last byte of each of these places changed.
+    fn changed(&self, places: Range<usize>) -> SavedSession {
+        let mut bytes = self.bytes.clone();
+        bytes[places.end - 1] ^= 1;
+        SavedSession::decode(&bytes).unwrap()
+    }
+}
+
+/// What is stored may be damaged: then there is a full handshake.
+#[test]
+fn damaged_sessions_are_not_used() {
+    run(async {
+        let known = Known::new().await;
+        let server = serve(known.site.server(&known.keys));
+        let stored = Stored::new(&known.session);
+        let [protocol, _, ticket, parameters, certificate] = stored.parts.clone();
+        let damaged = [
+            ("the suite", SUITE..SUITE + 2),
+            ("the protocol", protocol),
+            ("the ticket", ticket),
+            ("the certificate", certificate),
+        ];
+        for (what, place) in damaged {
+            let session = stored.changed(place);
+            let client = known.connect_with(&session, server.local_address()).await;
+            assert_eq!(client.send(get("/")).await.unwrap().status(), 200, "{what}");
+            assert!(!client.early_data_accepted().await, "{what}");
+        }
+        let mut bytes = stored.bytes.clone();
+        bytes[ISSUED].fill(0);
+        let session = SavedSession::decode(&bytes).unwrap();
+        let client = known.connect_with(&session, server.local_address()).await;
+        assert_eq!(answer(&client).await, "late", "issued in 1970");
+        assert!(!client.early_data_accepted().await, "issued in 1970");
+        // Parameters that cannot be decoded: the session is resumed, and nothing is sent early.
+        let mut bytes = stored.bytes.clone();
+        bytes[parameters].fill(0xff);
+        let session = SavedSession::decode(&bytes).unwrap();
+        let client = known.connect_with(&session, server.local_address()).await;
+        assert_eq!(answer(&client).await, "late");
+        for end in 0..stored.bytes.len() {
+            let error = SavedSession::decode(&stored.bytes[..end]).unwrap_err();
+            assert_eq!(error, SavedSessionError::Malformed, "cut at {end}");
+        }
+    });
+}
+
+/// RFC 8446 §4.2.11: a server ends a handshake with a ticket whose secret the client does not know. The session has been
+/// taken from the store, so that the next connection is established.
+#[test]
+fn a_session_with_another_secret_is_used_in_vain_once() {
+    run(async {
+        let known = Known::new().await;
+        let server = serve(known.site.server(&known.keys));
+        let stored = Stored::new(&known.session);
+        let store = Store::with(&stored.changed(stored.parts[1].clone()));
+        let config = known.site.client(&store);
+        let connect = async || {
+            let to = server.local_address();
+            let client = Client::connect(&known.endpoint, &config, to, "localhost").await?;
+            client.send(get("/")).await
+        };
+        let error = connect().await.unwrap_err().to_string();
+        assert!(error.contains("TLS alert 51"), "decrypt_error: {error}");
+        assert_eq!(connect().await.unwrap().status(), 200);
+    });
+}
+
+/// RFC 9000 §7.4.1: a server that accepts early data must not permit less than the client remembers.
+#[test]
+fn a_server_that_lowers_a_limit_is_left() {
+    run(async {
+        let known = Known::new().await;
+        let server = serve(known.site.server(&known.keys));
+        let stored = Stored::new(&known.session);
+        let mut bytes = stored.bytes.clone();
+        let parameters = &mut bytes[stored.parts[3].clone()];
+        // initial_max_data, of four bytes.
+        let place = parameters.windows(3).position(|it| it[..2] == [4, 4] && it[2] >> 6 == 2);
+        parameters[place.unwrap() + 2] |= 0x3f;
+        let session = SavedSession::decode(&bytes).unwrap();
+        let gate = Gate::before(server.local_address()).await;
+        let client = known.connect_with(&session, gate.address()).await;
+        let pending = client.start(get("/")).unwrap();
+        gate.open();
+        let error = pending.response().await.map(|_| ()).unwrap_err();
+        let Error::Connection(ConnectionError::TransportError(error)) = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+        assert!(error.to_string().contains("lowered a limit"), "{error}");
+    });
+}
+
+/// A session on which another protocol was spoken, and the session of a server with another name.
+#[test]
+fn sessions_of_others_are_not_used() {
+    run(async {
+        let known = Known::new().await;
+        let keys = known.keys.clone();
+        let server = serve(known.site.server(&keys));
+        let store = Arc::new(Store::default());
+        let with_other = known.site.server(&keys).application_protocols(["other"]);
+        let other = Endpoint::server(loopback(), with_other).unwrap();
+        let config = known.site.client(&store).application_protocols(["other"]);
+        let connecting = known.endpoint.connect_with(&config, other.local_address(), "localhost");
+        let accepting = async { other.accept().await.unwrap().await.unwrap() };
+        let (_connection, _accepted) = tokio::join!(connecting.unwrap(), accepting);
+        let of_other_protocol = store.next().await;
+
+        let elsewhere = Site::named("other.example");
+        let of_other_name = session_of(&elsewhere, elsewhere.server(&keys)).await;
+        let mut roots = known.site.roots();
+        roots.add(elsewhere.certificate.clone()).unwrap();
+        for session in [of_other_protocol, of_other_name] {
+            let config = ClientConfig::with_roots(roots.clone())
+                .application_protocols([PROTOCOL])
+                .early_data(true)
+                .session_store(Store::with(&session));
+            let to = server.local_address();
+            let client = Client::connect(&known.endpoint, &config, to, "localhost").await.unwrap();
+            assert_eq!(answer(&client).await, "late");
+            assert!(!client.early_data_accepted().await);
+        }
+    });
+}
+
+/// The first ticket has 64,000 bytes, the next a hundred. Neither can be opened.
+#[derive(Debug)]
+struct Long(AtomicBool);
+
+impl ProducesTickets for Long {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        3600
+    }
+
+    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        let was_long = self.0.fetch_xor(true, Ordering::Relaxed);
+        Some(vec![7; if was_long { 100 } else { 64_000 }])
+    }
+
+    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// A ticket is sent back in the ClientHello, so a client keeps none that would make it long.
+#[test]
+fn a_ticket_of_64_kilobytes_is_not_kept() {
+    run(async {
+        let site = Site::new();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![site.certificate.clone()], site.key.clone_key())
+            .unwrap();
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.ticketer = Arc::new(Long(AtomicBool::new(false)));
+        config.send_tls13_tickets = 2;
+        let sessions = TlsServerConfig::new(Arc::new(config)).unwrap();
+        let server = serve(ServerConfig::with_sessions(Arc::new(sessions)));
+        let store = Arc::new(Store::default());
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        for config in [
+            site.client(&store),
+            ClientConfig::with_roots(site.roots()).application_protocols([PROTOCOL]),
+        ] {
+            for _ in 0..2 {
+                let to = server.local_address();
+                let client = Client::connect(&endpoint, &config, to, "localhost").await.unwrap();
+                assert_eq!(answer(&client).await, "late");
+            }
+        }
+        // The short ticket came after the long one.
+        assert!(store.next().await.encode().len() < 10_000);
+        let kept = store.sessions.lock().unwrap();
+        assert!(kept.iter().all(|(_, session)| session.encode().len() < 10_000));
+    });
+}

@@ -1,0 +1,54 @@
+//! What a client sends in 0-RTT packets (S28).
+
+use clearway_wire::{Frame, PacketType, Reader};
+
+/// Whether a client still sends 0-RTT packets.
+#[derive(Debug, Default)]
+pub(in crate::checker) struct EarlyPackets {
+    /// A 1-RTT packet was sent.
+    is_over: bool,
+}
+
+impl EarlyPackets {
+    /// A packet is sent.
+    ///
+    /// # Errors
+    /// It is a 0-RTT packet, and one was sent before with 1-RTT keys (RFC 9001 §5.6), or there is a frame in it that must
+    /// not be (RFC 9000 §12.5).
+    pub(in crate::checker) fn on_sent(
+        &mut self,
+        packet_type: PacketType,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        self.is_over |= packet_type == PacketType::OneRtt;
+        if packet_type != PacketType::ZeroRtt {
+            return Ok(());
+        }
+        if self.is_over {
+            return Err("a 0-RTT packet is sent after a 1-RTT packet".to_owned());
+        }
+        let mut reader = Reader::new(payload);
+        while !reader.is_empty() {
+            let Ok(frame) = Frame::decode(&mut reader) else { break };
+            if is_forbidden(&frame) {
+                return Err(format!("a 0-RTT packet contains {frame:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// RFC 9000 §12.5; draft-ietf-quic-ack-frequency §3.
+fn is_forbidden(frame: &Frame<'_>) -> bool {
+    matches!(
+        frame,
+        Frame::Ack(_)
+            | Frame::Crypto(_)
+            | Frame::HandshakeDone
+            | Frame::NewToken(_)
+            | Frame::PathResponse(_)
+            | Frame::RetireConnectionId(_)
+            | Frame::AckFrequency(_)
+            | Frame::ImmediateAck
+    )
+}

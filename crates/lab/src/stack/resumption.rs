@@ -1,0 +1,107 @@
+//! Ends that know each other from an earlier connection, which is not part of the run.
+
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_network::Ecn;
+use clearway_transport::{Observer, TlsClientConfig, TlsServerConfig, TransportConfig};
+use clearway_units::{Random, Timestamp};
+
+use super::clearway::ClearwayStack;
+use super::tls::{self, LabCertificateError};
+use super::{LocalAddress, Stack};
+use crate::setup::{EarlyDataSetup, TlsSetup};
+
+/// TLS of a client that has a session of its server, and offers early data.
+pub struct Acquainted {
+    client: Arc<TlsClientConfig>,
+    server: Arc<TlsServerConfig>,
+}
+
+/// How long the earlier connection lasts: its session tickets come with the end of the handshake.
+const LENGTH: Duration = Duration::from_millis(200);
+const STEP: Duration = Duration::from_millis(1);
+
+impl Acquainted {
+    /// Lets two ends with these settings connect over a path without delay.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up.
+    pub fn new(
+        setup: TlsSetup,
+        early_data: EarlyDataSetup,
+        (client, server): (TransportConfig, TransportConfig),
+        random: &mut Random,
+    ) -> Result<Self, LabCertificateError> {
+        let make = || tls::server(setup).map(|it| Arc::unwrap_or_clone(it).early_data(true));
+        let known = Self {
+            client: Arc::new(Arc::unwrap_or_clone(tls::client(setup)?).early_data(true)),
+            server: Arc::new(make()?),
+        };
+        known.connect(client, server, random);
+        Ok(match early_data {
+            EarlyDataSetup::Accepted => known,
+            // The sessions are in a table of the server that was replaced.
+            EarlyDataSetup::Rejected => Self { server: Arc::new(make()?), ..known },
+        })
+    }
+
+    /// The client of the run.
+    pub fn client(
+        &self,
+        now: Timestamp,
+        server: SocketAddr,
+        transport: TransportConfig,
+        random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> ClearwayStack {
+        let sessions = self.client.clone();
+        ClearwayStack::client_with(now, server, sessions, transport, random, observer)
+    }
+
+    /// The server of the run.
+    pub fn server(
+        &self,
+        now: Timestamp,
+        transport: TransportConfig,
+        preferred: Option<SocketAddrV4>,
+        random: Random,
+        observer: Option<Box<dyn Observer>>,
+    ) -> ClearwayStack {
+        let sessions = self.server.clone();
+        ClearwayStack::server_with(now, sessions, transport, preferred, random, observer)
+    }
+
+    fn connect(&self, client: TransportConfig, server: TransportConfig, random: &mut Random) {
+        let [from, to] =
+            [2, 1].map(|host| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), 443));
+        let mut now = Timestamp::ORIGIN;
+        let sessions = self.server.clone();
+        let mut server =
+            ClearwayStack::server_with(now, sessions, server, None, random.fork(), None);
+        let sessions = self.client.clone();
+        let mut client = ClearwayStack::client_with(now, to, sessions, client, random.fork(), None);
+        while now < Timestamp::from_origin(LENGTH) {
+            pass(now, &mut client, (&mut server, from));
+            pass(now, &mut server, (&mut client, to));
+            now += STEP;
+            client.on_deadline(now);
+            server.on_deadline(now);
+        }
+    }
+}
+
+/// Passes what one end has to send to the other, to which it comes from `address`.
+fn pass(
+    now: Timestamp,
+    sender: &mut ClearwayStack,
+    (receiver, address): (&mut ClearwayStack, SocketAddr),
+) {
+    let mut datagrams = Vec::new();
+    sender.transmit(now, &mut |_, _, _, datagram| datagrams.push(datagram.to_vec()));
+    for mut datagram in datagrams {
+        let at = LocalAddress { socket: 0, ip: None };
+        receiver.receive(now, address, at, Ecn::NotEct, &mut datagram);
+    }
+}
