@@ -44,6 +44,7 @@ pub(crate) fn run(size: usize) {
                 transport: transport.clone(),
                 retry_token_lifetime: Duration::from_secs(15),
                 new_token_lifetime: Duration::from_secs(15),
+                shared_tokens: None,
                 preferred_addresses: PreferredAddresses::default(),
             })),
             now,

@@ -103,6 +103,7 @@ pub fn endpoint(
             transport: Arc::new(settings.clone()),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(15),
+            shared_tokens: None,
             preferred_addresses: PreferredAddresses::default(),
         })
     });

@@ -6,13 +6,14 @@ use std::sync::{Arc, OnceLock};
 
 use clearway_transport::{
     ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
-    ServerSessions, ServerTrust, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings,
-    TlsServerConfig, TlsServerSettings, TransportConfig,
+    ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys, TlsClientConfig,
+    TlsClientSettings, TlsServerConfig, TlsServerSettings, TransportConfig,
 };
 use rustls::crypto::SupportedKxGroup;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ResolvesServerCert;
 use rustls::sign::SingleCertAndKey;
+use rustls::time_provider::DefaultTimeProvider;
 use rustls::{RootCertStore, SupportedCipherSuite};
 
 use crate::certificates::{CertificateResolver, Identity, Resolving};
@@ -313,7 +314,8 @@ impl ServerConfig {
         Self::presenting(Presented::Resolver(resolver))
     }
 
-    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect.
+    /// Leaves TLS to `sessions`. The methods of this type that concern TLS then have no effect, and
+    /// [`ticket_keys`](Self::ticket_keys) only on address validation tokens.
     pub fn with_sessions(sessions: Arc<dyn ServerSessions>) -> Self {
         Self::presenting(Presented::Sessions(sessions))
     }
@@ -396,8 +398,10 @@ impl ServerConfig {
         self
     }
 
-    /// Seals session tickets with `keys`, so that they are accepted after a restart, and by other processes with the same
-    /// keys; by default a few hundred sessions are kept in memory. What this means for early data is described at
+    /// Seals session tickets with `keys`, and address validation tokens with others that are derived from them, so that
+    /// both are accepted after a restart, and by other processes with the same keys whose clocks differ by less than a
+    /// minute. By default a few hundred sessions are kept in memory, and an endpoint accepts its own tokens only. What this
+    /// means for early data is described at
     /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
     pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
         self.ticket_keys = Some(keys);
@@ -450,6 +454,9 @@ impl ServerConfig {
             transport: self.transport,
             retry_token_lifetime: RETRY_TOKEN_LIFETIME,
             new_token_lifetime: NEW_TOKEN_LIFETIME,
+            shared_tokens: self
+                .ticket_keys
+                .map(|keys| SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) }),
             preferred_addresses: self.preferred_addresses,
         })
     }

@@ -68,9 +68,10 @@ pub(crate) struct ServeCommand {
     /// HEAD are answered, and any other method with 425 (Too Early).
     #[arg(long)]
     no_early_data: bool,
-    /// Seal session tickets with the key in this file, so that they are accepted after a restart and by other servers with
-    /// the same file. Each of its lines is a key of 64 hexadecimal digits: the first is used, a second is that from before
-    /// and still accepted. The file is read again when it changes.
+    /// Seal session tickets and address validation tokens (Retry and NEW_TOKEN) with the key in this file, so that they are
+    /// accepted after a restart and by other servers with the same file, if the clocks differ by less than a minute. Each
+    /// of its lines is a key of 64 hexadecimal digits: the first is used, a second is that from before and still accepted.
+    /// The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.

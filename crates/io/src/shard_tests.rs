@@ -83,6 +83,7 @@ fn server() -> ShardHandle {
         transport: Arc::new(TransportConfig::default()),
         retry_token_lifetime: Duration::from_secs(10),
         new_token_lifetime: Duration::from_secs(10),
+        shared_tokens: None,
         preferred_addresses: PreferredAddresses::default(),
     };
     let setup = ServerSetup { config: Arc::new(config), acceptor: Box::new(Accepting) };

@@ -56,6 +56,7 @@ impl Server {
             transport: Arc::default(),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(3600),
+            shared_tokens: None,
             preferred_addresses: PreferredAddresses::default(),
         };
         let now = Timestamp::from_origin(Duration::from_secs(1));

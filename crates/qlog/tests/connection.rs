@@ -76,6 +76,7 @@ fn configs() -> (ClientConfig, ServerConfig) {
         transport,
         retry_token_lifetime: Duration::from_secs(15),
         new_token_lifetime: Duration::from_secs(3600),
+        shared_tokens: None,
         preferred_addresses: clearway_transport::PreferredAddresses::default(),
     };
     (client, server)

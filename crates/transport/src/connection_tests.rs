@@ -110,6 +110,7 @@ impl Wire {
             transport: transport.clone(),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(15),
+            shared_tokens: None,
             preferred_addresses: crate::PreferredAddresses::default(),
         };
         let client_config = ClientConfig {
@@ -131,6 +132,7 @@ impl Wire {
             transport: Arc::default(),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(15),
+            shared_tokens: None,
             preferred_addresses: crate::PreferredAddresses::default(),
         };
         let tls = TlsClientConfig::with_roots(roots.clone(), &[b"test"]).unwrap();

@@ -38,7 +38,8 @@ pub use config::{
 };
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
-use token::TokenKey;
+pub use token::SharedTokens;
+use token::TokenKeys;
 #[cfg(fuzzing)]
 pub use token::fuzzing::check_token;
 
@@ -99,7 +100,7 @@ pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Arc<ServerConfig>>,
     random: Random,
-    token_key: TokenKey,
+    token_keys: TokenKeys,
     connections: Slab<Entry>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
@@ -127,12 +128,12 @@ impl Endpoint {
         now: Timestamp,
         mut random: Random,
     ) -> Self {
-        let token_key = TokenKey::generate(&mut random);
+        let token_keys = TokenKeys::generate(&mut random);
         let routes = Routes::new();
         Self {
             config,
             server,
-            token_key,
+            token_keys,
             connections: Slab::new(),
             routes,
             replies: VecDeque::new(),
@@ -239,14 +240,9 @@ impl Endpoint {
         if token.is_empty() {
             return Received::Incoming(incoming);
         }
-        let retry = self.token_key.open_retry(
-            version,
-            token,
-            arrival.remote,
-            destination,
-            now,
-            server.retry_token_lifetime,
-        );
+        let (keys, now) = self.token_keys(now);
+        let lifetime = server.retry_token_lifetime;
+        let retry = keys.open_retry(version, token, arrival.remote, destination, now, lifetime);
         match retry {
             Ok(original_destination) => {
                 incoming.original_destination = original_destination;
@@ -261,19 +257,18 @@ impl Endpoint {
             // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
             Err(token::TokenError::WrongVersion) => return Received::Done,
             Err(token::TokenError::NotOurs) => {
-                incoming.address_is_validated = self
-                    .token_key
-                    .open_new_token(
-                        version,
-                        token,
-                        arrival.remote.ip(),
-                        now,
-                        server.new_token_lifetime,
-                    )
-                    .is_ok();
+                let (client, lifetime) = (arrival.remote.ip(), server.new_token_lifetime);
+                let opened = keys.open_new_token(version, token, client, now, lifetime);
+                incoming.address_is_validated = opened.is_ok();
             }
         }
         Received::Incoming(incoming)
+    }
+
+    /// The keys of address validation tokens, and `now` by the clock that tells the age of tokens.
+    fn token_keys(&self, now: Timestamp) -> (TokenKeys, Timestamp) {
+        let shared = self.server.as_ref().and_then(|server| server.shared_tokens.as_ref());
+        TokenKeys::choose(shared, &self.token_keys, now)
     }
 
     /// Checks whether a datagram that belongs to no known connection is a stateless reset, which looks like any other
@@ -346,8 +341,9 @@ impl Endpoint {
         } else {
             core::slice::from_ref(&incoming.version)
         };
+        let (keys, issued) = self.token_keys(now);
         let mut seal = |version: &Version| {
-            (*version, self.token_key.seal_new_token(*version, client, now, &mut self.random))
+            (*version, keys.seal_new_token(*version, client, issued, &mut self.random))
         };
         let new_tokens = versions.iter().map(&mut seal).collect();
         let start = Start {
@@ -435,12 +431,13 @@ impl Endpoint {
     /// Sends a Retry packet, which makes the client validate its address (RFC 9000 §8.1.2).
     pub fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
         let source = self.config.id_generator.generate(&mut self.random);
-        let token = self.token_key.seal_retry(
+        let (keys, issued) = self.token_keys(now);
+        let token = keys.seal_retry(
             incoming.version,
             incoming.arrival.remote,
             incoming.destination,
             source,
-            now,
+            issued,
             &mut self.random,
         );
         let [unused] = self.random.array();

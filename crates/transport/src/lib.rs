@@ -28,6 +28,7 @@
 //! #         transport: Arc::default(),
 //! #         retry_token_lifetime: std::time::Duration::from_secs(15),
 //! #         new_token_lifetime: std::time::Duration::from_secs(3600),
+//! #         shared_tokens: None,
 //! #         preferred_addresses: PreferredAddresses::default(),
 //! #     };
 //! #     let tls = TlsClientConfig::with_roots(roots, &[b"x"])?;
@@ -137,7 +138,7 @@ pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistic
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
-    PreferredAddresses, Received, ServerConfig,
+    PreferredAddresses, Received, ServerConfig, SharedTokens,
 };
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};

@@ -8,3 +8,4 @@ mod migration;
 mod path_mtu;
 mod streams;
 mod support;
+mod tokens;

@@ -20,7 +20,7 @@ struct Secrets {
     previous: Option<[u8; 32]>,
 }
 
-/// Reads the keys of session tickets from `path`, and follows the file from then on: a new first line is a new key.
+/// Reads the keys of session tickets and address validation tokens from `path`, and follows the file from then on: a new first line is a new key.
 ///
 /// # Errors
 /// If the file cannot be read or understood.

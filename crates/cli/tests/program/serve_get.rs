@@ -52,6 +52,35 @@ fn http09_with_retry() {
     assert!(server.interrupt().contains("GET \"/file\" 200"));
 }
 
+/// A server that was restarted with the same file of keys knows the address of a client that has a token, and one with
+/// another file sends it a Retry. A second line of the file is the key from before.
+#[test]
+fn tokens_outlive_a_restart_with_the_same_keys() {
+    let scratch = Scratch::new("tokens");
+    let content = scratch.fill("root/file", 10_000);
+    let (keys, sessions) = (scratch.path("keys"), scratch.path("sessions"));
+    let (first, second) = ("17".repeat(32), "2a".repeat(32));
+    let both = format!("{second}\n{first}\n");
+    for (run, (secrets, is_retried)) in
+        [(&first, true), (&first, false), (&both, false), (&second, false), (&first, true)]
+            .into_iter()
+            .enumerate()
+    {
+        fs::write(&keys, secrets).unwrap();
+        let server = Running::serve(&scratch, "root", &["--retry", "--ticket-keys", &keys]);
+        let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+        let (logs, url) = (scratch.path(&format!("logs-{run}")), server.url("file"));
+        let remember = ["--sessions", &sessions, "--qlog", &logs, "-o", &output, &url];
+        succeed(&[&["get", "--ca", &certificate][..], &remember].concat());
+        assert_eq!(fs::read(&output).unwrap(), content);
+        server.interrupt();
+        let log = fs::read_dir(&logs).unwrap().next().unwrap().unwrap();
+        let log = fs::read_to_string(log.path()).unwrap();
+        // The server's transport parameters state it (RFC 9000 §7.3).
+        assert_eq!(log.contains("retry_source_connection_id"), is_retried, "run {run}");
+    }
+}
+
 /// `--resume` downloads the first URL on one connection and the others on another. The key log has a line for each.
 #[test]
 fn connections_can_be_resumed_and_cipher_suites_chosen() {

@@ -113,6 +113,7 @@ impl ClearwayStack {
             transport: Arc::new(transport),
             retry_token_lifetime: core::time::Duration::from_secs(15),
             new_token_lifetime: core::time::Duration::from_secs(3600),
+            shared_tokens: None,
             preferred_addresses: PreferredAddresses { v4: preferred, v6: None },
         });
         let endpoint = Endpoint::new(endpoint_config(&mut random), Some(server), now, random);

@@ -4,6 +4,7 @@ use core::net::{SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::token::SharedTokens;
 use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::handshake::{ClientSessions, ServerSessions, SessionError};
@@ -32,6 +33,9 @@ pub struct ServerConfig {
     pub retry_token_lifetime: Duration,
     /// How long a token of a NEW_TOKEN frame is valid.
     pub new_token_lifetime: Duration,
+    /// Makes the tokens of other endpoints valid here, and those of this one there. Without it an endpoint has its own
+    /// keys, and a token is valid at the endpoint that issued it.
+    pub shared_tokens: Option<SharedTokens>,
     /// The addresses that clients are asked to move to.
     pub preferred_addresses: PreferredAddresses,
 }

@@ -1,30 +1,61 @@
 //! Address validation tokens (RFC 9000 §8.1.3, §8.1.4). They are encrypted and authenticated, and bound to an address, a
-//! time and a version (RFC 9369 §5).
+//! time and a version (RFC 9369 §5). Their keys and the clock that tells their age are the endpoint's own, or shared with
+//! others.
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Reader, Version};
+use rustls::time_provider::TimeProvider;
 
-/// The key of an endpoint's tokens.
-pub(super) struct TokenKey(Option<LessSafeKey>);
+use crate::handshake::TicketKeys;
+
+/// What endpoints need to accept each other's address validation tokens (RFC 9000 §8.1.3): they may be in different
+/// processes, or one may replace another.
+///
+/// Tokens are as they are without this: a NEW_TOKEN token is bound to the client's IP address, and a Retry token to its
+/// address and port and to the connection IDs. A token can be used more than once in its lifetime, and at each endpoint.
+#[derive(Clone, Debug)]
+pub struct SharedTokens {
+    /// The keys, which may be those of the session tickets too.
+    pub keys: TicketKeys,
+    /// The clock that tells the age of tokens, in whole seconds. The clocks of the endpoints may differ by a minute: a
+    /// token that is from further in the future is not valid. If a clock tells no time, its endpoint uses keys of its own.
+    pub clock: Arc<dyn TimeProvider>,
+}
+
+impl SharedTokens {
+    /// The time by the clock. Its origin is that of Unix time.
+    fn now(&self) -> Option<Timestamp> {
+        let now = self.clock.current_time()?;
+        Some(Timestamp::from_origin(Duration::from_secs(now.as_secs())))
+    }
+}
+
+/// The keys of tokens: the first seals, and all of them open.
+#[derive(Clone)]
+pub(super) struct TokenKeys([Option<Arc<LessSafeKey>>; 2]);
 
 /// The reason that a token is not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TokenError {
-    /// It was not made with this key, is of the other kind, or was changed.
+    /// It was not made with these keys, is of the other kind, or was changed.
     NotOurs,
     /// It was made for another address.
     WrongAddress,
     /// It was made for another version.
     WrongVersion,
-    /// It is too old.
+    /// It is too old, or from the future.
     Expired,
 }
 
 const NONCE_LEN: usize = 12;
+/// How far the clocks of endpoints with shared keys may differ; TLS tolerates as much in the age of a ticket. The clock of
+/// an endpoint with its own keys never goes back.
+const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// What a token is for, and in which version: the first byte, in the clear and authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,11 +74,22 @@ impl Kind {
     }
 }
 
-impl TokenKey {
+impl TokenKeys {
     /// A fresh key.
     pub(super) fn generate(random: &mut Random) -> Self {
         let key = UnboundKey::new(&AES_256_GCM, &random.array::<32>());
-        Self(key.ok().map(LessSafeKey::new))
+        Self([key.ok().map(LessSafeKey::new).map(Arc::new), None])
+    }
+
+    /// The keys that are in use now, and the time in which they are used: those of `shared`, or the endpoint's `own` keys
+    /// with its own time.
+    pub(super) fn choose(
+        shared: Option<&SharedTokens>,
+        own: &Self,
+        now: Timestamp,
+    ) -> (Self, Timestamp) {
+        let shared = shared.and_then(|shared| Some((Self(shared.keys.of_tokens()), shared.now()?)));
+        shared.unwrap_or_else(|| (own.clone(), now))
     }
 
     /// A token for a Retry packet of `version` to the client at `client`, which first sent to `original_destination` and is to use
@@ -130,7 +172,7 @@ impl TokenKey {
     }
 
     fn seal(&self, kind: Kind, mut plain: Vec<u8>, random: &mut Random) -> Vec<u8> {
-        let Some(key) = &self.0 else { return Vec::new() };
+        let [Some(key), _] = &self.0 else { return Vec::new() };
         let nonce = random.array::<NONCE_LEN>();
         let sealed = key.seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),
@@ -147,24 +189,26 @@ impl TokenKey {
     }
 
     fn open(&self, kind: Kind, version: Version, token: &[u8]) -> Result<Vec<u8>, TokenError> {
-        let key = self.0.as_ref().ok_or(TokenError::NotOurs)?;
         let mut reader = Reader::new(token);
         let made = Kind(reader.u8("kind").map_err(|_| TokenError::NotOurs)?);
         if made != kind.of(version) && Version::KNOWN.iter().all(|other| made != kind.of(*other)) {
             return Err(TokenError::NotOurs);
         }
         let nonce = reader.array::<NONCE_LEN>("nonce").map_err(|_| TokenError::NotOurs)?;
-        let mut sealed = reader.take_rest().to_vec();
-        let nonce = Nonce::assume_unique_for_key(nonce);
-        let plain = key.open_in_place(nonce, Aad::from([made.0]), &mut sealed);
-        let plain = plain.map(|plain| plain.to_vec()).map_err(|_| TokenError::NotOurs)?;
+        let sealed = reader.take_rest();
+        let open = |key: &Arc<LessSafeKey>| {
+            let (mut sealed, nonce) = (sealed.to_vec(), Nonce::assume_unique_for_key(nonce));
+            let plain = key.open_in_place(nonce, Aad::from([made.0]), &mut sealed);
+            plain.map(|plain| plain.to_vec()).ok()
+        };
+        let plain = self.0.iter().flatten().find_map(open).ok_or(TokenError::NotOurs)?;
         if made == kind.of(version) { Ok(plain) } else { Err(TokenError::WrongVersion) }
     }
 }
 
-impl core::fmt::Debug for TokenKey {
+impl core::fmt::Debug for TokenKeys {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("TokenKey(..)")
+        f.write_str("TokenKeys(..)")
     }
 }
 
@@ -192,10 +236,11 @@ fn take_time(reader: &mut Reader<'_>) -> Result<Timestamp, TokenError> {
 }
 
 fn check_age(issued: Timestamp, now: Timestamp, lifetime: Duration) -> Result<(), TokenError> {
-    match now.checked_since(issued) {
-        Some(age) if age <= lifetime => Ok(()),
-        _ => Err(TokenError::Expired),
-    }
+    let is_valid = match now.checked_since(issued) {
+        Some(age) => age <= lifetime,
+        None => issued.saturating_since(now) <= CLOCK_DIFFERENCE,
+    };
+    if is_valid { Ok(()) } else { Err(TokenError::Expired) }
 }
 
 #[cfg(fuzzing)]

@@ -1,3 +1,5 @@
+use rustls::pki_types::UnixTime;
+
 use super::*;
 
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -16,7 +18,7 @@ fn id(byte: u8) -> ConnectionId {
 }
 
 struct Issued {
-    key: TokenKey,
+    keys: TokenKeys,
     client: SocketAddr,
     retry: Vec<u8>,
     new_token: Vec<u8>,
@@ -24,20 +26,20 @@ struct Issued {
 
 fn issued() -> Issued {
     let mut random = Random::from_number(3);
-    let key = TokenKey::generate(&mut random);
+    let keys = TokenKeys::generate(&mut random);
     let client = address("192.0.2.7:4433");
-    let retry = key.seal_retry(V1, client, id(1), id(2), at(100), &mut random);
-    let new_token = key.seal_new_token(V1, client.ip(), at(100), &mut random);
-    Issued { key, client, retry, new_token }
+    let retry = keys.seal_retry(V1, client, id(1), id(2), at(100), &mut random);
+    let new_token = keys.seal_new_token(V1, client.ip(), at(100), &mut random);
+    Issued { keys, client, retry, new_token }
 }
 
 impl Issued {
     fn open_retry(&self, token: &[u8], now: Timestamp) -> Result<ConnectionId, TokenError> {
-        self.key.open_retry(V1, token, self.client, id(2), now, LIFETIME)
+        self.keys.open_retry(V1, token, self.client, id(2), now, LIFETIME)
     }
 
     fn open_new_token(&self, token: &[u8], now: Timestamp) -> Result<(), TokenError> {
-        self.key.open_new_token(V1, token, self.client.ip(), now, LIFETIME)
+        self.keys.open_new_token(V1, token, self.client.ip(), now, LIFETIME)
     }
 }
 
@@ -51,9 +53,19 @@ fn a_retry_token_gives_the_original_connection_id_back() {
 #[test]
 fn tokens_expire_and_are_not_from_the_future() {
     let issued = issued();
-    for now in [at(99), at(111), at(100_000)] {
+    for now in [at(39), at(111), at(100_000)] {
         assert_eq!(issued.open_retry(&issued.retry, now), Err(TokenError::Expired));
         assert_eq!(issued.open_new_token(&issued.new_token, now), Err(TokenError::Expired));
+    }
+}
+
+/// The clock of an endpoint with the same keys may be behind.
+#[test]
+fn clocks_may_differ_by_a_minute() {
+    let issued = issued();
+    for now in [at(40), at(99)] {
+        assert_eq!(issued.open_retry(&issued.retry, now), Ok(id(1)));
+        assert_eq!(issued.open_new_token(&issued.new_token, now), Ok(()));
     }
 }
 
@@ -61,7 +73,7 @@ fn tokens_expire_and_are_not_from_the_future() {
 #[test]
 fn tokens_are_bound_to_the_address() {
     let mut issued = issued();
-    let source = issued.key.open_retry(V1, &issued.retry, issued.client, id(3), at(101), LIFETIME);
+    let source = issued.keys.open_retry(V1, &issued.retry, issued.client, id(3), at(101), LIFETIME);
     assert_eq!(source, Err(TokenError::WrongAddress), "another connection ID");
     issued.client.set_port(1);
     assert_eq!(issued.open_retry(&issued.retry, at(101)), Err(TokenError::WrongAddress));
@@ -97,19 +109,19 @@ fn the_two_kinds_are_not_taken_for_each_other() {
 fn tokens_are_bound_to_the_version() {
     let mut random = Random::from_number(5);
     let issued = issued();
-    let (key, client, now) = (&issued.key, issued.client, at(101));
+    let (keys, client, now) = (&issued.keys, issued.client, at(101));
     for (version, other) in [(V1, Version::V2), (Version::V2, V1)] {
-        let retry = key.seal_retry(version, client, id(1), id(2), at(100), &mut random);
-        let new_token = key.seal_new_token(version, client.ip(), at(100), &mut random);
+        let retry = keys.seal_retry(version, client, id(1), id(2), at(100), &mut random);
+        let new_token = keys.seal_new_token(version, client.ip(), at(100), &mut random);
         let wrong = TokenError::WrongVersion;
-        let open = |version| key.open_retry(version, &retry, client, id(2), now, LIFETIME);
+        let open = |version| keys.open_retry(version, &retry, client, id(2), now, LIFETIME);
         assert_eq!((open(version), open(other)), (Ok(id(1)), Err(wrong)));
-        let open = |version| key.open_new_token(version, &new_token, client.ip(), now, LIFETIME);
+        let open = |version| keys.open_new_token(version, &new_token, client.ip(), now, LIFETIME);
         assert_eq!((open(version), open(other)), (Ok(()), Err(wrong)));
         // The byte that names the version is authenticated.
         let mut relabelled = new_token.clone();
         relabelled[0] = Kind::NEW_TOKEN.of(other).0;
-        let opened = key.open_new_token(other, &relabelled, client.ip(), now, LIFETIME);
+        let opened = keys.open_new_token(other, &relabelled, client.ip(), now, LIFETIME);
         assert_eq!(opened, Err(TokenError::NotOurs));
     }
 }
@@ -129,7 +141,60 @@ fn a_changed_or_shortened_token_does_not_open() {
 #[test]
 fn another_endpoint_s_token_does_not_open() {
     let issued = issued();
-    let other = TokenKey::generate(&mut Random::from_number(4));
+    let other = TokenKeys::generate(&mut Random::from_number(4));
     let opened = other.open_retry(V1, &issued.retry, issued.client, id(2), at(101), LIFETIME);
+    assert_eq!(opened, Err(TokenError::NotOurs));
+}
+
+#[derive(Debug)]
+struct Clock(Option<u64>);
+
+impl TimeProvider for Clock {
+    fn current_time(&self) -> Option<UnixTime> {
+        self.0.map(|seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
+fn shared(secret: u8, clock: Option<u64>) -> SharedTokens {
+    SharedTokens { keys: TicketKeys::new(&[secret; 32]), clock: Arc::new(Clock(clock)) }
+}
+
+/// What was sealed with the first of two keys is opened with the second after a rotation, and not after another.
+#[test]
+fn tokens_outlive_one_rotation_of_shared_keys() {
+    let mut random = Random::from_number(5);
+    let own = TokenKeys::generate(&mut random);
+    let (first, second) = (shared(1, Some(5000)), shared(1, Some(5001)));
+    let client = address("192.0.2.7:4433").ip();
+    let (keys, now) = TokenKeys::choose(Some(&first), &own, at(3));
+    assert_eq!(now, at(5000), "the time of the clock, not of the endpoint");
+    let token = keys.seal_new_token(V1, client, now, &mut random);
+    let open = |token: &[u8]| {
+        let (keys, now) = TokenKeys::choose(Some(&second), &own, at(700));
+        keys.open_new_token(V1, token, client, now, LIFETIME)
+    };
+    assert_eq!(open(&token), Ok(()));
+    second.keys.rotate(&[2; 32]);
+    assert_eq!(open(&token), Ok(()));
+    let (keys, now) = TokenKeys::choose(Some(&second), &own, at(700));
+    let newer = keys.seal_new_token(V1, client, now, &mut random);
+    second.keys.rotate(&[3; 32]);
+    assert_eq!((open(&token), open(&newer)), (Err(TokenError::NotOurs), Ok(())));
+    second.keys.accept_previous(&[1; 32]);
+    assert_eq!((open(&token), open(&newer)), (Ok(()), Err(TokenError::NotOurs)));
+}
+
+#[test]
+fn an_endpoint_whose_clock_tells_no_time_uses_its_own_keys() {
+    let mut random = Random::from_number(5);
+    let own = TokenKeys::generate(&mut random);
+    let client = address("192.0.2.7:4433").ip();
+    let stopped = shared(1, None);
+    let (keys, now) = TokenKeys::choose(Some(&stopped), &own, at(3));
+    assert_eq!(now, at(3));
+    let token = keys.seal_new_token(V1, client, now, &mut random);
+    assert_eq!(own.open_new_token(V1, &token, client, at(4), LIFETIME), Ok(()));
+    let (keys, now) = TokenKeys::choose(Some(&shared(1, Some(3))), &own, at(3));
+    let opened = keys.open_new_token(V1, &token, client, now, LIFETIME);
     assert_eq!(opened, Err(TokenError::NotOurs));
 }

@@ -182,6 +182,7 @@ impl Pair {
             transport: Arc::new(server),
             retry_token_lifetime: Duration::from_secs(15),
             new_token_lifetime: Duration::from_secs(3600),
+            shared_tokens: None,
             preferred_addresses: PreferredAddresses::default(),
         });
         let client_config =

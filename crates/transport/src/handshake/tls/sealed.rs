@@ -1,4 +1,5 @@
-//! Session tickets that contain the session, sealed with a key that several processes may share (RFC 8446 §4.6.1, §8).
+//! Session tickets that contain the session, sealed with a key that several processes may share (RFC 8446 §4.6.1, §8),
+//! and the keys of address validation tokens, which are derived from the same secret.
 
 use core::fmt;
 use core::time::Duration;
@@ -12,8 +13,9 @@ use rustls::crypto::SecureRandom;
 use rustls::server::StoresServerSessions;
 use rustls::time_provider::TimeProvider;
 
-/// The keys with which a server seals session tickets: one in use, and the one before, whose tickets are still accepted.
-/// Clones are the same keys. Processes with the same keys accept each other's tickets.
+/// The keys with which a server seals session tickets and address validation tokens: one in use, and the one before, whose
+/// tickets and tokens are still accepted. Clones are the same keys. Processes with the same keys accept each other's
+/// tickets, and each other's tokens if their endpoints have [`SharedTokens`](crate::SharedTokens).
 ///
 /// Each ticket is accepted once by a process while early data is on, within the time in which a repeated ClientHello could
 /// be taken for a new one; see [`TlsServerConfig::ticket_keys`](crate::TlsServerConfig::ticket_keys).
@@ -34,6 +36,8 @@ struct Key {
     /// A ticket begins with this, so that its key is found.
     name: [u8; NAME_LEN],
     aead: Option<LessSafeKey>,
+    /// The key of address validation tokens.
+    tokens: Option<Arc<LessSafeKey>>,
 }
 
 const NAME_LEN: usize = 4;
@@ -50,8 +54,12 @@ impl Key {
     fn new(secret: &[u8; 32]) -> Self {
         let derive = |label: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), label);
         let name = derive(b"clearway ticket name").as_ref().first_chunk().copied();
-        let aead = UnboundKey::new(&AES_256_GCM, derive(b"clearway ticket").as_ref()).ok();
-        Self { name: name.unwrap_or_default(), aead: aead.map(LessSafeKey::new) }
+        let aead = |label| UnboundKey::new(&AES_256_GCM, derive(label).as_ref()).ok();
+        Self {
+            name: name.unwrap_or_default(),
+            aead: aead(b"clearway ticket").map(LessSafeKey::new),
+            tokens: aead(b"clearway address validation token").map(LessSafeKey::new).map(Arc::new),
+        }
     }
 }
 
@@ -62,8 +70,8 @@ impl TicketKeys {
         Self(Arc::new(Shared { ring, used: Mutex::default() }))
     }
 
-    /// Seals new tickets with another key from now on. Tickets of the key that was in use are accepted until the next
-    /// call. Does nothing if this key is in use already.
+    /// Seals new tickets and tokens with another key from now on. Those of the key that was in use are accepted until the
+    /// next call. Does nothing if this key is in use already.
     pub fn rotate(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
         let new = Key::new(secret);
@@ -72,10 +80,17 @@ impl TicketKeys {
         }
     }
 
-    /// Also accepts the tickets of this key, which was in use before.
+    /// Also accepts the tickets and tokens of this key, which was in use before.
     pub fn accept_previous(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.previous = Some(Key::new(secret));
+    }
+
+    /// The keys of address validation tokens: the one in use and the one before.
+    pub(crate) fn of_tokens(&self) -> [Option<Arc<LessSafeKey>>; 2] {
+        let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let previous = ring.previous.as_ref().and_then(|key| key.tokens.clone());
+        [ring.current.tokens.clone(), previous]
     }
 
     fn seal(&self, now: Duration, session: &[u8], nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {

@@ -1,0 +1,59 @@
+//! Address validation tokens of servers that share keys, on loopback.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::support::{Pair, run};
+use clearway::{Observation, Observer, ServerConfig, Side, TicketKeys, Timestamp, TransportConfig};
+
+/// Notes whether the client's connection went through a Retry: the server then states it in its transport parameters.
+struct RetryWatch(Arc<AtomicBool>);
+
+impl Observer for RetryWatch {
+    fn observe(&mut self, _now: Timestamp, observation: &Observation<'_>) {
+        if let Observation::ParametersSet { parameters, .. } = observation
+            && parameters.retry_source_connection_id.is_some()
+        {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// A new server that validates every address, as another process would be.
+fn process(secret: u8) -> Pair {
+    let keys = TicketKeys::new(&[secret; 32]);
+    let configure = |server: ServerConfig| server.require_retry(true).ticket_keys(keys);
+    Pair::with(TransportConfig::default(), configure)
+}
+
+/// Connects with a token, if there is one. Returns whether there was a Retry, and the token for another connection.
+async fn connect(pair: &mut Pair, token: &[u8]) -> (bool, Vec<u8>) {
+    let was_retried = Arc::new(AtomicBool::new(false));
+    let noted = was_retried.clone();
+    let observer = move |_: Side| Some(Box::new(RetryWatch(noted.clone())) as Box<dyn Observer>);
+    pair.config = pair.config.clone().observer(Arc::new(observer)).token(token);
+    let (client, server) = pair.connect().await;
+    // What the server sends after the handshake comes behind NEW_TOKEN, or with it.
+    server.open_uni().await.unwrap().finish().unwrap();
+    client.accept_uni().await.unwrap();
+    let token = loop {
+        match client.new_token() {
+            Some(token) => break token.to_vec(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    (was_retried.load(Ordering::SeqCst), token)
+}
+
+#[test]
+fn servers_with_the_same_keys_accept_each_others_tokens() {
+    run(async {
+        let (was_retried, token) = connect(&mut process(1), &[]).await;
+        assert!(was_retried, "the address is not known");
+        let (was_retried, another) = connect(&mut process(1), &token).await;
+        assert!(!was_retried, "another process with the same keys");
+        assert_ne!(another, token);
+        let (was_retried, _) = connect(&mut process(2), &token).await;
+        assert!(was_retried, "another process with other keys");
+    });
+}
