@@ -336,6 +336,62 @@ fn probes_of_the_mtu_and_its_changes_are_written() {
     assert_eq!(parameters.last().unwrap()["max_datagram_size"], json!(1472));
 }
 
+/// Packets with 0-RTT keys have the numbers before those with 1-RTT keys.
+#[test]
+fn lost_0_rtt_packets_have_their_type() {
+    let ping = payload(&[Frame::Ping]);
+    let numbered = |number| PacketNumber::new(number).unwrap();
+    let sent = |number, packet_type| {
+        let observed = packet(&ping);
+        Observation::PacketSent(PacketObservation {
+            packet_type,
+            number: numbered(number),
+            ..observed
+        })
+    };
+    let lost = |space, number| {
+        Observation::PacketLost(LostPacket {
+            space,
+            number: numbered(number),
+            bytes: 40,
+            trigger: LossTrigger::TimeThreshold,
+            thresholds: THRESHOLDS,
+        })
+    };
+    let memory = log(&[
+        sent(0, PacketType::Initial),
+        sent(0, PacketType::ZeroRtt),
+        sent(1, PacketType::ZeroRtt),
+        sent(2, PacketType::OneRtt),
+        lost(SpaceId::Initial, 0),
+        lost(SpaceId::Application, 0),
+        lost(SpaceId::Application, 1),
+        lost(SpaceId::Application, 2),
+    ]);
+    let lost = memory.events("quic:packet_lost");
+    let types: Vec<_> = lost.iter().map(|event| &event["header"]["packet_type"]).collect();
+    assert_eq!(types, ["initial", "0RTT", "0RTT", "1RTT"]);
+}
+
+#[test]
+fn remembered_parameters_are_written() {
+    let parameters = TransportParameters {
+        initial_max_data: number(4000),
+        initial_max_streams_bidi: number(7),
+        disable_active_migration: true,
+        ..TransportParameters::default()
+    };
+    let memory = log(&[Observation::ParametersRestored(&parameters)]);
+    let expected = json!({
+        "disable_active_migration": true, "max_idle_timeout": 0, "max_udp_payload_size": 65527,
+        "active_connection_id_limit": 2, "initial_max_data": 4000,
+        "initial_max_stream_data_bidi_local": 0, "initial_max_stream_data_bidi_remote": 0,
+        "initial_max_stream_data_uni": 0, "initial_max_streams_bidi": 7, "initial_max_streams_uni": 0,
+        "max_datagram_frame_size": 0,
+    });
+    assert_eq!(memory.events("quic:parameters_restored"), [expected]);
+}
+
 #[test]
 fn marks_and_the_state_of_ecn_are_written() {
     let marked = |ecn| PacketObservation { ecn, ..packet(&[1]) };

@@ -336,6 +336,27 @@ fn a_repeated_first_flight_is_not_processed() {
     }
 }
 
+/// A client whose whole first flight was lost repeats the early data together with the ClientHello: what its two probes have
+/// room for is answered a round trip after the probe timeout, which is a second without a round-trip time sample (RFC 9002
+/// §6.2.2, §6.2.4).
+#[test]
+fn probes_repeat_early_data_with_the_client_hello() {
+    for size in [100, 1400] {
+        let mut pair = Pair::with_session(delayed(10, 1));
+        let before = early_received(&pair);
+        let start = pair.now;
+        pair.filter = Some(Box::new(move |now, way, _| {
+            way == Way::ToClient || now.saturating_since(start) > milliseconds(500)
+        }));
+        let streams = pair.begin_early(1, size);
+        let outcome = pair.answer_all(&streams, size, 100, seconds(10));
+        assert_eq!(outcome.served, Some(milliseconds(999 + 10)), "{size} bytes");
+        assert_eq!(outcome.answered, Some(milliseconds(999 + 20)), "{size} bytes");
+        assert!(pair.is_accepted() && outcome.early_requests == 1);
+        assert_eq!(early_received(&pair) - before, 2, "one in each probe");
+    }
+}
+
 /// 0-RTT packets may arrive before the ClientHello is complete: a few are kept, the rest are dropped and sent again.
 #[test]
 fn early_packets_wait_for_the_client_hello_up_to_a_limit() {

@@ -38,13 +38,14 @@ pub(super) const fn ecn(mark: EcnCodepoint) -> Option<&'static str> {
     }
 }
 
-/// The type of the packets that can be lost in a packet number space. 0-RTT packets are not sent.
-pub(super) const fn packet_type_of(space: SpaceId) -> &'static str {
-    match space {
-        SpaceId::Initial => "initial",
-        SpaceId::Handshake => "handshake",
-        SpaceId::Application => "1RTT",
-    }
+/// The type of a packet that was sent in a packet number space, with 0-RTT keys or others.
+pub(super) const fn packet_type_of(space: SpaceId, is_early: bool) -> &'static str {
+    packet_type(match space {
+        SpaceId::Initial => PacketType::Initial,
+        SpaceId::Handshake => PacketType::Handshake,
+        SpaceId::Application if is_early => PacketType::ZeroRtt,
+        SpaceId::Application => PacketType::OneRtt,
+    })
 }
 
 /// The key types of a packet number space: the client's and the server's (quic-events §8.11).

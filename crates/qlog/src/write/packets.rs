@@ -48,9 +48,14 @@ pub(super) fn write_buffered(json: &mut Object<'_>, size: usize) {
 }
 
 /// The data of `packet_lost` (quic-events §7.4).
-pub(super) fn write_lost(json: &mut Object<'_>, packet: &LostPacket, is_mtu_probe: bool) {
+pub(super) fn write_lost(
+    json: &mut Object<'_>,
+    packet: &LostPacket,
+    is_early: bool,
+    is_mtu_probe: bool,
+) {
     json.object("header", |json| {
-        json.text("packet_type", names::packet_type_of(packet.space));
+        json.text("packet_type", names::packet_type_of(packet.space, is_early));
         json.number("packet_number", packet.number.get());
     });
     if is_mtu_probe {

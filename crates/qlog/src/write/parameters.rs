@@ -1,7 +1,7 @@
 use core::net::IpAddr;
 
 use clearway_transport::Side;
-use clearway_wire::{PreferredAddress, TransportParameters};
+use clearway_wire::{PreferredAddress, TransportParameters, VarInt};
 
 use super::json::Object;
 use super::names;
@@ -28,21 +28,7 @@ pub(super) fn write(
         }
     }
     json.boolean("disable_active_migration", parameters.disable_active_migration);
-    let numbers = [
-        ("max_idle_timeout", parameters.max_idle_timeout),
-        ("max_udp_payload_size", parameters.max_udp_payload_size),
-        ("ack_delay_exponent", parameters.ack_delay_exponent),
-        ("max_ack_delay", parameters.max_ack_delay),
-        ("active_connection_id_limit", parameters.active_connection_id_limit),
-        ("initial_max_data", parameters.initial_max_data),
-        ("initial_max_stream_data_bidi_local", parameters.initial_max_stream_data_bidi_local),
-        ("initial_max_stream_data_bidi_remote", parameters.initial_max_stream_data_bidi_remote),
-        ("initial_max_stream_data_uni", parameters.initial_max_stream_data_uni),
-        ("initial_max_streams_bidi", parameters.initial_max_streams_bidi),
-        ("initial_max_streams_uni", parameters.initial_max_streams_uni),
-        ("max_datagram_frame_size", parameters.max_datagram_frame_size),
-    ];
-    for (name, value) in numbers {
+    for (name, value) in numbers(parameters) {
         json.number(name, value);
     }
     if let Some(delay) = parameters.min_ack_delay {
@@ -57,6 +43,34 @@ pub(super) fn write(
     if let Some(address) = &parameters.preferred_address {
         json.object("preferred_address", |json| preferred_address(json, address));
     }
+}
+
+/// The data of `parameters_restored` (quic-events §5.4): of the server's parameters, those that a client remembers for 0-RTT
+/// packets (RFC 9000 §7.4.1). The bit of RFC 9287 is not remembered.
+pub(super) fn write_restored(json: &mut Object<'_>, parameters: &TransportParameters) {
+    json.boolean("disable_active_migration", parameters.disable_active_migration);
+    let is_new = |name| matches!(name, "ack_delay_exponent" | "max_ack_delay");
+    for (name, value) in numbers(parameters).into_iter().filter(|(name, _)| !is_new(*name)) {
+        json.number(name, value);
+    }
+}
+
+/// The parameters that are numbers and have a default.
+fn numbers(parameters: &TransportParameters) -> [(&'static str, VarInt); 12] {
+    [
+        ("max_idle_timeout", parameters.max_idle_timeout),
+        ("max_udp_payload_size", parameters.max_udp_payload_size),
+        ("ack_delay_exponent", parameters.ack_delay_exponent),
+        ("max_ack_delay", parameters.max_ack_delay),
+        ("active_connection_id_limit", parameters.active_connection_id_limit),
+        ("initial_max_data", parameters.initial_max_data),
+        ("initial_max_stream_data_bidi_local", parameters.initial_max_stream_data_bidi_local),
+        ("initial_max_stream_data_bidi_remote", parameters.initial_max_stream_data_bidi_remote),
+        ("initial_max_stream_data_uni", parameters.initial_max_stream_data_uni),
+        ("initial_max_streams_bidi", parameters.initial_max_streams_bidi),
+        ("initial_max_streams_uni", parameters.initial_max_streams_uni),
+        ("max_datagram_frame_size", parameters.max_datagram_frame_size),
+    ]
 }
 
 fn preferred_address(json: &mut Object<'_>, address: &PreferredAddress) {

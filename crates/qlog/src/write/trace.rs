@@ -4,7 +4,7 @@ use clearway_transport::{
     ConnectionState, EcnState, Observation, SendLimit, Side, SpaceId, TimerChange,
 };
 use clearway_units::Timestamp;
-use clearway_wire::{ConnectionId, PacketNumber, TransportParameters, Version};
+use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, Version};
 
 use super::controller_metrics::ControllerMetricsLog;
 use super::destination::Destination;
@@ -46,6 +46,8 @@ pub(super) struct Trace {
     tuples: Tuples,
     /// The packet number of the last probe of the path's MTU.
     mtu_probe: Option<PacketNumber>,
+    /// The packet number of the last 0-RTT packet that was sent. All after it are 1-RTT packets (RFC 9001 §5.6).
+    last_early: Option<PacketNumber>,
     /// The number of 1-RTT key updates so far.
     key_phase: u64,
     ack_delay_exponents: AckDelayExponents,
@@ -82,6 +84,7 @@ impl Trace {
             controller_metrics: ControllerMetricsLog::default(),
             tuples: Tuples::new(beginning.remote),
             mtu_probe: None,
+            last_early: None,
             key_phase: 0,
             ack_delay_exponents: AckDelayExponents {
                 local: default_exponent,
@@ -96,6 +99,9 @@ impl Trace {
             Observation::PacketSent(packet) => {
                 self.mtu_probe =
                     Some(packet.number).filter(|_| packet.is_mtu_probe).or(self.mtu_probe);
+                if packet.packet_type == PacketType::ZeroRtt {
+                    self.last_early = Some(packet.number);
+                }
                 records.event(now, "quic:packet_sent", |json| {
                     packets::write(json, &packet, self.ack_delay_exponents.local);
                 });
@@ -118,8 +124,9 @@ impl Trace {
             Observation::PacketLost(packet) => {
                 let is_mtu_probe =
                     packet.space == SpaceId::Application && Some(packet.number) == self.mtu_probe;
+                let is_early = self.last_early.is_some_and(|last| packet.number <= last);
                 records.event(now, "quic:packet_lost", |json| {
-                    packets::write_lost(json, &packet, is_mtu_probe);
+                    packets::write_lost(json, &packet, is_early, is_mtu_probe);
                 });
             }
             Observation::Metrics(metrics) => self.metrics.update(records, now, metrics),
@@ -159,6 +166,11 @@ impl Trace {
                 *exponent = parameters.ack_delay_exponent.get();
                 records.event(now, "quic:parameters_set", |json| {
                     parameters::write(json, owner, self.side, parameters);
+                });
+            }
+            Observation::ParametersRestored(parameters) => {
+                records.event(now, "quic:parameters_restored", |json| {
+                    parameters::write_restored(json, parameters);
                 });
             }
             Observation::VersionInformation { client, server, chosen } => {
