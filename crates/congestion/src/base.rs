@@ -15,11 +15,11 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
-    /// In recovery, the window at the end of recovery; `prr` limits the bytes in flight until then.
+    /// In recovery, the window at the end of recovery; `prr`, if present, limits the bytes in flight until then.
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
-    /// Present while the recovery episode is open.
+    /// Present while a recovery episode that losses began is open.
     prr: Option<Prr>,
     /// HyStart++ applies to the first slow start only.
     hystart: Option<HyStart>,
@@ -67,7 +67,7 @@ impl Base {
 
     /// The bytes that may be in flight now.
     ///
-    /// In recovery PRR decides, but the result is at least two datagrams: RFC 9002 §7.2 does not
+    /// In the recovery from losses PRR decides, but the result is at least two datagrams: RFC 9002 §7.2 does not
     /// let the window shrink below that, and RFC 9937 does not require it. So a sender whose whole
     /// flight is lost can continue at once.
     pub(crate) fn permitted_window(&self) -> u64 {
@@ -141,12 +141,18 @@ impl Base {
         }
     }
 
-    /// A cut to `window`, which becomes the slow start threshold. PRR applies it gradually.
+    /// A cut to `window`, which becomes the slow start threshold. After losses, PRR applies it gradually.
+    ///
+    /// After a CE mark alone it applies at once (RFC 9002 §7.3.2 permits either). Nothing is waiting to be repaired, and
+    /// what is sent before the reduction is complete would find the queue that set the mark, would be marked itself, and
+    /// would cause a second cut one round trip after the first.
     pub(crate) fn cut(&mut self, window: u64, event: &Acknowledgement<'_>) {
         self.set_window(window);
         self.slow_start_threshold = Some(self.window);
         self.episode.begin(event.next_index);
-        self.prr = Some(Prr::begin(event, self.window, self.max_datagram_size()));
+        let is_gradual = !event.lost.is_empty();
+        self.prr =
+            is_gradual.then(|| Prr::begin(event, self.window, self.parameters.max_datagram_size));
         self.note_cut(event);
     }
 

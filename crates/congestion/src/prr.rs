@@ -5,8 +5,8 @@
 //! reduction over the round trip that follows the cut: the amount sent is a fixed proportion of the
 //! amount delivered, and when the episode is over, about the slow start threshold is in flight.
 //!
-//! The episode is QUIC's recovery period, whether loss or a CE mark began it (§6.1 covers both). It
-//! ends with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round
+//! The episode is QUIC's recovery period, if losses began it. A CE mark alone reduces the window at once: see
+//! `Base::cut`. It ends with the first acknowledgement of a packet sent in it (RFC 9002 §7.3.2), after one round
 //! trip. Persistent congestion and an undo end it too, and discard its state.
 
 use crate::inspect::{Inspect, StateValue, Visit};

@@ -129,24 +129,47 @@ fn a_loss_permits_one_packet_at_once() {
     }
 }
 
+/// What is sent before the queue has become shorter is marked too, and its mark is a new one.
 #[test]
-fn a_mark_reduces_gradually_too() {
+fn after_a_mark_nothing_is_sent_beyond_the_reduced_window() {
     for algorithm in LOSS_BASED {
         let mut sender = Sender::avoiding(algorithm, 100, ms(50));
         sender.fill();
         sender.wait(ms(50));
         let (first, flight) = (sender.next_index(), sender.flight.len());
-        let report = Report { ce_marked: 1, ..Report::default() };
         for number in 0..flight {
             let oldest = sender.flight[0].index;
-            let report = if number == 0 { report } else { Report::default() };
+            let report = Report { ce_marked: u64::from(number == 0), ..Report::default() };
             sender.settle(report, |p| if p.index == oldest { Fate::Acked } else { Fate::Waits });
+            assert_eq!(sender.window(), sender.target(), "{algorithm}");
+            let next = sender.next_index();
             sender.fill();
+            let has_sent = sender.next_index() > next;
+            assert!(!has_sent || sender.in_flight() <= sender.target(), "{algorithm} {number}");
         }
         let sent = (sender.next_index() - first) as f64;
         let left = if algorithm == Algorithm::Reno { 0.8 } else { 0.85 };
         assert!((sent / flight as f64 - left).abs() < 0.03, "{algorithm}: {sent}");
-        assert!(sender.in_flight().abs_diff(sender.target()) <= SIZE);
+    }
+}
+
+#[test]
+fn a_mark_that_comes_with_a_loss_reduces_gradually() {
+    for algorithm in LOSS_BASED {
+        let mut sender = Sender::avoiding(algorithm, 100, ms(50));
+        sender.fill();
+        sender.wait(ms(50));
+        let (lost, acked) = (sender.flight[0].index, sender.flight[1].index);
+        let report = Report { ce_marked: 1, ..Report::default() };
+        sender.settle(report, |packet| match packet.index {
+            index if index == lost => Fate::Lost,
+            index if index == acked => Fate::Acked,
+            _ => Fate::Waits,
+        });
+        assert!(sender.window() > sender.target(), "{algorithm}");
+        let next = sender.next_index();
+        sender.fill();
+        assert!(sender.next_index() > next, "{algorithm}: the retransmission is sent at once");
     }
 }
 

@@ -6,6 +6,8 @@ use crate::{Acknowledgement, Snapshot};
 /// One recovery episode in the sender's own ledger; all in bytes.
 #[derive(Debug)]
 pub(super) struct Recovery {
+    /// Losses began it; after a CE mark alone the whole reduction applies at once.
+    is_gradual: bool,
     flight_at_start: u64,
     delivered: u64,
     sent: u64,
@@ -18,7 +20,8 @@ impl Recovery {
     pub(super) fn new(event: &Acknowledgement<'_>, minimum_window: u64) -> Self {
         let flight_at_start = event.prior_in_flight.max(1);
         let beyond = minimum_window + minimum_window / 2;
-        Self { flight_at_start, delivered: 0, sent: 0, beyond }
+        let is_gradual = !event.lost.is_empty();
+        Self { is_gradual, flight_at_start, delivered: 0, sent: 0, beyond }
     }
 
     pub(super) fn on_sent(&mut self, bytes: u64) {
@@ -37,6 +40,10 @@ impl Recovery {
         maximum_window: u64,
     ) {
         let (in_flight, threshold) = (event.bytes_in_flight, target(after));
+        if !self.is_gradual {
+            assert_eq!(after.window, threshold, "RFC 9002 §7.3.2: at once");
+            return;
+        }
         let datagram = after.minimum_window / 2;
         let delivered: u64 = event.acked.iter().map(|packet| packet.bytes).sum();
         self.delivered += delivered;
