@@ -68,6 +68,8 @@ pub(super) struct Books {
     pub(super) mtu: MtuBooks,
     pub(super) marks: MarkBooks,
     pub(super) peer_acks: PeerAcks,
+    /// The peer's last change of address was not one of its port alone (RFC 9000 §9.4).
+    pub(super) is_at_other_host: bool,
     /// The last report, on this path.
     pub(super) metrics: Option<Metrics>,
     /// The largest window on this path.
@@ -208,6 +210,7 @@ impl Books {
             mtu,
             marks: MarkBooks::default(),
             peer_acks: PeerAcks::default(),
+            is_at_other_host: false,
             metrics: None,
             largest_window: 0,
             limit: None,

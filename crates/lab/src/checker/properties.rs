@@ -38,6 +38,7 @@ pub enum Property {
     S26,
     S27,
     S28,
+    S29,
     L1,
     L2,
     L3,
@@ -83,10 +84,10 @@ pub enum Place {
 
 impl Property {
     /// All properties, ordered by ID.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         S1, S2, S3, S4, S5, S6, S7, S8, S9, S10, S11, S12, S13, S14, S15, S16, S17, S18, S19, S20,
-        S21, S22, S23, S24, S25, S26, S27, S28, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11, L12,
-        M1, M2, M3, M4, M5, M6, M7, M8, M9, Fa, Fb, Fc, Fd,
+        S21, S22, S23, S24, S25, S26, S27, S28, S29, L1, L2, L3, L4, L5, L6, L7, L8, L9, L10, L11,
+        L12, M1, M2, M3, M4, M5, M6, M7, M8, M9, Fa, Fb, Fc, Fd,
     ];
 
     /// Its ID, such as "L1".
@@ -137,7 +138,7 @@ impl core::fmt::Display for UnknownProperty {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(
             f,
-            "there is no property {:?}; there are S1 to S28, L1 to L12, M1 to M9, Fa to Fd",
+            "there is no property {:?}; there are S1 to S29, L1 to L12, M1 to M9, Fa to Fd",
             self.0
         )
     }

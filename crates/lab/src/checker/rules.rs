@@ -26,6 +26,7 @@ use super::safety::growth::Growth;
 use super::safety::idle::Idle;
 use super::safety::in_flight::InFlight;
 use super::safety::loss::LossDetection;
+use super::safety::new_path::NewPath;
 use super::safety::probe_timeout::ProbeTimeout;
 use super::safety::queue::Queue;
 use super::safety::range::Range;
@@ -157,6 +158,7 @@ rules! {
     probe_timeout: ProbeTimeout,
     gate: Gate,
     datagram_size: DatagramSize,
+    new_path: NewPath,
     range: Range,
     undo: Undo,
     reaction: Reaction,

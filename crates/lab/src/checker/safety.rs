@@ -10,6 +10,7 @@ pub(super) mod growth;
 pub(super) mod idle;
 pub(super) mod in_flight;
 pub(super) mod loss;
+pub(super) mod new_path;
 pub(super) mod probe_timeout;
 pub(super) mod queue;
 pub(super) mod range;

@@ -425,7 +425,9 @@ impl Watch {
         }
         // The validation of a path is reported as well, and changes no address.
         let path = (socket, remote);
-        let is_there = self.path.replace(path) == Some(path);
+        let before = self.path.replace(path);
+        let is_there = before == Some(path);
+        self.books.is_at_other_host = before.is_some_and(|(_, old)| old.ip() != remote.ip());
         if !is_validated {
             self.books.addresses.on_move_to_unvalidated(remote);
         }

@@ -6,7 +6,7 @@ use clearway_wire::{Frame, PacketType, StreamId, VarInt, Writer, frame};
 
 use super::story::{SIZE, Story, ms, respects, violates};
 use crate::checker::Property::{
-    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25, S27, S28,
+    S1, S2, S3, S5, S7, S8, S9, S10, S11, S12, S13, S16, S17, S18, S19, S25, S27, S28, S29,
 };
 use crate::end::{EndId, Side};
 
@@ -335,6 +335,73 @@ fn s27_a_connection_id_belongs_to_a_path() {
             send(story, server, 0, other, 1);
         };
         if is_right { respects(S27, tell) } else { violates(S27, tell) }
+    }
+}
+
+/// The window has grown to 14 datagrams, there is a round-trip time, and the client's address changes.
+fn moved(story: &mut Story, remote: &str, is_new_path: bool) {
+    story.send(4);
+    story.wait(ms(100));
+    story.acknowledge(0, 3);
+    story.set_window(14);
+    story.report();
+    story.move_to(remote, is_new_path);
+}
+
+fn restart(story: &mut Story) {
+    story.set_window(10);
+    story.metrics.rtt = None;
+}
+
+#[test]
+fn s29_another_address_of_the_peer_begins_with_the_initial_values() {
+    let (other_port, other_host) = ("10.0.0.1:2", "10.0.0.2:1");
+    respects(S29, |story| {
+        moved(story, other_host, true);
+        restart(story);
+        story.report();
+        story.set_window(14);
+        story.report();
+    });
+    respects(S29, |story| {
+        moved(story, other_port, false);
+        story.report();
+    });
+    // The first report comes with an acknowledgement.
+    for (datagrams, is_right) in [(12, true), (13, false)] {
+        let tell = |story: &mut Story| {
+            moved(story, other_host, true);
+            restart(story);
+            story.send(2);
+            story.wait(ms(100));
+            story.acknowledge(4, 5);
+            story.set_window(datagrams);
+            story.report();
+        };
+        if is_right { respects(S29, tell) } else { violates(S29, tell) }
+    }
+    // Everything is kept, whether or not the endpoint says that it is a new path.
+    for is_new_path in [true, false] {
+        violates(S29, |story| {
+            moved(story, other_host, is_new_path);
+            story.report();
+        });
+    }
+    // The window, the threshold or the round-trip time is kept.
+    type Change = fn(&mut Story);
+    let changes: [Change; 4] = [
+        |story| story.set_window(14),
+        |story| story.set_window(9),
+        |story| story.set_threshold(20),
+        |story| story.sample(ms(100)),
+    ];
+    for change in changes {
+        violates(S29, |story| {
+            moved(story, other_host, true);
+            restart(story);
+            change(story);
+            story.report();
+        });
     }
 }
 

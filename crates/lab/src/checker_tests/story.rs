@@ -254,6 +254,16 @@ impl Story {
         });
     }
 
+    /// The client has the address `remote` now; the server says whether that is a new path.
+    pub(crate) fn move_to(&mut self, remote: &str, is_new_path: bool) {
+        self.tell(&Observation::PathUpdated {
+            socket: clearway_transport::SocketIndex(0),
+            remote: remote.parse().unwrap(),
+            is_validated: true,
+            is_new_path,
+        });
+    }
+
     /// The server sends so many full packets.
     pub(crate) fn send(&mut self, count: u64) {
         for _ in 0..count {
@@ -401,7 +411,7 @@ impl Story {
         self.checker.on_settled(self.now, CLIENT, deadline, 0);
     }
 
-    fn sample(&mut self, latest: Duration) {
+    pub(crate) fn sample(&mut self, latest: Duration) {
         let minimum = self.metrics.rtt.map_or(latest, |rtt| rtt.minimum.min(latest));
         let variation = latest / 8;
         let smoothed = latest;

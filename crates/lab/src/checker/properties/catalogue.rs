@@ -190,6 +190,12 @@ static CATALOGUE: [Entry; Property::ALL.len()] = [
         method: "the types and frames of the packets that a client builds; what is rejected counts as lost, so that L12 wants it sent again, and S18 as never sent",
     },
     Entry {
+        property: S29,
+        id: "S29",
+        meaning: "When the peer's IP address changes, the window and the round-trip time begin with their initial values (RFC 9000 §9.4).",
+        method: "the first report after the address to which datagrams are sent has changed by more than its port: the configured initial window, no slow start threshold, no round-trip time without a sample",
+    },
+    Entry {
         property: L1,
         id: "L1",
         meaning: "With data waiting, held back by congestion control, and without loss, the window grows.",

@@ -1,0 +1,60 @@
+//! S29: nothing that was learned about one path is used on another.
+
+use clearway_transport::Metrics;
+
+use crate::checker::books::{Books, Report, Tally};
+use crate::checker::properties::Property;
+use crate::checker::rule::{Rule, Verdict};
+
+#[derive(Debug, Default)]
+pub(in crate::checker) struct NewPath {
+    /// The peer has another IP address, and the endpoint has not reported since.
+    is_awaited: bool,
+}
+
+impl Rule for NewPath {
+    const PROPERTY: Property = Property::S29;
+
+    fn on_moved(&mut self, books: &Books) {
+        self.is_awaited |= books.is_at_other_host;
+    }
+
+    fn on_report(&mut self, books: &Books, report: &Report<'_>) -> Verdict {
+        self.check(books, report.after, report.tally)
+    }
+
+    fn on_quiet(&mut self, books: &Books, metrics: &Metrics) -> Verdict {
+        self.check(books, metrics, &Tally::default())
+    }
+}
+
+impl NewPath {
+    /// The first report on the path: the initial values, and what the same event may have added.
+    fn check(&mut self, books: &Books, metrics: &Metrics, tally: &Tally) -> Verdict {
+        if !core::mem::take(&mut self.is_awaited) {
+            return Ok(());
+        }
+        let (window, initial) = (metrics.congestion.window, books.terms.initial_window);
+        let is_congested = tally.lost > 0 || tally.ce_marks > 0;
+        let least = if is_congested { 0 } else { initial };
+        if !(least..=initial.saturating_add(tally.acked)).contains(&window) {
+            return Err(format!(
+                "the window is {window} bytes after the peer's IP address changed; a new path begins with {initial}"
+            ));
+        }
+        let threshold = metrics.congestion.slow_start_threshold.filter(|_| !tally.has_event());
+        if let Some(threshold) = threshold {
+            return Err(format!(
+                "the slow start threshold is {threshold} bytes after the peer's IP address changed; a new path begins \
+                 without one"
+            ));
+        }
+        match metrics.rtt.filter(|_| tally.rtt.is_none()) {
+            Some(rtt) => Err(format!(
+                "the round-trip time is {:?} after the peer's IP address changed; there was no sample on the new path",
+                rtt.smoothed
+            )),
+            None => Ok(()),
+        }
+    }
+}
