@@ -54,6 +54,15 @@ fn frames(frames: &Frames) -> String {
     for (offset, data) in &frames.crypto {
         let _ = write!(names, ", CRYPTO {offset}+{}", data.len());
     }
+    for (id, offset, length) in &frames.streams {
+        let _ = write!(names, ", STREAM {id} {offset}+{length}");
+    }
+    for (largest, range) in &frames.acknowledged {
+        let _ = write!(names, ", ACK {} to {largest}", largest.saturating_sub(*range));
+    }
+    for kind in &frames.others {
+        let _ = write!(names, ", frame {kind:#04x}");
+    }
     for (name, list) in
         [("PATH_CHALLENGE", &frames.path_challenges), ("PATH_RESPONSE", &frames.path_responses)]
     {

@@ -12,6 +12,12 @@ pub(crate) struct Frames {
     /// Whether there is an ACK frame with ECN counts.
     pub(crate) acknowledges_ecn: bool,
     pub(crate) new_connection_ids: Vec<Vec<u8>>,
+    /// The Largest Acknowledged and First ACK Range fields of ACK frames.
+    pub(crate) acknowledged: Vec<(u64, u64)>,
+    /// Stream ID, offset and length of STREAM frames.
+    pub(crate) streams: Vec<(u64, u64, usize)>,
+    /// The types of frames that are not listed above, without PADDING.
+    pub(crate) others: Vec<u64>,
     /// The type of the first frame that is not known here; it and the rest of the packet are not read.
     pub(crate) unknown: Option<u64>,
 }
@@ -32,6 +38,9 @@ impl Frames {
     }
 
     fn read_one(&mut self, kind: u64, bytes: &mut Bytes<'_>) -> Option<()> {
+        if !matches!(kind, 0x00 | 0x02 | 0x03 | 0x06 | 0x08..=0x0f | 0x18 | 0x1a | 0x1b) {
+            self.others.push(kind);
+        }
         match kind {
             // PADDING, PING, HANDSHAKE_DONE, IMMEDIATE_ACK.
             0x00 | 0x01 | 0x1e | 0x1f => {}
@@ -42,7 +51,7 @@ impl Frames {
             }
             // NEW_TOKEN.
             0x07 => drop(bytes.counted()?),
-            0x08..=0x0f => stream(kind, bytes)?,
+            0x08..=0x0f => self.streams.push(stream(kind, bytes)?),
             0x18 => {
                 numbers(bytes, 2)?;
                 self.new_connection_ids.push(bytes.vector(1)?.to_vec());
@@ -69,9 +78,10 @@ impl Frames {
     }
 
     fn acknowledgement(&mut self, kind: u64, bytes: &mut Bytes<'_>) -> Option<()> {
-        numbers(bytes, 2)?;
-        let ranges = bytes.variable()?;
+        let largest = bytes.variable()?;
         numbers(bytes, 1)?;
+        let ranges = bytes.variable()?;
+        self.acknowledged.push((largest, bytes.variable()?));
         for _ in 0..ranges {
             numbers(bytes, 2)?;
         }
@@ -102,13 +112,15 @@ fn numbers(bytes: &mut Bytes<'_>, count: usize) -> Option<()> {
     (0..count).try_for_each(|_| bytes.variable().map(drop))
 }
 
-fn stream(kind: u64, bytes: &mut Bytes<'_>) -> Option<()> {
+fn stream(kind: u64, bytes: &mut Bytes<'_>) -> Option<(u64, u64, usize)> {
     let (has_offset, has_length) = (kind & 0x04 != 0, kind & 0x02 != 0);
-    numbers(bytes, if has_offset { 2 } else { 1 })?;
-    match has_length {
-        true => bytes.counted().map(drop),
-        false => bytes.take(bytes.rest().len()).map(drop),
-    }
+    let id = bytes.variable()?;
+    let offset = if has_offset { bytes.variable()? } else { 0 };
+    let data = match has_length {
+        true => bytes.counted()?,
+        false => bytes.take(bytes.rest().len())?,
+    };
+    Some((id, offset, data.len()))
 }
 
 #[cfg(test)]
@@ -131,7 +143,9 @@ mod tests {
         assert_eq!(frames.path_responses, [[8, 7, 6, 5, 4, 3, 2, 1]]);
         assert_eq!(frames.crypto, [(2, b"abc".to_vec())]);
         assert!(frames.acknowledges_ecn);
-        assert_eq!(frames.unknown, None);
+        assert_eq!(frames.acknowledged, [(5, 0)]);
+        assert_eq!(frames.streams, [(0, 5, 1), (4, 0, 2)]);
+        assert_eq!((frames.others, frames.unknown), (vec![0x01], None));
         assert_eq!(Frames::read(&[0x1a, 1]), None);
         assert_eq!(Frames::read(&[0x40, 0x99, 7]).unwrap().unknown, Some(0x99));
     }

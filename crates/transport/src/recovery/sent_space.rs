@@ -81,8 +81,6 @@ pub(super) struct SentSpace {
     other_outstanding: u64,
     /// The next probe takes its tokens from this packet or a later one.
     probe_cursor: u64,
-    /// Packets from here on were sent after the run of probe timeouts began.
-    probe_end: u64,
     is_discarded: bool,
     /// How often a packet was looked for.
     #[cfg(test)]
@@ -107,7 +105,6 @@ impl SentSpace {
             in_flight_outstanding: 0,
             other_outstanding: 0,
             probe_cursor: 0,
-            probe_end: 0,
             is_discarded: false,
             #[cfg(test)]
             lookups: core::cell::Cell::default(),
@@ -516,28 +513,24 @@ impl SentSpace {
     /// A probe timeout expired: from here on [`probe_tokens`](Self::probe_tokens) offers tokens, if any outstanding one
     /// can be repeated. Returns how many probes there are tokens for, up to two.
     ///
-    /// No packet is offered again before all others that were outstanding when the run of timeouts began, and copies
-    /// that probes carried are not offered in that run.
+    /// No packet is offered again before all others that are outstanding, also those that were sent since the first of
+    /// several timeouts in a row. The copies that probes carried are packets like others: they come after what was sent
+    /// before them.
     pub(super) fn begin_probing(&mut self) -> usize {
         if self.repeatable(self.probe_cursor).next().is_none() {
             self.probe_cursor = self.first_outstanding;
-            if self.repeatable(self.probe_cursor).next().is_none() {
-                self.probe_end = self.next_number();
-            }
         }
         self.repeatable(self.probe_cursor).take(2).count()
     }
 
-    /// A packet of the peer ends the run of timeouts: the next probe timeout begins a new one.
+    /// A packet of the peer ends a run of timeouts: the next one begins with the oldest packet.
     pub(super) fn end_probing(&mut self) {
         self.probe_cursor = 0;
-        self.probe_end = 0;
     }
 
-    /// Outstanding packets of the current run, from number `from` on, that carry something that can
-    /// be sent again.
+    /// Outstanding packets, from number `from` on, that carry something that can be sent again.
     fn repeatable(&self, from: u64) -> impl Iterator<Item = u64> {
-        (from.max(self.first_outstanding)..self.probe_end).filter(|number| {
+        (from.max(self.first_outstanding)..self.next).filter(|number| {
             self.packet(*number).is_some_and(|packet| {
                 packet.state == PacketState::Outstanding
                     && self.tokens_of(packet).any(|token| can_be_repeated(&token))

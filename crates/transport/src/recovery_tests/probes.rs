@@ -51,7 +51,27 @@ fn no_packet_is_offered_twice_before_all_others_were() {
             bench.send(deadline);
         }
     }
-    assert_eq!(offered, [0, 1, 2, 0, 1]);
+    // 3, 4 and 5 are the copies of 0, 1 and 2.
+    assert_eq!(offered, [0, 1, 2, 3, 4, 5]);
+}
+
+/// A response that was sent after the first of several timeouts in a row, and was lost, waited for an acknowledgement while
+/// the probes repeated what had been outstanding before.
+#[test]
+fn packets_that_were_sent_after_the_first_timeout_are_offered_too() {
+    let mut bench = Bench::new();
+    bench.send(at(0));
+    let mut offered = Vec::new();
+    for _ in 0..2 {
+        let deadline = bench.deadline().unwrap();
+        let Expired::Probes { space, count } = bench.expire(deadline) else { panic!() };
+        for _ in 0..count {
+            offered.extend(bench.probe(space));
+        }
+        bench.send(deadline);
+        bench.send(deadline + ms(1));
+    }
+    assert_eq!(offered, [0, 1, 2]);
 }
 
 #[test]
