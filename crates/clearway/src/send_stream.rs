@@ -9,7 +9,7 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
-use crate::bridge::SendState;
+use crate::bridge::{SendBuffer, SendState};
 use crate::connection::ConnectionRef;
 use crate::error::{ResetAtError, StreamClosed, WriteError};
 use crate::streams::{Effects, SendHalf};
@@ -67,6 +67,22 @@ impl SendStream {
         poll_fn(|context| self.poll_queue(context, |_| data.clone())).await.map(|_| ())
     }
 
+    /// Writes all of `data`, without copying it, as soon as there is room for some, and ends the stream after it: the last of the
+    /// data and the end are sent in one frame. With [`write_all`](Self::write_all) and [`finish`](Self::finish) the end may need
+    /// a packet of its own. Cancel-safe: if the future is dropped before it is ready, nothing was written.
+    ///
+    /// # Errors
+    /// If nothing more can be written to the stream.
+    pub async fn finish_with(&mut self, data: Bytes) -> Result<(), WriteError> {
+        poll_fn(|context| {
+            self.poll_send(context, |send, _| {
+                send.push(data.clone());
+                send.finish();
+            })
+        })
+        .await
+    }
+
     fn poll_copy(
         &mut self,
         context: &mut Context<'_>,
@@ -83,6 +99,20 @@ impl SendStream {
         context: &mut Context<'_>,
         make: impl FnOnce(usize) -> Bytes,
     ) -> Poll<Result<usize, WriteError>> {
+        self.poll_send(context, |buffer, room| {
+            let data = make(room);
+            let length = data.len();
+            buffer.push(data);
+            length
+        })
+    }
+
+    /// Changes the buffer as soon as it has room, and wakes the shard for it.
+    fn poll_send<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        change: impl FnOnce(&mut SendBuffer<VarInt>, usize) -> T,
+    ) -> Poll<Result<T, WriteError>> {
         self.connection.act(|state, effects| {
             let lost = state.lost();
             let send = state.send_half(self.id).ok_or(WriteError::ClosedStream)?;
@@ -92,14 +122,11 @@ impl SendStream {
                 (SendState::Open, Some(error)) => Err(WriteError::ConnectionLost(error))?,
                 _ => Err(WriteError::ClosedStream)?,
             }
-            let data = make(ready!(send.buffer.poll_room(context, effects)));
-            let length = data.len();
-            if length > 0 {
-                send.buffer.push(data);
-                state.change(self.id);
-                effects.wake_shard();
-            }
-            Poll::Ready(Ok(length))
+            let room = ready!(send.buffer.poll_room(context, effects));
+            let changed = change(&mut send.buffer, room);
+            state.change(self.id);
+            effects.wake_shard();
+            Poll::Ready(Ok(changed))
         })
     }
 

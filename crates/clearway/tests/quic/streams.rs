@@ -1,14 +1,16 @@
 //! Streams between two endpoints on loopback.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use crate::support::{Pair, code, pattern, run};
 use bytes::Bytes;
 use clearway::{
-    Connection, ConnectionError, ReadError, ReadToEndError, ResetAtError, TransportConfig,
-    WriteError,
+    Connection, ConnectionError, Observation, Observer, ReadError, ReadToEndError, ResetAtError,
+    Side, Timestamp, TransportConfig, WriteError,
 };
+use clearway_wire::{Frame, Reader};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -40,6 +42,47 @@ fn a_megabyte_is_echoed() {
         let (_, answer) = tokio::join!(writing, recv.read_to_end(2 << 20));
         assert!(answer.unwrap() == data, "other bytes came back");
         assert_eq!(send.stopped().await, Ok(None));
+    });
+}
+
+/// Counts the STREAM frames without data that are sent: an end that has a frame of its own.
+struct LoneEnds(Arc<AtomicUsize>);
+
+impl Observer for LoneEnds {
+    fn observe(&mut self, _now: Timestamp, observation: &Observation<'_>) {
+        let Observation::PacketSent(packet) = observation else { return };
+        let mut reader = Reader::new(packet.payload);
+        while let Ok(frame) = Frame::decode(&mut reader) {
+            let is_lone = matches!(frame, Frame::Stream(it) if it.data.is_empty());
+            self.0.fetch_add(is_lone.into(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// Also while the shard sends as soon as it can, which is often between two writes of a task.
+#[test]
+fn data_and_the_end_are_sent_in_one_frame() {
+    run(async {
+        let lone_ends = Arc::new(AtomicUsize::new(0));
+        let counted = lone_ends.clone();
+        let observer =
+            move |_: Side| Some(Box::new(LoneEnds(counted.clone())) as Box<dyn Observer>);
+        let mut pair = Pair::new();
+        pair.config = pair.config.clone().observer(Arc::new(observer));
+        let (client, server) = pair.connect().await;
+        for _ in 0..100 {
+            let mut send = client.open_uni().await.unwrap();
+            send.finish_with(Bytes::from_static(b"hello")).await.unwrap();
+            let received = server.accept_uni().await.unwrap().read_to_end(10).await.unwrap();
+            assert_eq!(received, b"hello");
+            let again = send.finish_with(Bytes::new()).await;
+            assert_eq!(again, Err(WriteError::ClosedStream));
+        }
+        assert_eq!(lone_ends.load(Ordering::SeqCst), 0);
+        let mut send = client.open_uni().await.unwrap();
+        send.finish_with(Bytes::new()).await.unwrap();
+        let received = server.accept_uni().await.unwrap().read_to_end(0).await.unwrap();
+        assert!(received.is_empty());
     });
 }
 

@@ -136,7 +136,6 @@ async fn ask(
     path: &str,
 ) -> Result<RecvStream, Box<dyn std::error::Error + Send + Sync>> {
     let (mut send, receive) = connection.open_bi().await?;
-    send.write_all(format!("GET {path}\r\n").as_bytes()).await?;
-    send.finish()?;
+    send.finish_with(format!("GET {path}\r\n").into()).await?;
     Ok(receive)
 }

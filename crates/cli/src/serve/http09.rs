@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
 
 use super::files::{Files, Found};
@@ -115,16 +116,19 @@ fn refused(
 
 /// Sends a file.
 async fn copy(mut reader: Reader, send: &mut SendStream) -> Result<(), String> {
+    // A piece is written when the next one is known, so that the last one and the end are sent together.
+    let mut last = Bytes::new();
     loop {
         match reader.next().await {
             Ok(Some(piece)) => {
+                let piece = std::mem::replace(&mut last, piece);
                 send.write_chunk(piece).await.map_err(|error| error.to_string())?;
             }
             Ok(None) => break,
             Err(error) => return give_up(send, error.to_string()),
         }
     }
-    send.finish().map_err(|error| error.to_string())?;
+    send.finish_with(last).await.map_err(|error| error.to_string())?;
     // The data would be delivered without this, but only now it is known to have arrived.
     send.stopped().await.map_err(|error| error.to_string())?;
     Ok(())
