@@ -1,24 +1,93 @@
-//! Downloads over HTTP/3: the server runs inside its shard, the client as a task.
+//! Downloads over HTTP/3: the server runs inside its shard or as tasks, the client as a task.
 
 use std::time::Instant;
 
 use bytes::Bytes;
-use clearway::Endpoint;
-use clearway::http3::{BodySource, Client, Code, Config, Handler, RequestStream, serve_in_shard};
+use clap::{Args, ValueEnum};
+use clearway::http3::{
+    Body, BodySource, Client, Code, Config, Handler, RecvBody, RequestStream, Server,
+    serve_in_shard,
+};
+use clearway::{Endpoint, ServerConfig};
 use http::{Request, Response, StatusCode};
 
 use crate::pattern::{Sink, Source};
-use crate::{ClientOptions, Mtu, Outcome, ServerOptions, tls};
+use crate::{ClientOptions, Mtu, Outcome, tls};
 
 const ALPN: &str = "h3";
 
+#[derive(Args)]
+pub(crate) struct ServerOptions {
+    #[command(flatten)]
+    server: crate::ServerOptions,
+    /// Where requests are handled.
+    #[arg(long, value_enum, default_value_t = Face::Shard)]
+    face: Face,
+}
+
+/// The ways to write a server.
+#[derive(Clone, Copy, ValueEnum)]
+enum Face {
+    /// On the shard's thread, by a `Handler`.
+    Shard,
+    /// In tasks of a runtime.
+    Async,
+}
+
 pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
-    let config = tls::server(&options.cert, &options.key, ALPN, mtu)?;
-    let endpoint = serve_in_shard(options.listen, config, Config::default(), |_| Zeros)?;
-    println!("listening {}", endpoint.local_address());
-    loop {
-        std::thread::park();
+    let server = &options.server;
+    let config = tls::server(&server.cert, &server.key, ALPN, mtu)?;
+    match options.face {
+        Face::Shard => {
+            let endpoint = serve_in_shard(server.listen, config, Config::default(), |_| Zeros)?;
+            println!("listening {}", endpoint.local_address());
+            loop {
+                std::thread::park();
+            }
+        }
+        Face::Async => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+            runtime.block_on(serve_in_tasks(server.listen, config))
+        }
     }
+}
+
+async fn serve_in_tasks(listen: std::net::SocketAddr, config: ServerConfig) -> Outcome {
+    let server = Server::bind(listen, config)?;
+    println!("listening {}", server.local_address());
+    server.serve(answer).await;
+    Ok(())
+}
+
+async fn answer(request: Request<RecvBody>) -> Response<Body> {
+    let size = request.uri().path().strip_prefix("/zero/").and_then(|size| size.parse().ok());
+    let Some(size) = size else {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    };
+    let mut source = Source::new(size);
+    let first = source.peek();
+    source.advance(first.len());
+    if first.len() as u64 == size {
+        return Response::new(Body::full(first));
+    }
+    let (sender, body) = Body::channel();
+    tokio::spawn(async move {
+        let mut next = first;
+        while !next.is_empty() {
+            if sender.send(next).await.is_err() {
+                return;
+            }
+            next = source.peek();
+            source.advance(next.len());
+        }
+        // This fails if the client wants no more of it.
+        let _ = sender.finish().await;
+    });
+    let mut response = Response::new(body);
+    response.headers_mut().insert("content-length", size.into());
+    response
 }
 
 /// Responds to `/zero/N` with `N` bytes.

@@ -33,6 +33,13 @@ The project's development tasks.
         --pairs N            number of pairs of runs (default 5)
         --datagram-size N    UDP payload size of both stacks (default 1452); discover: what each finds
         --json               print one object per case
+  cargo xtask bench requests small requests over HTTP/3: every server (Clearway in the shard and async, the peers) asked by
+                             every client, alternating
+        --peer quinn         only beside this peer; may be given several times
+        --rounds N           how often each pair runs each case (default 5)
+        --seconds N          how long a run takes (default 2)
+        --size BYTES         size of each response (default 1024)
+        --json               print one object per case
   cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case
@@ -73,8 +80,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test", rest @ ..] => test::run(rest),
-        ["bench", "bulk", rest @ ..] => bench::run(rest),
-        ["bench", "qpack", rest @ ..] => bench::qpack(rest),
+        ["bench", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),

@@ -5,12 +5,14 @@
 
 mod handshakes;
 mod interop;
+mod load;
 mod options;
 mod resource;
 mod sink;
 
 pub use handshakes::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary};
 pub use interop::{HQ, Interop, InteropClient, InteropServer, UNSUPPORTED, hq_path};
+pub use load::{LoadOptions, Schedule, Tally};
 pub use options::{ClientOptions, PARALLEL, ServerOptions};
 pub use resource::{Resource, zero_length};
 pub use sink::{Sink, Summary};

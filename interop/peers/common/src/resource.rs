@@ -21,7 +21,7 @@ impl Resource {
         }
         let file = root.join(name);
         let metadata = std::fs::metadata(&file).ok()?;
-        metadata.is_file().then(|| Self::File(file, metadata.len()))
+        metadata.is_file().then_some(Self::File(file, metadata.len()))
     }
 
     /// The length of the body in bytes.

@@ -27,6 +27,11 @@ impl Sink {
         Ok(Self { output, generated: expected.is_some(), expected, received: 0 })
     }
 
+    /// The sink of a generated body of `length` bytes.
+    pub fn of_generated(length: u64) -> Self {
+        Self { output: None, generated: true, expected: Some(length), received: 0 }
+    }
+
     /// Receives the response's status and the value of its content-length.
     pub fn start(&mut self, status: u16, content_length: Option<u64>) -> Result<()> {
         if status != 200 {

@@ -10,7 +10,7 @@ use bytes::Buf;
 use http::{Request, Uri};
 use peer_common::{HQ, Interop, InteropClient, InteropServer, Resource, hq_path};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
+use quinn::{ClientConfig, Connection, RecvStream, SendStream, ServerConfig, VarInt};
 use rustls::crypto::aws_lc_rs::cipher_suite::{
     TLS13_AES_128_GCM_SHA256, TLS13_CHACHA20_POLY1305_SHA256,
 };

@@ -6,6 +6,7 @@ mod endpoint;
 mod handshakes;
 mod http3;
 mod interop;
+mod load;
 mod raw;
 mod tls;
 
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use peer_common::{ClientOptions, HandshakesOptions, ServerOptions, UNSUPPORTED};
+use peer_common::{ClientOptions, HandshakesOptions, LoadOptions, ServerOptions, UNSUPPORTED};
 
 #[derive(Parser)]
 #[command(about)]
@@ -31,6 +32,8 @@ enum Command {
     Server(ServerOptions),
     /// Download over HTTP/3.
     Client(ClientOptions),
+    /// Make requests over HTTP/3, as many at a time as asked for, and print how many were answered and how long they took.
+    Load(LoadOptions),
     /// Make handshakes with X25519MLKEM768, and print how long each took.
     Handshakes(HandshakesOptions),
     /// Serve as `server` does, with X25519MLKEM768.
@@ -59,6 +62,7 @@ async fn run(Arguments { command, mtu }: Arguments) -> Result<()> {
     match command {
         Command::Server(options) => http3::serve(&options, mtu).await,
         Command::Client(options) => http3::download(options, mtu).await,
+        Command::Load(options) => load::run(&options, mtu).await,
         Command::Handshakes(options) => handshakes::make(&options, mtu).await,
         Command::HandshakesServer(options) => handshakes::serve(&options, mtu).await,
         Command::Interop => interop::run().await,

@@ -1,0 +1,103 @@
+//! Many requests over HTTP/3: how many are answered in a second, and how long each takes. The client runs as tasks on one
+//! thread.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+use clearway::Endpoint;
+use clearway::http3::Client;
+use http::{Request, StatusCode};
+use peer_common::{LoadOptions, Schedule, Tally};
+use tokio::task::LocalSet;
+
+use crate::pattern::Sink;
+use crate::{Mtu, Outcome, tls};
+
+const ALPN: &str = "h3";
+/// How many connections are opened at the same time.
+const OPENING: usize = 32;
+
+pub(crate) fn run(options: &LoadOptions, mtu: Mtu) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(LocalSet::new().run_until(make(options, mtu)))
+}
+
+async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
+    let clients = connect(options, mtu).await?;
+    let schedule = Schedule::new(options);
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let mut running = Vec::new();
+    for worker in 0..schedule.workers() {
+        let client = clients[worker % clients.len()].clone();
+        let work = ask_again_and_again(client, options.size, schedule, worker, tally.clone());
+        running.push(tokio::task::spawn_local(work));
+    }
+    for worker in running {
+        worker.await?.map_err(|error| error.to_string())?;
+    }
+    let elapsed = schedule.elapsed();
+    for client in &clients {
+        client.shutdown().await;
+    }
+    tally.take().print(elapsed);
+    Ok(())
+}
+
+/// Opens the connections. All of them share one socket.
+async fn connect(options: &LoadOptions, mtu: Mtu) -> Outcome<Vec<Rc<Client>>> {
+    let config = tls::client(&options.ca, ALPN, mtu)?;
+    let local = if options.connect.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let endpoint = Rc::new(Endpoint::client(local.parse()?)?);
+    let mut clients = Vec::new();
+    while clients.len() < options.connections {
+        let opening: Vec<_> = (clients.len()..options.connections)
+            .take(OPENING)
+            .map(|_| {
+                let (endpoint, config, remote) =
+                    (endpoint.clone(), config.clone(), options.connect);
+                tokio::task::spawn_local(async move {
+                    Client::connect(&endpoint, &config, remote, "localhost").await
+                })
+            })
+            .collect();
+        for client in opening {
+            clients.push(Rc::new(client.await??));
+        }
+    }
+    Ok(clients)
+}
+
+async fn ask_again_and_again(
+    client: Rc<Client>,
+    size: u64,
+    schedule: Schedule,
+    worker: usize,
+    tally: Rc<RefCell<Tally>>,
+) -> Outcome {
+    let url = format!("https://localhost/zero/{size}");
+    let mut index = 0;
+    while let Some(mut began) = schedule.due(worker, index) {
+        index += 1;
+        if began > Instant::now() {
+            tokio::time::sleep_until(began.into()).await;
+            began = Instant::now();
+        }
+        let response = client.send(Request::get(&url).body(())?).await?;
+        if response.status() != StatusCode::OK {
+            return Err(format!("the server responded with status {}", response.status()).into());
+        }
+        let mut body = response.into_body();
+        let mut sink = Sink::new();
+        while let Some(chunk) = body.chunk().await {
+            if !sink.accept(&chunk?) {
+                return Err(format!("wrong bytes after {}", sink.received).into());
+            }
+        }
+        if sink.received != size {
+            return Err(format!("only {} of {size} bytes were received", sink.received).into());
+        }
+        tally.borrow_mut().add(began, sink.received);
+    }
+    Ok(())
+}

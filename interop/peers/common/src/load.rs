@@ -1,0 +1,105 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Options of `load`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LoadOptions {
+    /// Certificate to trust, PEM.
+    #[arg(long)]
+    pub ca: PathBuf,
+    /// The address of the server, whose certificate must be for `localhost`.
+    #[arg(long)]
+    pub connect: SocketAddr,
+    /// Number of connections.
+    #[arg(long, default_value_t = 1)]
+    pub connections: usize,
+    /// Number of requests in flight on each connection.
+    #[arg(long, default_value_t = 1)]
+    pub streams: usize,
+    /// Bytes in each response.
+    #[arg(long, default_value_t = 1024)]
+    pub size: u64,
+    /// For how long requests are made.
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Requests per second of all connections together; by default as many as are answered.
+    #[arg(long)]
+    pub rate: Option<f64>,
+}
+
+/// When requests are made: by as many workers as there may be requests in flight, which take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    start: Instant,
+    end: Instant,
+    workers: usize,
+    interval: Option<Duration>,
+}
+
+impl Schedule {
+    /// A schedule that starts now.
+    pub fn new(options: &LoadOptions) -> Self {
+        let start = Instant::now();
+        let workers = options.connections * options.streams;
+        let interval = options.rate.map(|rate| Duration::from_secs_f64(workers as f64 / rate));
+        let end = start + Duration::from_secs_f64(options.seconds);
+        Self { start, end, workers, interval }
+    }
+
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// How long ago the schedule started.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// When request `index` of a worker is due: the time from which its latency counts. `None` if the run is over then. If it is
+    /// in the future, the worker sleeps, and its latency counts from when the worker wakes up.
+    pub fn due(&self, worker: usize, index: u32) -> Option<Instant> {
+        let due = match self.interval {
+            None => Instant::now(),
+            Some(interval) => {
+                let part = worker as f64 / self.workers as f64;
+                self.start + interval.mul_f64(part) + interval * index
+            }
+        };
+        (due < self.end).then_some(due)
+    }
+}
+
+/// The latencies of the answered requests, and the bytes received.
+#[derive(Default)]
+pub struct Tally {
+    microseconds: Vec<u32>,
+    bytes: u64,
+}
+
+impl Tally {
+    /// Adds a request that was answered now.
+    pub fn add(&mut self, began: Instant, bytes: u64) {
+        let took = began.elapsed().as_micros();
+        self.microseconds.push(u32::try_from(took).unwrap_or(u32::MAX));
+        self.bytes += bytes;
+    }
+
+    /// Prints the line that `load` ends with.
+    pub fn print(mut self, elapsed: Duration) {
+        self.microseconds.sort_unstable();
+        let quantile = |part: f64| {
+            let index = (self.microseconds.len() as f64 * part) as usize;
+            self.microseconds.get(index).or(self.microseconds.last()).copied().unwrap_or(0)
+        };
+        println!(
+            r#"{{"requests":{},"bytes":{},"seconds":{:.6},"p50_us":{},"p99_us":{}}}"#,
+            self.microseconds.len(),
+            self.bytes,
+            elapsed.as_secs_f64(),
+            quantile(0.5),
+            quantile(0.99),
+        );
+    }
+}
