@@ -2,11 +2,12 @@
 //! thread.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
-use clearway::Endpoint;
 use clearway::http3::Client;
+use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode};
 use peer_common::{LoadOptions, Schedule, Tally};
 use tokio::task::LocalSet;
@@ -14,7 +15,7 @@ use tokio::task::LocalSet;
 use crate::pattern::Sink;
 use crate::{Mtu, Outcome, tls};
 
-const ALPN: &str = "h3";
+pub(crate) const ALPN: &str = "h3";
 /// How many connections are opened at the same time.
 const OPENING: usize = 32;
 
@@ -24,7 +25,8 @@ pub(crate) fn run(options: &LoadOptions, mtu: Mtu) -> Outcome {
 }
 
 async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
-    let clients = connect(options, mtu).await?;
+    let config = tls::client(&options.ca, ALPN, mtu)?;
+    let clients = connect(config, options.connect, options.connections).await?;
     let schedule = Schedule::new(options);
     let tally = Rc::new(RefCell::new(Tally::default()));
     let mut running = Vec::new();
@@ -44,18 +46,20 @@ async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     Ok(())
 }
 
-/// Opens the connections. All of them share one socket.
-async fn connect(options: &LoadOptions, mtu: Mtu) -> Outcome<Vec<Rc<Client>>> {
-    let config = tls::client(&options.ca, ALPN, mtu)?;
-    let local = if options.connect.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+/// Opens `count` connections to `remote`. All of them share one socket.
+pub(crate) async fn connect(
+    config: ClientConfig,
+    remote: SocketAddr,
+    count: usize,
+) -> Outcome<Vec<Rc<Client>>> {
+    let local = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let endpoint = Rc::new(Endpoint::client(local.parse()?)?);
     let mut clients = Vec::new();
-    while clients.len() < options.connections {
-        let opening: Vec<_> = (clients.len()..options.connections)
+    while clients.len() < count {
+        let opening: Vec<_> = (clients.len()..count)
             .take(OPENING)
             .map(|_| {
-                let (endpoint, config, remote) =
-                    (endpoint.clone(), config.clone(), options.connect);
+                let (endpoint, config) = (endpoint.clone(), config.clone());
                 tokio::task::spawn_local(async move {
                     Client::connect(&endpoint, &config, remote, "localhost").await
                 })

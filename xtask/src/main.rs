@@ -35,10 +35,13 @@ The project's development tasks.
         --json               print one object per case
   cargo xtask bench requests small requests over HTTP/3: every server (Clearway in the shard and async, the peers) asked by
                              every client, alternating
-        --peer quinn         only beside this peer; may be given several times
+        --peer NAME          only beside this peer (quinn, tokio-quiche, quic-go); may be given several times
         --rounds N           how often each pair runs each case (default 5)
         --seconds N          how long a run takes (default 2)
         --size BYTES         size of each response (default 1024)
+        --json               print one object per case
+  cargo xtask bench memory   what each server keeps for an idle connection
+        --count N            number of connections (default 10000)
         --json               print one object per case
   cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
         --seconds N          how long each case is repeated (default 2)

@@ -7,9 +7,62 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
+/// A program on a core of its own, which runs until it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    /// What it said when it was ready.
+    said: String,
+}
+
+impl Process {
+    /// Starts `program` and waits until it prints a line of the word `ready` and another, which is kept.
+    pub(crate) fn start(
+        program: &Path,
+        arguments: &[&str],
+        core: usize,
+        ready: &str,
+    ) -> Result<Self, String> {
+        let mut command = pinned(program, core);
+        command.args(arguments).stdout(Stdio::piped());
+        let mut child =
+            command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+        let output = child.stdout.take().ok_or("the program's standard output is not a pipe")?;
+        let mut line = String::new();
+        let read = BufReader::new(output).read_line(&mut line);
+        match line.trim().split_once(' ') {
+            Some((word, said)) if read.is_ok() && word == ready => {
+                Ok(Self { said: said.to_owned(), child })
+            }
+            _ => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(format!("{} did not print `{ready} …` but {line:?}", program.display()))
+            }
+        }
+    }
+
+    /// The bytes of memory that it has now.
+    pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kibibytes.ok_or_else(|| format!("{path} does not have VmRSS as in proc(5)"))? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
 /// A server on a core of its own; terminated when dropped.
 pub(crate) struct Server {
-    child: Child,
+    process: Process,
     /// The address that it listens on.
     pub(crate) address: String,
 }
@@ -17,35 +70,18 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `program` and waits until it prints the address that it listens on.
     pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, String> {
-        let mut command = pinned(program, core);
-        command.args(arguments).stdout(Stdio::piped());
-        let mut child =
-            command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-        let output = child.stdout.take().ok_or("the server's standard output is not a pipe")?;
-        let mut line = String::new();
-        let read = BufReader::new(output).read_line(&mut line);
-        match line.trim().strip_prefix("listening ") {
-            Some(address) if read.is_ok() => Ok(Self { address: address.to_owned(), child }),
-            _ => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(format!("{} did not print `listening ADDRESS` but {line:?}", program.display()))
-            }
-        }
+        let process = Process::start(program, arguments, core, "listening")?;
+        Ok(Self { address: process.said.clone(), process })
     }
 
     /// The CPU seconds that it has used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
-        cpu_seconds(self.child.id())
+        cpu_seconds(self.process.child.id())
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let _ = self.child.wait();
+    /// The bytes of memory that it has now.
+    pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
+        self.process.resident_bytes()
     }
 }
 

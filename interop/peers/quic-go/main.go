@@ -32,13 +32,15 @@ func zeroLength(path string) (int64, bool) {
 
 func main() {
 	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	err := errors.New("usage: quic-go server|client|handshakes|handshakes-server|interop OPTIONS")
+	err := errors.New("usage: quic-go server|client|load|handshakes|handshakes-server|interop OPTIONS")
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "server":
 			err = serve(os.Args[2:])
 		case "client":
 			err = download(os.Args[2:])
+		case "load":
+			err = load(os.Args[2:])
 		case "handshakes":
 			err = handshakes(os.Args[2:])
 		case "handshakes-server":

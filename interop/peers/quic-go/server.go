@@ -107,7 +107,7 @@ func files(root string) http.HandlerFunc {
 			return
 		}
 		// Large writes, since each becomes one HTTP/3 DATA frame.
-		if _, err := io.CopyBuffer(onlyWriter{writer}, io.LimitReader(body, length), make([]byte, len(pattern))); err != nil {
+		if _, err := io.CopyBuffer(onlyWriter{writer}, io.LimitReader(body, length), make([]byte, min(length+1, int64(len(pattern))))); err != nil {
 			fmt.Fprintln(os.Stderr, "request:", err)
 		}
 	}

@@ -2,18 +2,18 @@
 //! side does not hide a fast one on the other.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
 use super::{
-    CLIENT_CORE, SERVER_CORE, build, certificate, median, number, peer, round, sorted, text,
+    CLIENT_CORE, PEERS, SERVER_CORE, Stack, Stacks, build, certificate, median, number, round,
+    sorted, stacks, text,
 };
 use crate::measure::{self, Server};
 
 /// How many connections there are, and how many requests are in flight on each.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
-const PEERS: [&str; 1] = ["quinn"];
 
 struct Options {
     peers: Vec<&'static str>,
@@ -21,13 +21,6 @@ struct Options {
     seconds: u64,
     size: u64,
     json: bool,
-}
-
-/// A program that serves or asks, with the arguments that choose how.
-struct Stack {
-    name: &'static str,
-    program: PathBuf,
-    arguments: &'static [&'static str],
 }
 
 /// The result of one run.
@@ -53,17 +46,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let ours = build()?;
     let (certificate, key) = certificate(&ours)?;
-    let clearway = |name, arguments| Stack { name, program: ours.clone(), arguments };
-    let mut servers = vec![
-        clearway("clearway, in the shard", &["--face", "shard"]),
-        clearway("clearway, async", &["--face", "async"]),
-    ];
-    let mut clients = vec![clearway("clearway", &[])];
-    for name in &options.peers {
-        let program = peer(name)?;
-        servers.push(Stack { name, program: program.clone(), arguments: &[] });
-        clients.push(Stack { name, program, arguments: &[] });
-    }
+    let Stacks { servers, clients } = stacks(&ours, &options.peers)?;
     let mut runs: BTreeMap<Key, Vec<Run>> = BTreeMap::new();
     for round in 0..options.rounds {
         for case in CASES {
@@ -131,47 +114,49 @@ fn show(round: usize, key: Key, run: Run) {
     );
 }
 
+/// A line of the result: Clearway and a peer at the same place.
+struct Row {
+    case: (usize, usize),
+    /// Which end is compared, and what the other end is.
+    title: String,
+    face: &'static str,
+    /// The compared end in [`Run::cpu`].
+    end: usize,
+    peer: &'static str,
+}
+
 /// Prints Clearway beside each peer: as a server asked by the same client, and as a client of the same server.
 fn report(runs: &BTreeMap<Key, Vec<Run>>, options: &Options) {
     for (key, ours) in runs {
-        for peer in &options.peers {
+        for peer in options.peers.iter().copied() {
             if let Some(face) = key.server.strip_prefix("clearway, ") {
-                let other = Key { server: peer, ..*key };
                 let title = format!("server, asked by {}", key.client);
-                compare(&title, face, key.case, (ours, &runs[&other]), peer, options.json);
+                let row = Row { case: key.case, title, face, end: 0, peer };
+                compare(&row, ours, &runs[&Key { server: peer, ..*key }], options.json);
             }
             if key.client == "clearway" {
-                let other = Key { client: peer, ..*key };
                 let title = format!("client of {}", key.server);
-                compare(&title, "async", key.case, (ours, &runs[&other]), peer, options.json);
+                let row = Row { case: key.case, title, face: "async", end: 1, peer };
+                compare(&row, ours, &runs[&Key { client: peer, ..*key }], options.json);
             }
         }
     }
 }
 
-fn compare(
-    title: &str,
-    face: &str,
-    (connections, streams): (usize, usize),
-    (ours, theirs): (&[Run], &[Run]),
-    peer: &str,
-    as_json: bool,
-) {
-    let of =
-        |runs: &[Run], metric: fn(&Run) -> f64| median(&sorted(runs.iter().map(metric).collect()));
+fn compare(row: &Row, ours: &[Run], theirs: &[Run], as_json: bool) {
     let ratio = |(ours, theirs): (&Run, &Run)| ours.per_second / theirs.per_second;
     let ratios = sorted(ours.iter().zip(theirs).map(ratio).collect());
     let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    let side = usize::from(title.starts_with("client"));
-    let cpu = |runs: &[Run]| median(&sorted(runs.iter().map(|run| run.cpu[side]).collect()));
-    let (mine, other) = (of(ours, |run| run.per_second), of(theirs, |run| run.per_second));
+    let rate = |runs: &[Run]| median(&sorted(runs.iter().map(|run| run.per_second).collect()));
+    let cpu = |runs: &[Run]| median(&sorted(runs.iter().map(|run| run.cpu[row.end]).collect()));
+    let Row { case: (connections, streams), title, face, peer, .. } = row;
     if as_json {
         let object = json!({
             "case": format!("requests, {connections} connections x {streams} streams, {title}"),
             "face": face,
-            "clearway": round(mine),
+            "clearway": round(rate(ours)),
             "peer": peer,
-            "peer_value": round(other),
+            "peer_value": round(rate(theirs)),
             "unit": "requests/s",
             "ratio": round(median(&ratios)),
             "ratio_min": round(least),
@@ -182,9 +167,11 @@ fn compare(
         println!("{object}");
     } else {
         println!(
-            "{connections:3} x {streams:3}  {title}, {face}: clearway {mine:.0} requests/s ({:.1} us), {peer} {other:.0} ({:.1} us), \
+            "{connections:3} x {streams:3}  {title}, {face}: clearway {:.0} requests/s ({:.1} us), {peer} {:.0} ({:.1} us), \
              ratio {:.2} ({least:.2} to {most:.2})",
+            rate(ours),
             cpu(ours),
+            rate(theirs),
             cpu(theirs),
             median(&ratios),
         );

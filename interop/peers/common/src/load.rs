@@ -81,8 +81,12 @@ pub struct Tally {
 impl Tally {
     /// Adds a request that was answered now.
     pub fn add(&mut self, began: Instant, bytes: u64) {
-        let took = began.elapsed().as_micros();
-        self.microseconds.push(u32::try_from(took).unwrap_or(u32::MAX));
+        self.add_finished(began.elapsed(), bytes);
+    }
+
+    /// Adds a request that took so long.
+    pub fn add_finished(&mut self, took: Duration, bytes: u64) {
+        self.microseconds.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         self.bytes += bytes;
     }
 

@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,35 +49,47 @@ impl ConnectionHook for Trust {
 
 /// Performs the requests that the options describe and prints the summary.
 pub async fn download(options: ClientOptions) -> Result<()> {
+    let trusted = options.ca.as_deref().filter(|_| !options.insecure);
+    let qlog = options.qlog.as_ref();
+    let mut controller = connect(options.address(), options.host()?, trusted, qlog).await?;
+    let summary = download_all(&options, &mut controller).await?;
+    close(controller).await;
+    summary.print(&options)
+}
+
+/// Connects to `host` at `address`, whose certificate is not checked if there is no `trusted` one.
+pub async fn connect(
+    address: SocketAddr,
+    host: &str,
+    trusted: Option<&Path>,
+    qlog: Option<&PathBuf>,
+) -> Result<ClientH3Controller> {
     let socket = UdpSocket::bind("0.0.0.0:0").await?;
-    socket.connect(options.address()).await?;
+    socket.connect(address).await?;
     let mut socket = Socket::try_from(socket)?;
     socket.apply_max_capabilities();
 
-    let mut settings = settings(options.qlog.as_ref())?;
-    let trusted = options.ca.clone().filter(|_| !options.insecure);
+    let mut settings = settings(qlog)?;
     settings.verify_peer = trusted.is_some();
     settings.handshake_timeout = Some(Duration::from_secs(5));
     // The hook is only called if a certificate is configured, which the hook ignores.
-    let unused = trusted.as_deref().map(text).transpose()?.map(|path| TlsCertificatePaths {
+    let unused = trusted.map(text).transpose()?.map(|path| TlsCertificatePaths {
         cert: path,
         private_key: path,
         kind: CertificateKind::X509,
     });
     let mut hooks = Hooks::default();
-    if let Some(path) = &trusted {
+    if let Some(path) = trusted {
         ensure!(path.is_file(), "{} is not a file", path.display());
-        hooks.connection_hook =
-            Some(Arc::new(Trust { file: path.clone(), has_short_hello: false }));
+        let trust = Trust { file: path.to_owned(), has_short_hello: false };
+        hooks.connection_hook = Some(Arc::new(trust));
     }
     let parameters = ConnectionParams::new_client(settings, unused, hooks);
-    let (driver, mut controller) = ClientH3Driver::new(Http3Settings::default());
-    let _connection = connect_with_config(socket, Some(options.host()?), &parameters, driver)
+    let (driver, controller) = ClientH3Driver::new(Http3Settings::default());
+    connect_with_config(socket, Some(host), &parameters, driver)
         .await
         .map_err(|error| anyhow!("connecting: {error}"))?;
-    let summary = download_all(&options, &mut controller).await?;
-    close(controller).await;
-    summary.print(&options)
+    Ok(controller)
 }
 
 async fn download_all(

@@ -4,6 +4,7 @@
 
 mod client;
 mod interop;
+mod load;
 mod server;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use peer_common::{ClientOptions, ServerOptions, UNSUPPORTED};
+use peer_common::{ClientOptions, LoadOptions, ServerOptions, UNSUPPORTED};
 use tokio_quiche::settings::QuicSettings;
 
 #[derive(Parser)]
@@ -27,6 +28,8 @@ enum Command {
     Server(ServerOptions),
     /// Download over HTTP/3.
     Client(ClientOptions),
+    /// Make requests over HTTP/3, as many at a time as asked for, and print how many were answered and how long they took.
+    Load(LoadOptions),
     /// Do what the public interop runner's variables in the environment ask for.
     Interop,
 }
@@ -36,6 +39,7 @@ async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Server(options) => server::serve(&options, true).await,
         Command::Client(options) => client::download(options).await,
+        Command::Load(options) => load::run(&options).await,
         Command::Interop => match interop::run().await {
             Ok(true) => Ok(()),
             Ok(false) => return ExitCode::from(UNSUPPORTED),

@@ -1,0 +1,51 @@
+//! Many connections that do nothing, after one request each: for what a server keeps of them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use clearway::http3::Client;
+use http::{Request, StatusCode};
+
+use crate::{Mtu, Outcome, load, tls};
+
+#[derive(Args)]
+pub(crate) struct IdleOptions {
+    /// Certificate to trust, PEM.
+    #[arg(long)]
+    ca: PathBuf,
+    /// The address of the server, whose certificate must be for `localhost`.
+    #[arg(long)]
+    connect: SocketAddr,
+    /// Number of connections.
+    #[arg(long, default_value_t = 10_000)]
+    connections: usize,
+    /// Bytes in the response to the request of each.
+    #[arg(long, default_value_t = 1024)]
+    size: u64,
+}
+
+/// Opens the connections, says `open N`, and keeps them until it is ended.
+pub(crate) fn run(options: &IdleOptions, mtu: Mtu) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let work = async {
+        let config = tls::client(&options.ca, load::ALPN, mtu)?;
+        let clients = load::connect(config, options.connect, options.connections).await?;
+        for client in &clients {
+            ask(client, options.size).await?;
+        }
+        println!("open {}", clients.len());
+        std::future::pending().await
+    };
+    runtime.block_on(tokio::task::LocalSet::new().run_until(work))
+}
+
+async fn ask(client: &Client, size: u64) -> Outcome {
+    let url = format!("https://localhost/zero/{size}");
+    let mut response = client.send(Request::get(url).body(())?).await?;
+    let length = response.body_mut().bytes(usize::MAX).await?.len();
+    if response.status() != StatusCode::OK || length as u64 != size {
+        return Err(format!("status {}, {length} of {size} bytes", response.status()).into());
+    }
+    Ok(())
+}
