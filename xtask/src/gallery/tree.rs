@@ -1,6 +1,6 @@
 //! A scratch copy of the workspace, in which patches are tried.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,6 +10,8 @@ use crate::command::{root, target};
 /// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
     root: PathBuf,
+    /// The workspace's files as they were at the beginning: what is changed there during a run is not tried.
+    files: BTreeMap<PathBuf, Vec<u8>>,
     /// Locked for as long as the copy is in use: a second run would change the files between a patch and its build.
     _lock: File,
 }
@@ -18,19 +20,17 @@ impl Tree {
     /// Copies the workspace as it is now. Fails if another run uses the copy.
     pub(super) fn new() -> Result<Self, String> {
         let folder = target().join("gallery");
-        let tree = Self { root: folder.join("tree"), _lock: lock(&folder)? };
+        let lock = lock(&folder)?;
+        let tree = Self { root: folder.join("tree"), files: tracked()?, _lock: lock };
         tree.restore()?;
         Ok(tree)
     }
 
-    /// Makes the copy identical to the workspace.
+    /// Makes the copy identical to what the workspace was.
     pub(super) fn restore(&self) -> Result<(), String> {
-        let wanted = tracked()?;
-        for file in &wanted {
-            let (from, to) = (root().join(file), self.root.join(file));
-            let content =
-                fs::read(&from).map_err(|error| format!("{}: {error}", from.display()))?;
-            if fs::read(&to).is_ok_and(|present| present == content) {
+        for (file, content) in &self.files {
+            let to = self.root.join(file);
+            if fs::read(&to).is_ok_and(|present| present == *content) {
                 continue;
             }
             let folder = to.parent().unwrap_or(&self.root);
@@ -38,7 +38,22 @@ impl Tree {
                 .and_then(|()| fs::write(&to, content))
                 .map_err(|error| format!("{}: {error}", to.display()))?;
         }
-        remove_others(&self.root, &self.root, &wanted)
+        self.remove_others(&self.root)
+    }
+
+    /// Removes files that the workspace does not have.
+    fn remove_others(&self, folder: &Path) -> Result<(), String> {
+        let failed = |error| format!("{}: {error}", folder.display());
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() {
+                self.remove_others(&path)?;
+            } else if path.strip_prefix(&self.root).is_ok_and(|name| !self.files.contains_key(name))
+            {
+                fs::remove_file(&path).map_err(failed)?;
+            }
+        }
+        Ok(())
     }
 
     /// Applies `patch`.
@@ -101,7 +116,7 @@ fn lock(folder: &Path) -> Result<File, String> {
 }
 
 /// The workspace's files: those that git tracks, and new ones that are not ignored.
-fn tracked() -> Result<BTreeSet<PathBuf>, String> {
+fn tracked() -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
     let Output { status, stdout, .. } =
@@ -111,18 +126,12 @@ fn tracked() -> Result<BTreeSet<PathBuf>, String> {
     }
     let names = String::from_utf8_lossy(&stdout).into_owned();
     let files = names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
-    Ok(files.filter(|file| root().join(file).is_file()).collect())
-}
-
-fn remove_others(folder: &Path, base: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), String> {
-    let failed = |error| format!("{}: {error}", folder.display());
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            remove_others(&path, base, wanted)?;
-        } else if path.strip_prefix(base).is_ok_and(|name| !wanted.contains(name)) {
-            fs::remove_file(&path).map_err(failed)?;
-        }
-    }
-    Ok(())
+    files
+        .filter(|file| root().join(file).is_file())
+        .map(|file| {
+            let path = root().join(&file);
+            let content = fs::read(&path);
+            Ok((file, content.map_err(|error| format!("{}: {error}", path.display()))?))
+        })
+        .collect()
 }
