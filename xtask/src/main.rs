@@ -78,10 +78,23 @@ The project's development tasks.
         --json               print one object per mutant, and a last one with the score
 ";
 
+fn is_help(word: &&str) -> bool {
+    ["--help", "-h"].contains(word)
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        // The runner has a help text of its own.
+        [command, rest @ ..] if *command != "interop" && rest.iter().any(is_help) => {
+            print!("{HELP}");
+            Ok(())
+        }
         ["test", rest @ ..] => test::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
@@ -93,10 +106,6 @@ fn main() -> ExitCode {
         ["mutants", rest @ ..] => mutants::run(rest),
         ["surface", rest @ ..] => surface::run(rest),
         ["viewer", "--types"] => viewer::write_types(),
-        ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            Ok(())
-        }
         _ => Err(format!("unknown command: {}\n\n{HELP}", arguments.join(" "))),
     };
     match outcome {
