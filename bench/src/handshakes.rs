@@ -1,16 +1,16 @@
-//! Many handshakes, and how long each of them took. The key exchange is X25519MLKEM768, whose ClientHello takes two
-//! datagrams.
+//! Many handshakes, and how long each of them took.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use clap::Args;
 use clearway::http3::serve_in_shard;
-use clearway::transport::{TlsClientConfig, TlsServerConfig};
-use clearway::{ClientConfig, Endpoint, ServerConfig, VarInt};
-use rustls::client::Resumption;
+use clearway::transport::TlsServerConfig;
+use clearway::{
+    ClientConfig, Connection, Endpoint, SavedSession, ServerConfig, SessionStore, VarInt, Version,
+};
+use peer_common::{HandshakesOptions, HandshakesSummary, KeyExchange};
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject;
@@ -21,22 +21,6 @@ use tokio::task::JoinSet;
 use crate::{Outcome, ServerOptions, http3, tls};
 
 const ALPN: &[u8] = b"h3";
-
-#[derive(Args)]
-pub(crate) struct HandshakesOptions {
-    /// Certificate to trust, PEM.
-    #[arg(long)]
-    ca: PathBuf,
-    /// The address of the server, whose certificate must be for `localhost`.
-    #[arg(long)]
-    connect: SocketAddr,
-    /// Number of handshakes.
-    #[arg(long, default_value_t = 200)]
-    count: usize,
-    /// How many of them run at the same time.
-    #[arg(long, default_value_t = 20)]
-    parallel: usize,
-}
 
 fn provider() -> Arc<CryptoProvider> {
     let kx_groups: Vec<&dyn SupportedKxGroup> = vec![kx_group::X25519MLKEM768, kx_group::X25519];
@@ -64,15 +48,32 @@ fn certificates(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
     Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?)
 }
 
-/// Without resumption, so that every handshake is a full one.
-fn client(ca: &Path) -> Outcome<ClientConfig> {
-    let mut config = rustls::ClientConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(tls::roots(ca)?)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    config.resumption = Resumption::disabled();
-    Ok(ClientConfig::with_sessions(Arc::new(TlsClientConfig::new(Arc::new(config))?)))
+/// Keeps any number of sessions, or none.
+#[derive(Debug)]
+struct Sessions {
+    keeps: bool,
+    newest_last: Mutex<Vec<SavedSession>>,
+    used: AtomicUsize,
+}
+
+impl SessionStore for Sessions {
+    fn put_session(&self, _server_name: &str, session: SavedSession) {
+        if self.keeps {
+            self.newest_last.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
+    }
+
+    fn take_session(&self, _server_name: &str, _version: Version) -> Option<SavedSession> {
+        let session = self.newest_last.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Some(session)
+    }
+
+    fn put_token(&self, _server_name: &str, _token: &[u8]) {}
+
+    fn take_token(&self, _server_name: &str) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Makes the handshakes. One that takes longer than 20 s, the default handshake timeout, has failed.
@@ -82,42 +83,43 @@ pub(crate) fn run(options: &HandshakesOptions) -> Outcome {
 }
 
 async fn make(options: &HandshakesOptions) -> Outcome {
-    let config = client(&options.ca)?;
+    let sessions = Arc::new(Sessions {
+        keeps: options.resume,
+        newest_last: Mutex::default(),
+        used: AtomicUsize::new(0),
+    });
+    let groups: &[&'static dyn SupportedKxGroup] = match options.key_exchange {
+        KeyExchange::X25519 => &[kx_group::X25519],
+        KeyExchange::X25519mlkem768 => &[kx_group::X25519MLKEM768, kx_group::X25519],
+    };
+    let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
+        .application_protocols([ALPN])
+        .key_exchange_groups(groups.iter().copied())
+        .session_store(sessions.clone());
     let local = if options.connect.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let endpoint = Endpoint::client(local.parse()?)?;
+    let mut summary = HandshakesSummary::start();
     let mut running = JoinSet::new();
-    let (mut seconds, mut errors) = (Vec::new(), Vec::new());
     for number in 0..options.count + options.parallel {
-        if number >= options.parallel {
-            match running.join_next().await {
-                Some(done) => match done? {
-                    Ok(took) => seconds.push(took),
-                    Err(error) => errors.push(error),
-                },
-                None => break,
-            }
+        if number >= options.parallel
+            && let Some(done) = running.join_next().await
+            && let Some(connection) = summary.add(done?)
+        {
+            close(&connection);
         }
         if number < options.count {
             let connecting = endpoint.connect_with(&config, options.connect, "localhost")?;
             running.spawn(async move {
                 let began = Instant::now();
                 let connection = connecting.await.map_err(|error| error.to_string())?;
-                let took = began.elapsed().as_secs_f64();
-                connection.close(VarInt::from_u32(0x100), b"");
-                Ok::<_, String>(took)
+                Ok((connection, began.elapsed()))
             });
         }
     }
-    print(seconds, &errors);
+    summary.print(sessions.used.load(Ordering::Relaxed)).iter().for_each(close);
     Ok(())
 }
 
-/// Prints the result as the other programs do: how many failed, and the times of the others in seconds.
-fn print(mut seconds: Vec<f64>, errors: &[String]) {
-    for error in errors {
-        eprintln!("handshake: {error}");
-    }
-    seconds.sort_by(f64::total_cmp);
-    let seconds: Vec<_> = seconds.iter().map(|time| format!("{time:.4}")).collect();
-    println!(r#"{{"failed":{},"seconds":[{}]}}"#, errors.len(), seconds.join(","));
+fn close(connection: &Connection) {
+    connection.close(VarInt::from_u32(0x100), b"");
 }

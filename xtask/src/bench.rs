@@ -1,17 +1,22 @@
 //! `cargo xtask bench`: Clearway's speed beside other stacks.
 
 mod bulk;
+mod handshakes;
 mod memory;
+mod pairs;
 mod requests;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::pairs::Run;
 use crate::command::{cargo, root, run as show, target};
+use crate::measure::{self, Server};
 
 const SERVER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 
+const NAMES: &str = "bulk, handshakes, memory, qpack, requests";
 /// Those with HTTP/3. s2n-quic is not among them: its adapter for HTTP/3 is in no registry.
 const PEERS: [&str; 3] = ["quinn", "tokio-quiche", "quic-go"];
 
@@ -32,15 +37,12 @@ struct Stacks {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["bulk", rest @ ..] => bulk::run(rest),
+        ["handshakes", rest @ ..] => handshakes::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
         ["requests", rest @ ..] => requests::run(rest),
-        [] => {
-            Err("bench needs the name of a benchmark: bulk, memory, qpack or requests".to_owned())
-        }
-        [other, ..] => {
-            Err(format!("there is no benchmark {other}, but bulk, memory, qpack and requests"))
-        }
+        [] => Err(format!("bench needs the name of a benchmark: {NAMES}")),
+        [other, ..] => Err(format!("there is no benchmark {other}, but {NAMES}")),
     }
 }
 
@@ -68,6 +70,58 @@ fn peer(name: &str) -> Result<PathBuf, String> {
         return Err(format!("the {name} peer was not built; what is missing is said above"));
     }
     Ok(program)
+}
+
+/// The peer of this name.
+fn peer_named(name: &str) -> Result<&'static str, String> {
+    let peer = PEERS.into_iter().find(|peer| *peer == name);
+    peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
+}
+
+/// Where pairs run: a server with a certificate on one core, a client that trusts it on another.
+struct Place {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Place {
+    fn new((certificate, key): (PathBuf, PathBuf)) -> Self {
+        Self { certificate, key }
+    }
+
+    /// Starts a server over HTTP/3.
+    fn serve(&self, server: &Stack) -> Result<Server, String> {
+        let mut arguments = vec!["server", "--listen", "127.0.0.1:0", "--root", "."];
+        arguments.extend(["--cert", text(&self.certificate), "--key", text(&self.key)]);
+        arguments.extend(server.arguments);
+        Server::start(&server.program, &arguments, SERVER_CORE)
+    }
+
+    /// Runs `command` of the client with a new server. `read` finds how many operations there were, and how many seconds they
+    /// took, in the line that the client prints.
+    fn run(
+        &self,
+        server: &Stack,
+        client: &Stack,
+        command: &str,
+        options: &[&str],
+        read: impl Fn(&serde_json::Value) -> Option<(f64, f64)>,
+    ) -> Result<Run, String> {
+        let listening = self.serve(server)?;
+        let before = listening.cpu_seconds()?;
+        let mut arguments = vec![command, "--ca", text(&self.certificate)];
+        arguments.extend(["--connect", &listening.address]);
+        arguments.extend(options);
+        arguments.extend(client.arguments);
+        let (result, client_cpu) = measure::client(&client.program, &arguments, CLIENT_CORE)?;
+        let server_cpu = listening.cpu_seconds()? - before;
+        let is_usable = |(count, seconds): &(f64, f64)| *count > 0.0 && *seconds > 0.0;
+        let (count, seconds) = read(&result).filter(is_usable).ok_or_else(|| {
+            format!("{} with {} did not end well: {result}", client.name, server.name)
+        })?;
+        let cpu = [server_cpu, client_cpu].map(|seconds| seconds * 1e6 / count);
+        Ok(Run { per_second: count / seconds, cpu })
+    }
 }
 
 fn stacks(ours: &Path, peers: &[&'static str]) -> Result<Stacks, String> {

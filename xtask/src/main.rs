@@ -40,6 +40,9 @@ The project's development tasks.
         --seconds N          how long a run takes (default 2)
         --size BYTES         size of each response (default 1024)
         --json               print one object per case
+  cargo xtask bench handshakes full and resumed handshakes, as bench requests
+        --peer NAME, --rounds N, --json
+        --count N            handshakes in a run (default 2000)
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)
         --json               print one object per case

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -18,13 +20,32 @@ import (
 // A handshake that takes longer has failed.
 const handshakeTimeout = 20 * time.Second
 
-// handshakes makes full handshakes with X25519MLKEM768 and prints how long each took.
+// How many connections stay open after their handshake: a ticket arrives a round trip after it.
+const openHandshakes = 64
+
+// countingCache counts the sessions that are used.
+type countingCache struct {
+	tls.ClientSessionCache
+	used atomic.Int64
+}
+
+func (c *countingCache) Get(key string) (*tls.ClientSessionState, bool) {
+	session, found := c.ClientSessionCache.Get(key)
+	if found && session != nil {
+		c.used.Add(1)
+	}
+	return session, found
+}
+
+// handshakes makes handshakes and prints how long each took.
 func handshakes(arguments []string) error {
 	flags := flag.NewFlagSet("handshakes", flag.ExitOnError)
 	ca := flags.String("ca", "", "certificate to trust, PEM")
 	connect := flags.String("connect", "", "the address of the server, whose certificate must be for localhost")
 	count := flags.Int("count", 200, "number of handshakes")
 	parallel := flags.Int("parallel", 20, "how many of them run at the same time")
+	keyExchange := flags.String("key-exchange", "x25519mlkem768", "how keys are exchanged: x25519mlkem768 or x25519")
+	resume := flags.Bool("resume", false, "resume sessions: all but the first handshakes use a ticket of an earlier one")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -32,14 +53,38 @@ func handshakes(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	tlsConfig.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768, tls.X25519}
+	switch *keyExchange {
+	case "x25519mlkem768":
+		tlsConfig.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768, tls.X25519}
+	case "x25519":
+		tlsConfig.CurvePreferences = []tls.CurveID{tls.X25519}
+	default:
+		return fmt.Errorf("the key exchanges are x25519mlkem768 and x25519, not %s", *keyExchange)
+	}
+	sessions := &countingCache{ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	if *resume {
+		tlsConfig.ClientSessionCache = sessions
+	}
 	config := quicConfig("")
 	// quic-go ends a handshake after twice this time, and when nothing has arrived for as long as this.
 	config.HandshakeIdleTimeout = handshakeTimeout
+	remote, err := net.ResolveUDPAddr("udp", *connect)
+	if err != nil {
+		return err
+	}
+	socket, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return err
+	}
+	transport := &quic.Transport{Conn: socket}
 	result := struct {
 		Failed  int       `json:"failed"`
+		Resumed int64     `json:"resumed"`
+		Elapsed float64   `json:"elapsed"`
 		Seconds []float64 `json:"seconds"`
 	}{Seconds: []float64{}}
+	open := make(chan *quic.Conn, openHandshakes)
+	began := time.Now()
 	var lock sync.Mutex
 	var group sync.WaitGroup
 	permits := make(chan struct{}, *parallel)
@@ -48,8 +93,11 @@ func handshakes(arguments []string) error {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			took, err := handshake(*connect, tlsConfig, config)
+			connection, took, err := handshake(transport, remote, tlsConfig, config)
 			<-permits
+			if err == nil {
+				keepOpen(open, connection)
+			}
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
@@ -61,19 +109,43 @@ func handshakes(arguments []string) error {
 		}()
 	}
 	group.Wait()
+	result.Elapsed = time.Since(began).Seconds()
+	result.Resumed = sessions.used.Load()
+	for len(open) > 0 {
+		closeHandshake(<-open)
+	}
+	transport.Close()
 	sort.Float64s(result.Seconds)
 	return json.NewEncoder(os.Stdout).Encode(result)
 }
 
-func handshake(address string, tlsConfig *tls.Config, config *quic.Config) (time.Duration, error) {
+// keepOpen keeps a connection open, and closes an older one if there are too many.
+func keepOpen(open chan *quic.Conn, connection *quic.Conn) {
+	for {
+		select {
+		case open <- connection:
+			return
+		default:
+		}
+		select {
+		case older := <-open:
+			closeHandshake(older)
+		default:
+		}
+	}
+}
+
+func closeHandshake(connection *quic.Conn) {
+	connection.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+}
+
+func handshake(transport *quic.Transport, remote net.Addr, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	began := time.Now()
-	connection, err := quic.DialAddr(ctx, address, tlsConfig, config)
+	connection, err := transport.Dial(ctx, remote, tlsConfig, config)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	took := time.Since(began)
-	connection.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
-	return took, nil
+	return connection, time.Since(began), nil
 }

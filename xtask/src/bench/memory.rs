@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{CLIENT_CORE, SERVER_CORE, build, certificate, number, round, stacks, text};
-use crate::measure::{Process, Server};
+use super::{CLIENT_CORE, Place, build, certificate, number, round, stacks, text};
+use crate::measure::Process;
 
 /// Before these are open, a server has not yet allocated what it needs only once.
 const FIRST: usize = 200;
@@ -28,17 +28,13 @@ pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
         }
     }
     let ours = build()?;
-    let (certificate, key) = certificate(&ours)?;
-    let (certificate, key) = (text(&certificate), text(&key));
+    let place = Place::new(certificate(&ours)?);
     let mut all = Vec::new();
     for server in stacks(&ours, &super::PEERS)?.servers {
-        let mut listen = vec!["server", "--listen", "127.0.0.1:0", "--root", "."];
-        listen.extend(["--cert", certificate, "--key", key]);
-        listen.extend(server.arguments);
-        let listening = Server::start(&server.program, &listen, SERVER_CORE)?;
+        let listening = place.serve(&server)?;
         let open = |count: usize| {
             let count = count.to_string();
-            let connect = ["--ca", certificate, "--connect", &listening.address];
+            let connect = ["--ca", text(&place.certificate), "--connect", &listening.address];
             let arguments = [&["idle"], &connect[..], &["--connections", &count]].concat();
             Process::start(&ours, &arguments, CLIENT_CORE, "open")
         };

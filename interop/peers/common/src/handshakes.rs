@@ -1,9 +1,12 @@
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A handshake that takes longer has failed.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many connections stay open after their handshake: a ticket arrives a round trip after it.
+const OPEN: usize = 64;
 
 /// Options of `handshakes`.
 #[derive(clap::Args, Clone, Debug)]
@@ -20,31 +23,63 @@ pub struct HandshakesOptions {
     /// How many of them run at the same time.
     #[arg(long, default_value_t = 20)]
     pub parallel: usize,
+    /// How keys are exchanged.
+    #[arg(long, value_enum, default_value_t = KeyExchange::X25519mlkem768)]
+    pub key_exchange: KeyExchange,
+    /// Resume sessions: all but the first handshakes use a ticket of an earlier one.
+    #[arg(long)]
+    pub resume: bool,
 }
 
-/// The results of many handshakes.
-#[derive(Default)]
-pub struct HandshakesSummary {
+/// The group of the key exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum KeyExchange {
+    /// On an elliptic curve; the ClientHello takes one datagram.
+    X25519,
+    /// Post-quantum; the ClientHello takes two datagrams.
+    X25519mlkem768,
+}
+
+/// The results of many handshakes, of connections of the type `C`.
+pub struct HandshakesSummary<C> {
+    began: Instant,
     failed: usize,
     seconds: Vec<f64>,
+    open: VecDeque<C>,
 }
 
-impl HandshakesSummary {
-    /// Adds one, which took so long or failed.
-    pub fn add(&mut self, outcome: Result<Duration, String>) {
+impl<C> HandshakesSummary<C> {
+    /// None so far; the first begins now.
+    pub fn start() -> Self {
+        Self { began: Instant::now(), failed: 0, seconds: Vec::new(), open: VecDeque::new() }
+    }
+
+    /// Adds one, which took so long or failed. Returns a connection to close.
+    pub fn add(&mut self, outcome: Result<(C, Duration), String>) -> Option<C> {
         match outcome {
-            Ok(took) => self.seconds.push(took.as_secs_f64()),
+            Ok((connection, took)) => {
+                self.seconds.push(took.as_secs_f64());
+                self.open.push_back(connection);
+            }
             Err(error) => {
                 self.failed += 1;
                 eprintln!("handshake: {error}");
             }
         }
+        if self.open.len() > OPEN { self.open.pop_front() } else { None }
     }
 
-    /// Prints how many failed, and the times of the others in seconds.
-    pub fn print(mut self) {
+    /// Prints how many failed, how many used a ticket, how long all of them took together, and the times of each in seconds.
+    /// Returns the connections that are still open.
+    pub fn print(mut self, resumed: usize) -> VecDeque<C> {
+        let elapsed = self.began.elapsed().as_secs_f64();
         self.seconds.sort_by(f64::total_cmp);
         let seconds: Vec<_> = self.seconds.iter().map(|time| format!("{time:.4}")).collect();
-        println!(r#"{{"failed":{},"seconds":[{}]}}"#, self.failed, seconds.join(","));
+        println!(
+            r#"{{"failed":{},"resumed":{resumed},"elapsed":{elapsed:.6},"seconds":[{}]}}"#,
+            self.failed,
+            seconds.join(","),
+        );
+        self.open
     }
 }

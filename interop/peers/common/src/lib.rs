@@ -10,7 +10,7 @@ mod options;
 mod resource;
 mod sink;
 
-pub use handshakes::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary};
+pub use handshakes::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary, KeyExchange};
 pub use interop::{HQ, Interop, InteropClient, InteropServer, UNSUPPORTED, hq_path};
 pub use load::{LoadOptions, Schedule, Tally};
 pub use options::{ClientOptions, PARALLEL, ServerOptions};

@@ -1,14 +1,21 @@
-//! Many handshakes with X25519MLKEM768, and how long each of them took.
+//! Many handshakes, and how long each of them took.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
-use peer_common::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary, ServerOptions};
-use quinn::ClientConfig;
+use peer_common::{
+    HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary, KeyExchange, ServerOptions,
+};
 use quinn::crypto::rustls::QuicClientConfig;
-use rustls::client::Resumption;
+use quinn::{ClientConfig, Connection};
+use rustls::NamedGroup;
+use rustls::client::{
+    ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+};
+use rustls::pki_types::ServerName;
 use tokio::task::JoinSet;
 
 use crate::endpoint::{self, NO_ERROR, Settings};
@@ -28,37 +35,92 @@ pub async fn serve(options: &ServerOptions, mtu: Option<u16>) -> Result<()> {
     .await
 }
 
-/// Makes full handshakes: sessions are not resumed.
+/// Keeps any number of tickets. rustls's own store keeps eight of a server, fewer than handshakes at the same time need.
+#[derive(Debug, Default)]
+struct Tickets {
+    newest_last: Mutex<Vec<Tls13ClientSessionValue>>,
+    used: AtomicUsize,
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _server_name: ServerName<'static>, _group: NamedGroup) {}
+
+    fn kx_hint(&self, _server_name: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(
+        &self,
+        _server_name: ServerName<'static>,
+        _value: Tls12ClientSessionValue,
+    ) {
+    }
+
+    fn tls12_session(&self, _server_name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        None
+    }
+
+    fn remove_tls12_session(&self, _server_name: &ServerName<'static>) {}
+
+    fn insert_tls13_ticket(
+        &self,
+        _server_name: ServerName<'static>,
+        value: Tls13ClientSessionValue,
+    ) {
+        self.newest_last.lock().unwrap_or_else(PoisonError::into_inner).push(value);
+    }
+
+    fn take_tls13_ticket(
+        &self,
+        _server_name: &ServerName<'static>,
+    ) -> Option<Tls13ClientSessionValue> {
+        let ticket = self.newest_last.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        self.used.fetch_add(1, Ordering::Relaxed);
+        Some(ticket)
+    }
+}
+
+/// Makes the handshakes.
 pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: None };
-    let mut tls = tls::client_with(tls::post_quantum_provider(), Some(&options.ca), ALPN)?;
-    tls.resumption = Resumption::disabled();
+    let provider = match options.key_exchange {
+        KeyExchange::X25519 => tls::x25519_provider(),
+        KeyExchange::X25519mlkem768 => tls::post_quantum_provider(),
+    };
+    let mut tls = tls::client_with(provider, Some(&options.ca), ALPN)?;
+    let tickets = Arc::new(Tickets::default());
+    tls.resumption = match options.resume {
+        true => Resumption::store(tickets.clone()),
+        false => Resumption::disabled(),
+    };
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(settings.transport("client")?);
     let endpoint = endpoint::client(&settings, options.connect)?;
-    let mut summary = HandshakesSummary::default();
+    let mut summary = HandshakesSummary::start();
     let mut running = JoinSet::new();
     for number in 0..options.count + options.parallel {
         if number >= options.parallel
             && let Some(done) = running.join_next().await
+            && let Some(connection) = summary.add(done?)
         {
-            summary.add(done?);
+            close(&connection);
         }
         if number < options.count {
-            let connecting =
-                endpoint.connect_with(config.clone(), options.connect, "localhost")?;
+            let connecting = endpoint.connect_with(config.clone(), options.connect, "localhost")?;
             running.spawn(async move {
                 let began = Instant::now();
                 let connected = tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await;
                 let connection = connected
                     .map_err(|_| format!("not complete after {HANDSHAKE_TIMEOUT:?}"))?
                     .map_err(|error| error.to_string())?;
-                let took = began.elapsed();
-                connection.close(NO_ERROR, b"");
-                Ok(took)
+                Ok((connection, began.elapsed()))
             });
         }
     }
-    summary.print();
+    summary.print(tickets.used.load(Ordering::Relaxed)).iter().for_each(close);
     Ok(())
+}
+
+fn close(connection: &Connection) {
+    connection.close(NO_ERROR, b"");
 }

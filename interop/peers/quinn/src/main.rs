@@ -34,7 +34,7 @@ enum Command {
     Client(ClientOptions),
     /// Make requests over HTTP/3, as many at a time as asked for, and print how many were answered and how long they took.
     Load(LoadOptions),
-    /// Make handshakes with X25519MLKEM768, and print how long each took.
+    /// Make handshakes, and print how long each took.
     Handshakes(HandshakesOptions),
     /// Serve as `server` does, with X25519MLKEM768.
     HandshakesServer(ServerOptions),

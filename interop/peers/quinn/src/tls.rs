@@ -68,6 +68,13 @@ pub fn post_quantum_provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
+/// As [`provider`], and the key exchange is X25519.
+pub fn x25519_provider() -> Arc<CryptoProvider> {
+    let mut provider = (*provider()).clone();
+    provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
+    Arc::new(provider)
+}
+
 /// Prefers AES-128-GCM, which is the fastest for the benchmarks, and is the cipher suite that RFC 9001 requires.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
