@@ -153,3 +153,19 @@ fn a_server_asks_for_the_rest_of_a_client_hello() {
     wire.exchange();
     assert!(wire.client().is_confirmed() && wire.server().is_confirmed());
 }
+
+/// A server's ServerHello and the messages behind it are lost, and its first timer is that of one packet number space. What it
+/// then sends is of both: the client cannot go on with the ServerHello alone (RFC 9002 §6.2.4).
+#[test]
+fn one_timeout_repeats_what_was_lost_in_every_space_of_the_handshake() {
+    let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+    let lost = datagrams(&mut wire.server, wire.accepted, wire.now);
+    assert!(!lost.is_empty());
+    wire.now = wire.server().deadline().unwrap();
+    let now = wire.now;
+    wire.server().on_deadline(now);
+    for mut datagram in datagrams(&mut wire.server, wire.accepted, now) {
+        wire.client.receive(now, from(SERVER), &mut datagram);
+    }
+    assert!(!wire.client().is_handshaking(), "the client has received the server's Finished");
+}
