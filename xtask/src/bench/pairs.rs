@@ -93,10 +93,12 @@ impl Plan<'_> {
                     let row = Row { case, title, face, end: 0, peer };
                     self.compare(&row, ours, &runs[&Key { server: peer, ..*key }]);
                 }
-                if key.client == "clearway" {
+                // Some peers are only servers.
+                let theirs = runs.get(&Key { client: peer, ..*key });
+                if let (true, Some(theirs)) = (key.client == "clearway", theirs) {
                     let title = format!("client of {}", key.server);
                     let row = Row { case, title, face: "async", end: 1, peer };
-                    self.compare(&row, ours, &runs[&Key { client: peer, ..*key }]);
+                    self.compare(&row, ours, theirs);
                 }
             }
         }
@@ -135,5 +137,26 @@ impl Plan<'_> {
                 median(&ratios),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_is_only_a_server_is_reported_as_one() {
+        let stacks = Stacks { servers: Vec::new(), clients: Vec::new() };
+        let plan = Plan {
+            stacks: &stacks,
+            cases: vec!["handshakes".to_owned()],
+            peers: &["peer"],
+            rounds: 1,
+            operations: "handshakes",
+            json: true,
+        };
+        let run = Run { per_second: 2.0, cpu: [1.0, 1.0] };
+        let by_clearway = |server| (Key { case: 0, server, client: "clearway" }, vec![run]);
+        plan.report(&["clearway, async", "peer"].map(by_clearway).into());
     }
 }
