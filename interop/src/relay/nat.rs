@@ -27,8 +27,7 @@ impl Nat {
             return *known;
         }
         let mut address = client;
-        // Never one that is in use already.
-        while generation > 0 && (address == client || self.inside.contains_key(&address)) {
+        while generation > 0 && !self.is_new(address, client) {
             address = self.choose(client);
         }
         self.outside.insert((client, generation), address);
@@ -39,6 +38,12 @@ impl Nat {
     /// The client behind an address that the server sees, and the generation of that mapping.
     pub(super) fn inside(&self, address: SocketAddr) -> (SocketAddr, u64) {
         self.inside.get(&address).copied().unwrap_or((address, 0))
+    }
+
+    /// Whether a rebinding may lead to this address: one that is not in use, and another IP address if that is to change.
+    fn is_new(&self, address: SocketAddr, client: SocketAddr) -> bool {
+        let keeps_ip = self.changes_address && client.is_ipv4() && address.ip() == client.ip();
+        address != client && !keeps_ip && !self.inside.contains_key(&address)
     }
 
     fn choose(&mut self, client: SocketAddr) -> SocketAddr {
@@ -63,14 +68,15 @@ mod tests {
     #[test]
     fn every_generation_has_its_own_address() {
         let client = "193.167.0.100:50000".parse().unwrap();
-        for changes_address in [false, true] {
-            let mut nat = Nat::new(1, changes_address);
+        for (seed, changes_address) in (0..1000).flat_map(|seed| [(seed, false), (seed, true)]) {
+            let mut nat = Nat::new(seed, changes_address);
             assert_eq!(nat.outside(client, 0), client);
             let first = nat.outside(client, 1);
             let second = nat.outside(client, 2);
             assert_eq!(nat.outside(client, 1), first);
             assert!(first != client && second != client && first != second);
             assert_eq!(first.ip() != client.ip(), changes_address);
+            assert_eq!(second.ip() != client.ip(), changes_address);
             assert_eq!(nat.inside(second), (client, 2));
             assert_eq!(nat.inside(client), (client, 0));
         }
