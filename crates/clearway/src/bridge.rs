@@ -11,6 +11,7 @@ mod paths;
 mod receive_buffer;
 mod send_buffer;
 
+use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::pin;
 use core::task::{Context, Poll};
@@ -21,8 +22,10 @@ use clearway_io::ConnectionWaker;
 use clearway_transport::{Connection, EarlyData, Statistics};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use crate::tasks;
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
 pub(crate) use held::Total;
 use paths::PathState;
@@ -128,6 +131,18 @@ impl<F: Face> Shared<F> {
     pub(crate) fn set_waker(&self, waker: ConnectionWaker) {
         // There is one shard, and it creates the connection once.
         let _ = self.waker.set(waker);
+    }
+
+    /// Runs `task` on the shard's thread, inside `runtime`. The task is dropped if the shard has ended or has not created
+    /// the connection.
+    pub(crate) fn spawn(
+        &self,
+        runtime: Option<Handle>,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        if let Some(waker) = self.waker.get() {
+            waker.spawn(tasks::inside(runtime, task));
+        }
     }
 
     /// Wakes the shard to process the changes of tasks. Before the shard has created the connection, this is not

@@ -14,6 +14,7 @@ use clearway_transport::{
 };
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
@@ -262,6 +263,14 @@ impl Connection {
     /// The reason why the connection has ended, if it has.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.reference.lock().lost()
+    }
+
+    /// Runs `task` on the thread of the connection's shard, and in the caller's tokio runtime if it is called in one:
+    /// timers, sockets and [`tokio::spawn`] of the task belong to that. What such a task does with this connection costs no
+    /// switch between threads. While it computes, the shard's connections wait, so it must not block, and work of more than
+    /// some ten microseconds belongs in a task of the runtime. If the connection has ended, the task may not run.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.reference.spawn(Handle::try_current().ok(), task);
     }
 
     /// Closes the connection at once: the peer gets `error_code` and `reason`, which is truncated to a few hundred

@@ -61,6 +61,7 @@ mod path;
 mod recv_stream;
 mod send_stream;
 mod streams;
+mod tasks;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,

@@ -61,12 +61,14 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 
 mod application;
 mod clock;
+mod guarded;
 mod mailbox;
 mod random;
 mod running;
 mod shard;
 mod socket;
 mod statistics;
+mod tasks;
 mod timers;
 
 pub use application::{

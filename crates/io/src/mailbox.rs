@@ -13,12 +13,15 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
 use crate::statistics::{ShardStatistics, SharedStatistics};
+use crate::tasks::Task;
 
 /// A command to a shard.
 pub(crate) enum Command {
     Connect(Box<ConnectRequest>),
     Wake(Arc<WakeTarget>),
     Migrate(Box<MigrateRequest>),
+    /// Run a task on the shard's thread.
+    Spawn(Task),
     Shutdown {
         error_code: VarInt,
         reason: Vec<u8>,
@@ -39,6 +42,10 @@ pub(crate) struct MigrateRequest {
 /// Commands for a shard. The event descriptor is written only while the shard sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
+    /// The inbox is not empty. Read without the lock, so that a turn without commands takes none.
+    has_commands: AtomicBool,
+    /// A task of the shard's thread can continue.
+    has_ready_tasks: AtomicBool,
     is_sleeping: AtomicBool,
     event: OwnedFd,
     pub(crate) statistics: SharedStatistics,
@@ -54,6 +61,8 @@ impl Mailbox {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
             inbox: Mutex::default(),
+            has_commands: AtomicBool::new(false),
+            has_ready_tasks: AtomicBool::new(false),
             is_sleeping: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             statistics: SharedStatistics::default(),
@@ -73,9 +82,21 @@ impl Mailbox {
                 return Err(command);
             }
             inbox.commands.push(command);
+            self.has_commands.store(true, Ordering::SeqCst);
         }
         self.rouse();
         Ok(())
+    }
+
+    /// A task of the shard's thread can continue.
+    pub(crate) fn note_ready_task(&self) {
+        self.has_ready_tasks.store(true, Ordering::SeqCst);
+        self.rouse();
+    }
+
+    /// Whether a task of the shard's thread could continue since the last call.
+    pub(crate) fn take_ready_tasks(&self) -> bool {
+        self.has_ready_tasks.swap(false, Ordering::SeqCst)
     }
 
     fn rouse(&self) {
@@ -87,16 +108,23 @@ impl Mailbox {
 
     /// Swaps the commands that wait against the empty `commands`.
     pub(crate) fn take(&self, commands: &mut Vec<Command>) {
-        std::mem::swap(&mut self.lock().commands, commands);
+        if self.has_commands.load(Ordering::SeqCst) {
+            let mut inbox = self.lock();
+            std::mem::swap(&mut inbox.commands, commands);
+            self.has_commands.store(false, Ordering::SeqCst);
+        }
     }
 
-    /// Announces that the shard is about to sleep. Returns `false` if there are commands to process instead.
+    /// Announces that the shard is about to sleep. Returns `false` if there are commands to process, or tasks that can
+    /// continue, instead.
     ///
     /// A sender checks the flag after it has added its command. So either the sender sees the flag, or the command is seen
     /// here.
     pub(crate) fn prepare_to_sleep(&self) -> bool {
         self.is_sleeping.store(true, Ordering::SeqCst);
-        let may_sleep = self.lock().commands.is_empty();
+        let is_busy = self.has_commands.load(Ordering::SeqCst)
+            || self.has_ready_tasks.load(Ordering::SeqCst);
+        let may_sleep = !is_busy;
         if !may_sleep {
             self.is_sleeping.store(false, Ordering::SeqCst);
         }
@@ -165,6 +193,12 @@ impl ShardHandle {
         }
     }
 
+    /// Runs `task` on the shard's thread; see [`ConnectionWaker::spawn`].
+    pub fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // A shard that has ended drops the task.
+        let _ = self.0.mailbox.send(Command::Spawn(Box::pin(task)));
+    }
+
     /// Closes all connections with `error_code` and `reason`, and takes no new ones.
     pub fn shutdown(&self, error_code: VarInt, reason: &[u8]) {
         // A shard that is gone has nothing to close.
@@ -199,8 +233,8 @@ pub(crate) struct WakeTarget {
     pub(crate) is_woken: AtomicBool,
 }
 
-/// Reaches a connection from any thread: has its [`Application::process`](crate::Application::process) called, and moves it
-/// to another local address.
+/// Reaches a connection from any thread: has its [`Application::process`](crate::Application::process) called, runs tasks
+/// on its shard's thread, and moves it to another local address.
 #[derive(Clone)]
 pub struct ConnectionWaker {
     mailbox: Arc<Mailbox>,
@@ -219,6 +253,15 @@ impl ConnectionWaker {
             // A shard that has ended has reported that to its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
         }
+    }
+
+    /// Runs `task` on the shard's thread, between the batches of its connections: what the task does with them costs no
+    /// switch to another thread, and goes out with the datagrams of the same turn. The task must not block; while it
+    /// computes, the connections of the shard wait. It ends with the shard at the latest, and if it panics, only it ends.
+    /// Does nothing if the shard has ended.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        // A shard that has ended drops the task.
+        let _ = self.mailbox.send(Command::Spawn(Box::pin(task)));
     }
 
     /// Moves a client's connection to the local address `local` (RFC 9000 §9.2). Port 0 means a free port, and 0.0.0.0 or ::
@@ -243,5 +286,35 @@ impl ConnectionWaker {
 impl fmt::Debug for ConnectionWaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionWaker").field("index", &self.target.index).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_task_for_a_shard_that_has_ended_is_dropped() {
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        assert!(mailbox.close().is_empty());
+        let target = WakeTarget { index: 0, generation: 0, is_woken: AtomicBool::new(false) };
+        let (sender, receiver) = mpsc::channel::<()>();
+        ConnectionWaker::new(mailbox, Arc::new(target)).spawn(async move {
+            let _sender = sender;
+            core::future::pending().await
+        });
+        assert_eq!(receiver.recv(), Err(mpsc::RecvError));
+    }
+
+    #[test]
+    fn a_shard_does_not_sleep_while_a_task_can_continue() {
+        let mailbox = Mailbox::new().unwrap();
+        assert!(mailbox.prepare_to_sleep());
+        mailbox.note_ready_task();
+        assert!(!mailbox.prepare_to_sleep());
+        assert!(mailbox.take_ready_tasks());
+        assert!(mailbox.prepare_to_sleep());
     }
 }

@@ -6,7 +6,6 @@
 
 mod attempts;
 mod connections;
-mod guarded;
 mod receiving;
 mod sending;
 mod sockets;
@@ -24,14 +23,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::application::{ConnectFailure, MigrateFailure, ServerSetup};
 use crate::clock::Clock;
+use crate::guarded::guarded;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
 use crate::running;
 use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
+use crate::tasks::Tasks;
 
 use connections::Connections;
-use guarded::guarded;
 use receiving::Verdict;
 use sending::Sender;
 use sockets::{Open, Sockets};
@@ -63,6 +63,7 @@ pub fn spawn(
         sockets,
         connections: Connections::new(endpoint, acceptor, mailbox.clone()),
         sender: Sender::new(),
+        tasks: Tasks::new(mailbox.clone()),
         commands: Vec::new(),
         is_released: false,
         is_halted: false,
@@ -127,6 +128,8 @@ struct Shard {
     sockets: Sockets,
     connections: Connections,
     sender: Sender,
+    /// Tasks that run on this thread.
+    tasks: Tasks,
     /// Commands of one turn; kept for its memory.
     commands: Vec<Command>,
     /// All handles are gone.
@@ -145,6 +148,7 @@ impl Shard {
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
             self.connections.process(now);
+            self.run_tasks(now);
             // A peer that has an answer finds what led to it counted.
             self.publish();
             self.sender.send(
@@ -217,6 +221,7 @@ impl Shard {
                     }
                 },
                 Command::Wake(target) => self.connections.wake(&target),
+                Command::Spawn(task) => self.tasks.add(task),
                 Command::Migrate(request) => {
                     self.connections.migrate(now, *request, &mut self.sockets);
                 }
@@ -233,6 +238,16 @@ impl Shard {
         self.commands = commands;
     }
 
+    /// Runs the tasks of this thread, those included that the applications have just started, and then the applications
+    /// of the connections that the tasks have used: what comes of that goes out in this turn.
+    fn run_tasks(&mut self, now: Timestamp) {
+        self.carry_out_commands(now);
+        if self.tasks.run() {
+            self.carry_out_commands(now);
+        }
+        self.connections.process(now);
+    }
+
     /// `remote` as the socket names it with which connections begin.
     fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         self.sockets.get(SocketIndex::default())?.destination(remote)
@@ -241,7 +256,7 @@ impl Shard {
     fn publish(&mut self) {
         self.statistics.connections = self.connections.len() as u64;
         self.statistics.incoming_refused = self.connections.refused();
-        self.statistics.panics = self.connections.panicked();
+        self.statistics.panics = self.connections.panicked() + self.tasks.panicked();
         self.mailbox.statistics.publish(&self.statistics);
     }
 
@@ -292,6 +307,9 @@ impl Drop for Shard {
                 Command::Migrate(request) => {
                     let failure = MigrateFailure::Refused(MigrationError::Closed);
                     let _ = guarded(|| (request.on_start)(Err(failure)));
+                }
+                Command::Spawn(task) => {
+                    let _ = guarded(|| drop(task));
                 }
                 _ => {}
             }

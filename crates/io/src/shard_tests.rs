@@ -272,3 +272,15 @@ fn a_forged_report_costs_as_much_with_many_connections_as_with_one() {
     assert_eq!(looked_at(0), (0, 1));
     assert_eq!(looked_at(500), (0, 1));
 }
+
+#[test]
+fn a_task_runs_on_the_thread_of_its_shard() {
+    let shard = client();
+    let (sender, receiver) = mpsc::channel();
+    shard.spawn_task(async move {
+        let name = std::thread::current().name().map(str::to_owned);
+        sender.send(name).unwrap();
+    });
+    let name = receiver.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(name.as_deref(), Some("clearway-shard"));
+}

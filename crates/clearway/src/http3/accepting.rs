@@ -2,7 +2,7 @@
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{Method, Request};
 use slab::Slab;
@@ -12,9 +12,16 @@ use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, SendBody, Timeouts};
 
+/// Starts the task that answers a request.
+pub(super) type Start = Box<dyn Fn(Request<RecvBody>, Responder) + Send + Sync>;
+
 /// The connections of one server.
 #[derive(Default)]
-pub(super) struct Accepting(Mutex<Connections>);
+pub(super) struct Accepting {
+    connections: Mutex<Connections>,
+    /// How requests are answered on the shard's thread, if they are.
+    start: OnceLock<Start>,
+}
 
 #[derive(Default)]
 struct Connections {
@@ -36,7 +43,7 @@ impl Connections {
 impl Accepting {
     /// Takes the lock. Nothing that panics runs while it is held.
     fn lock(&self) -> MutexGuard<'_, Connections> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether new clients are refused.
@@ -52,6 +59,19 @@ impl Accepting {
         }
         let key = connections.all.insert(shared);
         Box::new(Registration { accepting: self.clone(), key })
+    }
+
+    /// From now on, each request is passed to `start` on the thread of its shard.
+    pub(super) fn start_with(&self, start: Start) {
+        // A server is served in one way: the first one.
+        let _ = self.start.set(start);
+    }
+
+    /// Starts the task that answers a request, if there is one way to do so; else the request is reset.
+    pub(super) fn start(&self, request: Request<RecvBody>, responder: Responder) {
+        if let Some(start) = self.start.get() {
+            start(request, responder);
+        }
     }
 
     /// The next request of any connection; `None` once the server is closing and its last connection
@@ -164,7 +184,18 @@ struct Registration {
 
 impl Listener for Registration {
     fn on_requests(&mut self, shared: &Arc<Shared>) {
-        self.accepting.announce(shared.clone());
+        let Some(start) = self.accepting.start.get() else {
+            return self.accepting.announce(shared.clone());
+        };
+        loop {
+            let (request, has_more) = take_request(shared);
+            if let Some((request, responder)) = request {
+                start(request, responder);
+            }
+            if !has_more {
+                return;
+            }
+        }
     }
 
     fn on_gone(&mut self) {

@@ -9,6 +9,7 @@ use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
 use http::{Method, Request, Response, StatusCode};
+use tokio::runtime::Handle;
 
 use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
@@ -219,6 +220,11 @@ impl Client {
             state.statistics.filter(|_| state.is_gone || !state.face.wants_statistics)
         });
         wanted.await
+    }
+
+    /// Runs `task` on the thread of the connection's shard; see [`Connection::spawn`](crate::Connection::spawn).
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.shared().spawn(Handle::try_current().ok(), task);
     }
 
     /// Closes the connection at once with this error code. Exchanges in progress fail.

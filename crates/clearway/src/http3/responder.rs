@@ -7,6 +7,7 @@ use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 
+use super::exchanges::Shared;
 use super::{Body, Datagrams, Error, SendBody};
 use crate::bridge::Established;
 
@@ -109,6 +110,11 @@ impl Responder {
     /// Rejects the request without having processed it (H3_REQUEST_REJECTED): the client may send it again.
     pub fn reject(self) {
         self.send.reset(Code::REQUEST_REJECTED);
+    }
+
+    /// The connection, on whose shard tasks can be started.
+    pub(super) fn spawner(&self) -> Arc<Shared> {
+        self.send.shared()
     }
 
     fn begin(mut self, response: Response<()>) -> SendBody {

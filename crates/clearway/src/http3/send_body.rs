@@ -229,6 +229,11 @@ impl SendBody {
     }
 
     /// Wakes the shard to process earlier changes.
+    /// The state of the connection.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     pub(super) fn wake_shard(&self) {
         self.shared.act(|_, effects| effects.wake_shard());
     }

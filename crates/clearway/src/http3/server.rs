@@ -7,6 +7,7 @@ use clearway_io::{Accept, Acceptor, ApplicationFactory, ConnectionWaker, Decisio
 use clearway_transport::Incoming;
 use clearway_units::Random;
 use http::{Request, Response};
+use tokio::runtime::Handle;
 
 use super::accepting::Accepting;
 use super::driver::{Driver, PROTOCOL, supported};
@@ -97,16 +98,34 @@ impl Server {
         F: Future<Output = Response<B>> + Send + 'static,
         B: Into<Body> + Send + 'static,
     {
-        while let Some((request, mut responder)) = self.accept().await {
-            let service = service.clone();
-            tokio::spawn(async move {
-                let response = tokio::select! {
-                    response = service(request) => response,
-                    _ = responder.cancelled() => return,
-                };
-                // An error means that the client is gone, or that the response failed and its stream was reset.
-                let _ = responder.respond(response).await;
-            });
+        while let Some((request, responder)) = self.accept().await {
+            tokio::spawn(answer(service.clone(), request, responder));
+        }
+    }
+
+    /// Like [`serve`](Self::serve), but the tasks run on the threads of the shards, beside the connections that they
+    /// answer: no request switches between threads, and the responses of one batch of requests leave together. In
+    /// exchange, a shard's connections wait while `service` computes. It must not block; what takes more than some ten
+    /// microseconds belongs in [`tokio::spawn`] or [`tokio::task::spawn_blocking`], which can be awaited there as
+    /// everywhere, like timers, sockets and files: if this is called in a tokio runtime, the tasks run inside it.
+    ///
+    /// If this future is dropped, requests are answered as before until the server is shut down.
+    pub async fn serve_on_shards<S, F, B>(&self, service: S)
+    where
+        S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Body> + Send + 'static,
+    {
+        let runtime = Handle::try_current().ok();
+        let start = move |request, responder: Responder| {
+            // Taken out first, since the task owns the responder.
+            let spawner = responder.spawner();
+            spawner.spawn(runtime.clone(), answer(service.clone(), request, responder));
+        };
+        self.accepting.start_with(Box::new(start));
+        // Those that came before.
+        while let Some((request, responder)) = self.accept().await {
+            self.accepting.start(request, responder);
         }
     }
 
@@ -120,6 +139,21 @@ impl Server {
         self.accepting.close(false);
         poll_fn(|context| self.accepting.poll_idle(context)).await;
     }
+}
+
+/// Answers a request by `service`, unless it is cancelled before there is a response.
+async fn answer<S, F, B>(service: S, request: Request<RecvBody>, mut responder: Responder)
+where
+    S: Fn(Request<RecvBody>) -> F,
+    F: Future<Output = Response<B>>,
+    B: Into<Body>,
+{
+    let response = tokio::select! {
+        response = service(request) => response,
+        _ = responder.cancelled() => return,
+    };
+    // An error means that the client is gone, or that the response failed and its stream was reset.
+    let _ = responder.respond(response).await;
 }
 
 impl Drop for Server {

@@ -8,6 +8,7 @@ mod exchange;
 mod extensions;
 mod in_shard;
 mod malformed;
+mod on_shards;
 mod shutdown;
 mod slow_readers;
 mod streaming;

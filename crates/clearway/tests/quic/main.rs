@@ -8,4 +8,5 @@ mod migration;
 mod path_mtu;
 mod streams;
 mod support;
+mod tasks;
 mod tokens;

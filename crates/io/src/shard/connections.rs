@@ -15,7 +15,7 @@ use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
-use super::guarded::{Guarded, Panicked, guarded};
+use crate::guarded::{Guarded, Panicked, guarded};
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};

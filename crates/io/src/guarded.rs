@@ -9,10 +9,10 @@ use crate::application::Application;
 
 /// The application's code panicked. The panic hook has printed where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Panicked;
+pub(crate) struct Panicked;
 
 /// Calls `act`. What it was in the middle of changing may only be dropped after it panicked.
-pub(super) fn guarded<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub(crate) fn guarded<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
         // Dropping what the panic carries may panic as well; then it is left alone.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -23,19 +23,19 @@ pub(super) fn guarded<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
 }
 
 /// An application, or none any more after it panicked.
-pub(super) struct Guarded(Option<Box<dyn Application>>);
+pub(crate) struct Guarded(Option<Box<dyn Application>>);
 
 impl Guarded {
-    pub(super) fn new(make: impl FnOnce() -> Box<dyn Application>) -> Result<Self, Panicked> {
+    pub(crate) fn new(make: impl FnOnce() -> Box<dyn Application>) -> Result<Self, Panicked> {
         guarded(make).map(|application| Self(Some(application)))
     }
 
     /// One that does nothing.
-    pub(super) fn gone() -> Self {
+    pub(crate) fn gone() -> Self {
         Self(None)
     }
 
-    pub(super) fn process(
+    pub(crate) fn process(
         &mut self,
         now: Timestamp,
         connection: &mut Connection,
@@ -44,7 +44,7 @@ impl Guarded {
     }
 
     /// Says farewell and drops the application.
-    pub(super) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
+    pub(crate) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
         self.call(|application| application.closed(statistics))?;
         self.forget()
     }

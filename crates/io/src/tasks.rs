@@ -1,0 +1,98 @@
+//! Tasks that run on a shard's thread, between the batches of its connections.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
+
+use futures_util::stream::{FuturesUnordered, Stream};
+
+use crate::guarded::{Panicked, guarded};
+use crate::mailbox::Mailbox;
+
+/// A task of a shard's thread. It comes from any thread, and stays on that of the shard.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A turn runs at most this many tasks to their ends, so that they do not keep datagrams waiting.
+const MAX_COMPLETED: usize = 1024;
+
+/// The tasks of one shard.
+pub(crate) struct Tasks {
+    running: FuturesUnordered<Task>,
+    waker: Waker,
+    mailbox: Arc<Mailbox>,
+    /// How many have panicked.
+    panicked: u64,
+}
+
+/// Rouses the shard when one of its tasks can continue.
+struct Rouse(Arc<Mailbox>);
+
+impl Wake for Rouse {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.note_ready_task();
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new(mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            running: FuturesUnordered::new(),
+            waker: Arc::new(Rouse(mailbox.clone())).into(),
+            mailbox,
+            panicked: 0,
+        }
+    }
+
+    /// How many tasks have panicked.
+    pub(crate) fn panicked(&self) -> u64 {
+        self.panicked
+    }
+
+    /// Adds a task, which runs for the first time in the next call of [`run`](Self::run).
+    pub(crate) fn add(&mut self, task: Task) {
+        self.running.push(task);
+        self.mailbox.note_ready_task();
+    }
+
+    /// Runs the tasks that can continue, each until it waits for something. Returns whether there were any.
+    pub(crate) fn run(&mut self) -> bool {
+        if !self.mailbox.take_ready_tasks() {
+            return false;
+        }
+        let mut context = Context::from_waker(&self.waker);
+        for _ in 0..MAX_COMPLETED {
+            let running = Pin::new(&mut self.running);
+            match guarded(|| running.poll_next(&mut context)) {
+                Ok(Poll::Ready(Some(()))) => {}
+                // Those that can continue again have said so to the waker.
+                Ok(Poll::Ready(None) | Poll::Pending) => return true,
+                Err(Panicked) => {
+                    self.panicked += 1;
+                    tracing::error!("a task on a shard's thread panicked: it has ended");
+                }
+            }
+        }
+        self.mailbox.note_ready_task();
+        true
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        // A task's panic in its destructor must not keep the rest of the shard from ending in order.
+        let running = core::mem::take(&mut self.running);
+        for task in running {
+            let _ = guarded(|| drop(task));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tasks_tests.rs"]
+mod tests;
