@@ -30,8 +30,10 @@ pub(crate) struct ServerOptions {
 enum Face {
     /// On the shard's thread, by a `Handler`.
     Shard,
-    /// In tasks of a runtime.
+    /// In tasks on the shard's thread.
     Async,
+    /// In tasks of a runtime, on another thread.
+    Runtime,
 }
 
 pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
@@ -45,17 +47,24 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
                 std::thread::park();
             }
         }
-        Face::Async => {
+        Face::Async | Face::Runtime => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-            runtime.block_on(serve_in_tasks(server.listen, config))
+            runtime.block_on(serve_in_tasks(options.face, server.listen, config))
         }
     }
 }
 
-async fn serve_in_tasks(listen: std::net::SocketAddr, config: ServerConfig) -> Outcome {
+async fn serve_in_tasks(
+    face: Face,
+    listen: std::net::SocketAddr,
+    config: ServerConfig,
+) -> Outcome {
     let server = Server::bind(listen, config)?;
     println!("listening {}", server.local_address());
-    server.serve(answer).await;
+    match face {
+        Face::Runtime => server.serve(answer).await,
+        _ => server.serve_on_shards(answer).await,
+    }
     Ok(())
 }
 

@@ -1,15 +1,15 @@
-//! Many requests over HTTP/3: how many are answered in a second, and how long each takes. The client runs as tasks on one
-//! thread.
+//! Many requests over HTTP/3: how many are answered in a second, and how long each takes. The client runs as tasks on its
+//! shard's thread.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clearway::http3::Client;
 use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode};
 use peer_common::{LoadOptions, Schedule, Tally};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::pattern::Sink;
@@ -28,21 +28,27 @@ async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     let config = tls::client(&options.ca, ALPN, mtu)?;
     let clients = connect(config, options.connect, options.connections).await?;
     let schedule = Schedule::new(options);
-    let tally = Rc::new(RefCell::new(Tally::default()));
+    let tally = Arc::new(Mutex::new(Tally::default()));
     let mut running = Vec::new();
     for worker in 0..schedule.workers() {
-        let client = clients[worker % clients.len()].clone();
-        let work = ask_again_and_again(client, options.size, schedule, worker, tally.clone());
-        running.push(tokio::task::spawn_local(work));
+        let client = &clients[worker % clients.len()];
+        let work =
+            ask_again_and_again(client.clone(), options.size, schedule, worker, tally.clone());
+        let (sender, outcome) = oneshot::channel();
+        client.spawn(async move {
+            // The receiver is gone only if another worker has failed.
+            let _ = sender.send(work.await.map_err(|error| error.to_string()));
+        });
+        running.push(outcome);
     }
     for worker in running {
-        worker.await?.map_err(|error| error.to_string())?;
+        worker.await??;
     }
     let elapsed = schedule.elapsed();
     for client in &clients {
         client.shutdown().await;
     }
-    tally.take().print(elapsed);
+    std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner)).print(elapsed);
     Ok(())
 }
 
@@ -51,9 +57,9 @@ pub(crate) async fn connect(
     config: ClientConfig,
     remote: SocketAddr,
     count: usize,
-) -> Outcome<Vec<Rc<Client>>> {
+) -> Outcome<Vec<Client>> {
     let local = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let endpoint = Rc::new(Endpoint::client(local.parse()?)?);
+    let endpoint = Endpoint::client(local.parse()?)?;
     let mut clients = Vec::new();
     while clients.len() < count {
         let opening: Vec<_> = (clients.len()..count)
@@ -66,18 +72,18 @@ pub(crate) async fn connect(
             })
             .collect();
         for client in opening {
-            clients.push(Rc::new(client.await??));
+            clients.push(client.await??);
         }
     }
     Ok(clients)
 }
 
 async fn ask_again_and_again(
-    client: Rc<Client>,
+    client: Client,
     size: u64,
     schedule: Schedule,
     worker: usize,
-    tally: Rc<RefCell<Tally>>,
+    tally: Arc<Mutex<Tally>>,
 ) -> Outcome {
     let url = format!("https://localhost/zero/{size}");
     let mut index = 0;
@@ -101,7 +107,7 @@ async fn ask_again_and_again(
         if sink.received != size {
             return Err(format!("only {} of {size} bytes were received", sink.received).into());
         }
-        tally.borrow_mut().add(began, sink.received);
+        tally.lock().unwrap_or_else(PoisonError::into_inner).add(began, sink.received);
     }
     Ok(())
 }

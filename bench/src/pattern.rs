@@ -1,5 +1,7 @@
 //! The bytes that are sent: byte `i` is `i mod 251`, so that lost and moved bytes are detected.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 
 const PERIOD: usize = 251;
@@ -57,6 +59,9 @@ impl Sink {
     }
 }
 
+/// The pattern in memory, made once.
 fn chunk() -> Bytes {
-    (0..CHUNK).map(|i| (i % PERIOD) as u8).collect::<Vec<u8>>().into()
+    static MADE: LazyLock<Bytes> =
+        LazyLock::new(|| (0..CHUNK).map(|i| (i % PERIOD) as u8).collect::<Vec<u8>>().into());
+    MADE.clone()
 }
