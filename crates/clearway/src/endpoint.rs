@@ -17,6 +17,7 @@ use clearway_transport::{
 };
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::config::{ClientConfig, DEFAULT_MAX_CONNECTIONS, ServerConfig};
@@ -25,6 +26,7 @@ use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
 use crate::streams::Shared;
+use crate::tasks;
 
 /// How many clients may wait for [`Endpoint::accept`]; more are refused.
 const MAX_WAITING: usize = 1024;
@@ -189,7 +191,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
-        Self::spawn(bind, DEFAULT_MAX_CONNECTIONS, None, EndpointShared::new())
+        Self::start(bind, DEFAULT_MAX_CONNECTIONS, None, EndpointShared::new())
     }
 
     /// An endpoint at the local address `bind` that accepts connections, and can also make them.
@@ -230,10 +232,10 @@ impl Endpoint {
         });
         let max_connections = config.max_connections;
         let setup = ServerSetup { config: Arc::new(config.build()?), acceptor };
-        Ok(Self::spawn(bind, max_connections, Some(setup), shared)?)
+        Ok(Self::start(bind, max_connections, Some(setup), shared)?)
     }
 
-    fn spawn(
+    fn start(
         bind: SocketAddr,
         max_connections: usize,
         server: Option<ServerSetup>,
@@ -328,6 +330,13 @@ impl Endpoint {
             (request.on_failure)(ConnectFailure::ShuttingDown);
         }
         Ok(())
+    }
+
+    /// Runs `task` on the shard's thread, and in the caller's tokio runtime if it is called in one; see
+    /// [`Connection::spawn`](crate::Connection::spawn). A task that connects with early data and then makes requests has
+    /// them in the first flight, however busy the machine is.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.owner.shard.spawn_task(tasks::inside(Handle::try_current().ok(), task));
     }
 
     /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed.

@@ -1,14 +1,18 @@
 //! QUIC and HTTP/3 whose congestion control is shown to be live.
 //!
-//! # Two interfaces
+//! # Where your code runs
 //!
-//! For tasks of any async runtime, there are [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`],
-//! with the names that users of QUIC in Rust know. They may be dropped, and their futures cancelled, at
-//! any point.
+//! A shard is the thread that owns a socket and its connections. There are three ways to use them:
 //!
-//! For the lowest latency, there is [`Application`]: its methods run inside the shard, the thread that owns
-//! the socket and the connection, without a lock or a switch between tasks. See
-//! [`Endpoint::server_with_applications`] and [`Endpoint::connect_application`].
+//! - **In tasks of your runtime**: [`Endpoint`], [`Connection`], [`SendStream`] and [`RecvStream`], with the names that
+//!   users of QUIC in Rust know, and [`http3::Server::serve`]. Handles may be dropped, and futures cancelled, at any point.
+//!   A task may compute for as long as it likes; each request costs two switches between threads.
+//! - **In tasks on the shard's thread**: the same handles and `async fn`, started with [`Connection::spawn`],
+//!   [`http3::Client::spawn`] and [`http3::Server::serve_on_shards`]. No switch between threads; what tasks do leaves with
+//!   the datagrams of the same turn. They must not block or compute for long, since the shard's connections wait for them.
+//! - **In the shard itself**: [`Application`] and [`http3::Handler`], whose methods are called with the connection in
+//!   hand, without a lock and without futures. See [`Endpoint::server_with_applications`],
+//!   [`Endpoint::connect_application`] and [`http3::serve_in_shard`].
 //!
 //! # A client
 //!

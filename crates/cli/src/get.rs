@@ -4,6 +4,7 @@ mod batch;
 mod cipher_suites;
 mod connect;
 mod download;
+mod early;
 mod explain;
 mod progress;
 mod rebind;

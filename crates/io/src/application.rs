@@ -16,7 +16,8 @@ use crate::mailbox::ConnectionWaker;
 /// One connection's application. It runs inside the shard, on the shard's thread: it must not block.
 pub trait Application: Send {
     /// Called when the connection may have events, when it was [woken](ConnectionWaker::wake), and once
-    /// when it has just been created; at most once per batch. It should drain
+    /// when it has just been created; once per batch, and a few times
+    /// more if tasks on the shard's thread wake it. It should drain
     /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 

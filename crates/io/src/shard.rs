@@ -36,6 +36,9 @@ use receiving::Verdict;
 use sending::Sender;
 use sockets::{Open, Sockets};
 
+/// How often tasks and applications may answer each other in one turn.
+const MAX_TASK_ROUNDS: usize = 8;
+
 /// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration. Then it also
 /// listens at the preferred addresses of that; port 0 of one means any free port.
 ///
@@ -238,12 +241,17 @@ impl Shard {
         self.commands = commands;
     }
 
-    /// Runs the tasks of this thread, those included that the applications have just started, and then the applications
-    /// of the connections that the tasks have used: what comes of that goes out in this turn.
+    /// Runs the tasks of this thread, those included that the applications have just started, then the applications of the
+    /// connections that the tasks have used, then the tasks that this lets continue. All that comes of it goes out in
+    /// this turn: a task that connects and makes requests has them in the first flight.
     fn run_tasks(&mut self, now: Timestamp) {
-        self.carry_out_commands(now);
-        if self.tasks.run() {
+        for _ in 0..MAX_TASK_ROUNDS {
             self.carry_out_commands(now);
+            if !self.tasks.run() {
+                break;
+            }
+            self.carry_out_commands(now);
+            self.connections.process(now);
         }
         self.connections.process(now);
     }

@@ -4,7 +4,7 @@ use clearway::http3::{Client, Config, Early, Handler, RequestStream, Server, ser
 use http::{Request, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use crate::early_support::{Gate, Known, answer, serve};
+use crate::early_support::{Gate, Known, Store, answer, serve};
 use crate::support::{get, loopback, post, run};
 
 /// A server that knows its client, whose responses are written by the test, and the path to it.
@@ -213,5 +213,38 @@ fn a_server_without_early_data_answers_all_the_same() {
         let client: Client = known.connect(server.local_address()).await;
         assert_eq!(answer(&client).await, "late");
         assert!(!client.early_data_accepted().await);
+    });
+}
+
+/// A task on the shard's thread connects and makes requests in one turn, before the first flight leaves. A task of a runtime
+/// would be too late for most of them: the server answers in less than a millisecond.
+#[test]
+fn a_task_on_the_shards_thread_has_all_its_requests_in_the_first_flight() {
+    run(async {
+        let known = Known::new().await;
+        let server = serve(known.site.server(&known.keys));
+        let endpoint = known.endpoint.clone();
+        let config = known.site.client(&Store::with(&known.session));
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        endpoint.spawn({
+            let (endpoint, address) = (endpoint.clone(), server.local_address());
+            async move {
+                let client = Client::connect(&endpoint, &config, address, "localhost").await;
+                let client = client.unwrap();
+                for _ in 0..40 {
+                    let (client, sender) = (client.clone(), sender.clone());
+                    client.clone().spawn(async move {
+                        let mut response = client.send(get("/")).await.unwrap();
+                        sender.send(response.body_mut().bytes(100).await.unwrap()).unwrap();
+                    });
+                }
+            }
+        });
+        let mut count = 0;
+        while let Some(answer) = answers.recv().await {
+            assert_eq!(answer, "early");
+            count += 1;
+        }
+        assert_eq!(count, 40);
     });
 }

@@ -38,6 +38,10 @@ pub(super) struct Batch<'a> {
     config: &'a ClientConfig,
     /// By the server's name and port: its connection, or why it could not be established.
     sessions: BTreeMap<String, OnceCell<Result<Session, Failure>>>,
+    /// What is requested from each server as soon as there is a connection, if early data is wanted.
+    early: BTreeMap<String, Vec<Target>>,
+    /// How many downloads may be in progress at the same time.
+    at_once: usize,
     bars: Bars,
 }
 
@@ -46,7 +50,16 @@ impl<'a> Batch<'a> {
     pub(super) fn new(command: &'a GetCommand, config: &'a ClientConfig, jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| (job.target.host_and_port(), OnceCell::new()));
         let bars = Bars::new(command.quiet || command.json);
-        Self { command, config, sessions: names.collect(), bars }
+        // Standard output receives the content in the order of the URLs.
+        let is_ordered = jobs.iter().any(|job| job.file.is_none());
+        let at_once = if is_ordered { 1 } else { AT_ONCE };
+        let mut early = BTreeMap::<_, Vec<_>>::new();
+        if command.early_data && command.tunnel.is_none() {
+            for job in jobs.iter().take(at_once) {
+                early.entry(job.target.host_and_port()).or_default().push(job.target.clone());
+            }
+        }
+        Self { command, config, sessions: names.collect(), early, at_once, bars }
     }
 
     /// Performs the jobs, and reports on each as soon as it is done.
@@ -56,11 +69,8 @@ impl<'a> Batch<'a> {
     /// The failure of the job, if there is only one; otherwise a summary of those that failed, which have been
     /// reported.
     pub(super) async fn run(&self, jobs: &[Job]) -> Result<(), Failure> {
-        // Standard output receives the content in the order of the URLs.
-        let is_ordered = jobs.iter().any(|job| job.file.is_none());
-        let at_once = if is_ordered { 1 } else { AT_ONCE };
         let downloads = iter(jobs).map(|job| async move { (job, self.download(job).await) });
-        let mut downloads = downloads.buffer_unordered(at_once);
+        let mut downloads = downloads.buffer_unordered(self.at_once);
         let (mut failed, mut reported) = (BTreeSet::new(), BTreeSet::new());
         while let Some((job, outcome)) = downloads.next().await {
             let Err(failure) = outcome else { continue };
@@ -105,7 +115,9 @@ impl<'a> Batch<'a> {
         let name = target.host_and_port();
         let unknown = || Failure::new(format!("{name} has no connection"));
         let session = self.sessions.get(&name).ok_or_else(unknown)?;
-        let connected = session.get_or_init(|| connect(self.command, self.config, target)).await;
+        let early = self.early.get(&name).map(Vec::as_slice).unwrap_or_default();
+        let connect = || connect(self.command, self.config, target, early);
+        let connected = session.get_or_init(connect).await;
         connected.as_ref().map_err(Clone::clone)
     }
 

@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use clearway::http3::{Client, Code, Config};
+use clearway::http3::{Client, Code, Config, Priority};
 use clearway::transport::{TransportError, TransportErrorCause};
 use clearway::{ClientConfig, Connection, Endpoint};
+use tokio::sync::oneshot;
 
 use super::GetCommand;
+use super::early::{self, Answers, Http3Answer, Http09Answer};
 use super::explain::Server;
 use super::rebind::Rebinding;
 use super::sessions::Sessions;
@@ -21,6 +23,10 @@ use crate::{http09, output};
 pub(super) struct Session {
     pub(super) server: Server,
     pub(super) protocol: Protocol,
+    /// The answers to what was requested with the connection, over HTTP/3.
+    pub(super) early_http3: Answers<Http3Answer>,
+    /// The same over HTTP/0.9.
+    pub(super) early_http09: Answers<Http09Answer>,
     /// The migration that is to take place.
     _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open for as long as the connection exists.
@@ -105,11 +111,13 @@ pub(super) fn config(
     })
 }
 
-/// Connects to the server of `target`: to the first of its addresses that responds.
+/// Connects to the server of `target`: to the first of its addresses that responds. `early` is requested at once if the
+/// server permits it.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
     target: &Target,
+    early: &[Target],
 ) -> Result<Session, Failure> {
     let name = target.host_and_port();
     let addresses = match &command.connect {
@@ -118,8 +126,16 @@ pub(super) async fn connect(
     };
     let mut failure = None;
     for address in addresses {
-        let server = Server { name: name.clone(), address };
-        match try_connect(command, config, target, server).await {
+        let attempt = Attempt {
+            server: Server { name: name.clone(), address },
+            host: target.host.clone(),
+            config: config.clone(),
+            early: early.to_vec(),
+            http09: command.http09,
+            http3: Config { datagrams: command.datagrams, ..command.http3.config() },
+            priority: command.priority,
+        };
+        match try_connect(command, attempt).await {
             Ok(session) => return Ok(session),
             // The failure of the first address is reported, since that is the one that the resolver prefers.
             Err(error) => failure = failure.or(Some(error)),
@@ -129,56 +145,100 @@ pub(super) async fn connect(
 }
 
 /// Connects, and once more if the server names other ECH configurations.
-async fn try_connect(
-    command: &GetCommand,
-    config: &ClientConfig,
-    target: &Target,
-    server: Server,
-) -> Result<Session, Failure> {
-    let first = connect_once(command, config, target, server.clone()).await;
+async fn try_connect(command: &GetCommand, attempt: Attempt) -> Result<Session, Failure> {
+    let first = connect_once(command, attempt.clone()).await;
     let session = match first {
         Err(Unconnected { ech_configs: Some(list), .. }) => {
-            output::status(&format!("{server} has other ECH keys, which are used now"));
-            let config = config.clone().encrypted_client_hello(list);
-            connect_once(command, &config, target, server).await
+            output::status(&format!("{} has other ECH keys, which are used now", attempt.server));
+            let config = attempt.config.clone().encrypted_client_hello(list);
+            connect_once(command, Attempt { config, ..attempt }).await
         }
         first => first,
     };
     session.map_err(|unconnected| unconnected.failure)
 }
 
-async fn connect_once(
-    command: &GetCommand,
-    config: &ClientConfig,
-    target: &Target,
-    server: Server,
-) -> Result<Session, Unconnected> {
-    let address = server.address;
-    let endpoint = Endpoint::client(any(address))
+async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session, Unconnected> {
+    let server = attempt.server.clone();
+    let endpoint = Endpoint::client(any(server.address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
-    let protocol = if command.http09 {
-        let connecting = endpoint.connect_with(config, address, &target.host);
+    let (sender, made) = oneshot::channel();
+    endpoint.spawn({
+        let endpoint = endpoint.clone();
+        async move {
+            // The receiver is gone if the user has interrupted the program.
+            let _ = sender.send(attempt.make(&endpoint).await);
+        }
+    });
+    let ended = || Err(Failure::new("the thread of the connection has ended").into());
+    let Made { protocol, early_http3, early_http09 } = made.await.unwrap_or_else(|_| ended())?;
+    let quiet = command.quiet || command.json;
+    let rebinding =
+        command.rebind_after.map(|after| Rebinding::start(&protocol, server.address, after, quiet));
+    Ok(Session {
+        server,
+        protocol,
+        early_http3,
+        early_http09,
+        _rebinding: rebinding,
+        _endpoint: endpoint,
+    })
+}
+
+/// What one attempt to connect to a server needs. It is made on the shard's thread.
+#[derive(Clone)]
+struct Attempt {
+    server: Server,
+    /// The name that the server's certificate must contain.
+    host: String,
+    config: ClientConfig,
+    /// What is requested at once, if the server permits early data.
+    early: Vec<Target>,
+    http09: bool,
+    http3: Config,
+    priority: Option<Priority>,
+}
+
+/// A connection, and what was requested with it.
+struct Made {
+    protocol: Protocol,
+    early_http3: Answers<Http3Answer>,
+    early_http09: Answers<Http09Answer>,
+}
+
+impl Attempt {
+    async fn make(self, endpoint: &Endpoint) -> Result<Made, Unconnected> {
+        if self.http09 { self.http09(endpoint).await } else { self.http3(endpoint).await }
+    }
+
+    async fn http09(self, endpoint: &Endpoint) -> Result<Made, Unconnected> {
+        let Self { server, host, config, early, .. } = self;
+        let connecting = endpoint.connect_with(&config, server.address, &host);
         let connecting = connecting.map_err(|error| server.not_configured(&error))?;
         let connection = match connecting.into_0rtt().await {
             Ok((connection, _)) => Ok(connection),
             Err(connecting) => connecting.await,
         };
-        Protocol::Http09(connection.map_err(|error| Unconnected {
+        let connection = connection.map_err(|error| Unconnected {
             failure: server.no_connection(&error),
             ech_configs: other_ech_configs(&error),
-        })?)
-    } else {
-        let http3 = Config { datagrams: command.datagrams, ..command.http3.config() };
-        let client = Client::connect_with(&endpoint, config, address, &target.host, http3).await;
-        Protocol::Http3(client.map_err(|error| Unconnected {
+        })?;
+        let early_http09 = early::ask_all(&connection, early);
+        let protocol = Protocol::Http09(connection);
+        Ok(Made { protocol, early_http3: Answers::default(), early_http09 })
+    }
+
+    async fn http3(self, endpoint: &Endpoint) -> Result<Made, Unconnected> {
+        let Self { server, host, config, early, http3, priority, .. } = self;
+        let client = Client::connect_with(endpoint, &config, server.address, &host, http3).await;
+        let client = client.map_err(|error| Unconnected {
             failure: server.no_client(&error),
             ech_configs: other_ech_configs(&error),
-        })?)
-    };
-    let quiet = command.quiet || command.json;
-    let rebinding =
-        command.rebind_after.map(|after| Rebinding::start(&protocol, address, after, quiet));
-    Ok(Session { server, protocol, _rebinding: rebinding, _endpoint: endpoint })
+        })?;
+        let early_http3 = early::send(&client, early, priority);
+        let protocol = Protocol::Http3(client);
+        Ok(Made { protocol, early_http3, early_http09: Answers::default() })
+    }
 }
 
 /// Any port and address from which `remote` is reached.

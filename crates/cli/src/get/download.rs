@@ -1,13 +1,12 @@
 //! One download on a connection.
 
-use clearway::http3::{Body, Client};
-use clearway::{Connection, RecvStream, Statistics};
+use clearway::http3::{Body, Client, Error, Priority};
+use clearway::{Connection, ConnectionError, RecvStream, Statistics};
 use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 
 use super::GetCommand;
 use super::connect::{Protocol, Session};
-use super::explain::Server;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::target::Target;
@@ -16,6 +15,9 @@ use crate::failure::Failure;
 
 /// How much is read from a stream at once, in bytes.
 const CHUNK: usize = 256 << 10;
+
+/// Why a request over HTTP/0.9 could not be made.
+pub(super) type AskError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The result of a download.
 #[derive(Debug)]
@@ -37,14 +39,14 @@ pub(super) async fn download(
 ) -> Result<Outcome, Failure> {
     match &session.protocol {
         Protocol::Http3(client) => match &command.tunnel {
-            None => http3(command, client, &session.server, target, sink, progress).await,
+            None => http3(command, client, session, target, sink, progress).await,
             Some(protocol) => {
                 let end = tunnel::End { client, server: &session.server, target };
                 end.run(protocol, command.datagrams, sink, progress).await
             }
         },
         Protocol::Http09(connection) => {
-            http09(connection, &session.server, target, sink, progress).await
+            http09(connection, session, target, sink, progress).await
         }
     }
 }
@@ -52,21 +54,17 @@ pub(super) async fn download(
 async fn http3(
     command: &GetCommand,
     client: &Client,
-    server: &Server,
+    session: &Session,
     target: &Target,
     mut sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let url = target.uri.to_string();
-    let mut request = Request::new(Body::empty());
-    *request.method_mut() = Method::GET;
-    *request.uri_mut() = target.uri.clone();
-    let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
-    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
-    if let Some(priority) = command.priority {
-        request.extensions_mut().insert(priority);
-    }
-    let response = client.send(request).await;
+    let server = &session.server;
+    let response = match session.early_http3.take(target) {
+        Some(answer) => answer.await.unwrap_or(Err(Error::Closed)),
+        None => client.send(request(target, command.priority)).await,
+    };
     let response = response.map_err(|error| server.unanswered(&url, &error))?;
     let status = response.status();
     check_status(&url, status, &response)?;
@@ -82,6 +80,19 @@ async fn http3(
     let statistics = client.statistics().await;
     let key_exchange_group = client.key_exchange_group();
     Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
+}
+
+/// The request for `target`.
+pub(super) fn request(target: &Target, priority: Option<Priority>) -> Request<Body> {
+    let mut request = Request::new(Body::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = target.uri.clone();
+    let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
+    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
+    if let Some(priority) = priority {
+        request.extensions_mut().insert(priority);
+    }
+    request
 }
 
 /// Fails unless the response has a success status.
@@ -106,14 +117,18 @@ pub(super) fn check_status<B>(
 
 async fn http09(
     connection: &Connection,
-    server: &Server,
+    session: &Session,
     target: &Target,
     mut sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     let url = target.uri.to_string();
-    let mut stream =
-        ask(connection, target.path()).await.map_err(|error| server.unanswered(&url, &*error))?;
+    let server = &session.server;
+    let stream = match session.early_http09.take(target) {
+        Some(answer) => answer.await.unwrap_or(Err(Box::new(ConnectionError::LocallyClosed))),
+        None => ask(connection, target.path()).await,
+    };
+    let mut stream = stream.map_err(|error| server.unanswered(&url, &*error))?;
     loop {
         let chunk = stream.read_chunk(CHUNK).await;
         let chunk = chunk.map_err(|error| match progress.received() {
@@ -131,10 +146,7 @@ async fn http09(
 }
 
 /// Requests a path on a stream of its own, and returns the stream of the response.
-async fn ask(
-    connection: &Connection,
-    path: &str,
-) -> Result<RecvStream, Box<dyn std::error::Error + Send + Sync>> {
+pub(super) async fn ask(connection: &Connection, path: &str) -> Result<RecvStream, AskError> {
     let (mut send, receive) = connection.open_bi().await?;
     send.finish_with(format!("GET {path}\r\n").into()).await?;
     Ok(receive)

@@ -1,0 +1,78 @@
+//! Requests that are made together with the connection, so that they leave in its first flight as early data.
+//!
+//! A task of the program's runtime learns too late that a connection can take requests, if the machine is busy. So the
+//! connection is made by a task on the shard's thread, which makes these requests in the same turn.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use clearway::http3::{Client, Error, Priority, RecvBody};
+use clearway::{Connection, RecvStream};
+use http::Response;
+use tokio::sync::oneshot;
+
+use super::download::{AskError, ask, request};
+use super::target::Target;
+
+/// The answers to the requests that were made early, of one protocol. Each is taken once.
+#[derive(Debug)]
+pub(super) struct Answers<T>(Mutex<BTreeMap<String, VecDeque<oneshot::Receiver<T>>>>);
+
+/// The answer to a request over HTTP/3.
+pub(super) type Http3Answer = Result<Response<RecvBody>, Error>;
+/// The answer to a request over HTTP/0.9.
+pub(super) type Http09Answer = Result<RecvStream, AskError>;
+
+impl<T> Default for Answers<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Answers<T> {
+    /// The answer for this URL, if it was requested early.
+    pub(super) fn take(&self, target: &Target) -> Option<oneshot::Receiver<T>> {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get_mut(&target.uri.to_string())?.pop_front()
+    }
+
+    /// Where the answer for this URL is to be sent.
+    fn expect(&self, target: &Target) -> oneshot::Sender<T> {
+        let (sender, answer) = oneshot::channel();
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.entry(target.uri.to_string()).or_default().push_back(answer);
+        sender
+    }
+}
+
+/// Requests `targets` on a new connection, from its shard's thread.
+pub(super) fn send(
+    client: &Client,
+    targets: Vec<Target>,
+    priority: Option<Priority>,
+) -> Answers<Http3Answer> {
+    let answers = Answers::default();
+    for target in targets {
+        let sender = answers.expect(&target);
+        let client = client.clone();
+        client.clone().spawn(async move {
+            // The receiver is gone if the download was given up.
+            let _ = sender.send(client.send(request(&target, priority)).await);
+        });
+    }
+    answers
+}
+
+/// Asks for `targets` on a new connection, from its shard's thread.
+pub(super) fn ask_all(connection: &Connection, targets: Vec<Target>) -> Answers<Http09Answer> {
+    let answers = Answers::default();
+    for target in targets {
+        let sender = answers.expect(&target);
+        let connection = connection.clone();
+        connection.clone().spawn(async move {
+            // The receiver is gone if the download was given up.
+            let _ = sender.send(ask(&connection, target.path()).await);
+        });
+    }
+    answers
+}
