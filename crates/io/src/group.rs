@@ -99,7 +99,7 @@ pub(crate) fn spawn_steered(
     }
     let sockets = listen_together(count, listen(address, server.as_mut())?)?;
     let format = IdFormat::new(count);
-    let steering = steering::steer(&by_address(&sockets), format, steering)?;
+    let steering = steering::steer(&by_address(&sockets), format, steering);
     let mailboxes = (0..count).map(|_| Mailbox::new().map(Arc::new));
     let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
     let places = Siblings::all(format, &mailboxes);

@@ -164,6 +164,14 @@ fn connections_survive_rebindings_that_the_kernel_steers_by_a_hash() {
 }
 
 #[test]
+fn connections_survive_rebindings_that_classic_bpf_steers() {
+    let group = server(3, Steering::ClassicBpf);
+    assert_eq!(group.steering(), Some(Steering::ClassicBpf));
+    let statistics = rebind_often(&group);
+    assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
+}
+
+#[test]
 fn one_shard_is_alone_at_its_port() {
     let group = server(1, Steering::BEST);
     assert_eq!(group.steering(), None);
@@ -249,6 +257,7 @@ fn the_others_go_on(steering: Steering) {
 #[test]
 fn the_end_of_a_shard_concerns_its_own_connections_only() {
     the_others_go_on(Steering::Hash);
+    the_others_go_on(Steering::ClassicBpf);
 }
 
 /// A shard that does not come to its queue makes others drop what is for it, and count that.

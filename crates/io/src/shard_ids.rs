@@ -36,6 +36,11 @@ impl IdFormat {
         Self { count: count.clamp(1, MAX_SHARDS) as u16 }
     }
 
+    /// How many shards there are.
+    pub(crate) fn count(self) -> u16 {
+        self.count
+    }
+
     /// What second octets are below: the largest multiple of the count that an octet has room for.
     pub(crate) fn limit(self) -> u16 {
         256 - 256 % self.count
