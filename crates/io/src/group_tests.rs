@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clearway_transport::{
-    ClientConfig, EndpointConfig, PreferredAddresses, RandomIds, ResetKey, ServerConfig,
-    TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, EcnCodepoint, EndpointConfig, PreferredAddresses, RandomIds, ResetKey,
+    ServerConfig, SocketIndex, TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
 };
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -20,6 +20,7 @@ use super::{GroupServerSetup, MAX_SHARDS, ShardGroup, spawn_group, spawn_steered
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
 use crate::shard_ids::FIRST_OCTET;
+use crate::socket::{SendOutcome, Socket};
 use crate::steering::Steering;
 use crate::{ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
 use download::{Downloading, Everyone, PANIC};
@@ -164,11 +165,37 @@ fn connections_survive_rebindings_that_the_kernel_steers_by_a_hash() {
 }
 
 #[test]
-fn connections_survive_rebindings_that_classic_bpf_steers() {
-    let group = server(3, Steering::ClassicBpf);
-    assert_eq!(group.steering(), Some(Steering::ClassicBpf));
-    let statistics = rebind_often(&group);
-    assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
+fn connections_survive_rebindings_that_the_kernel_steers_by_connection_ids() {
+    for steering in [Steering::ClassicBpf, Steering::BEST] {
+        let group = server(3, steering);
+        assert!(group.steering() >= Some(Steering::ClassicBpf));
+        let statistics = rebind_often(&group);
+        assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
+    }
+}
+
+/// The kernel looks at the first datagram of those that it has merged.
+#[test]
+fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
+    for steering in [Steering::ClassicBpf, Steering::BEST] {
+        let group = server(3, steering);
+        let batch: Vec<u8> = (0..30).flat_map(short_header).collect();
+        let transmit = Transmit {
+            destination: address(&group),
+            socket: SocketIndex::default(),
+            source_ip: None,
+            size: batch.len(),
+            segment_size: Some(60),
+            ecn: EcnCodepoint::NotEct,
+        };
+        let mut socket = Socket::bind(loopback()).unwrap();
+        assert!(matches!(socket.send(&transmit, &batch, &mut 0), SendOutcome::Sent));
+        wait_until(&group, |now| now.handed_over == 20 && now.handed_in == 20);
+        // All came to the shard of the first.
+        wait_until(&group, |now| now.datagrams_received == 30);
+        assert_eq!(group.shards()[0].statistics().handed_over, 20);
+        assert_eq!(group.shards()[1].statistics().handed_in, 10);
+    }
 }
 
 #[test]
@@ -258,6 +285,7 @@ fn the_others_go_on(steering: Steering) {
 fn the_end_of_a_shard_concerns_its_own_connections_only() {
     the_others_go_on(Steering::Hash);
     the_others_go_on(Steering::ClassicBpf);
+    the_others_go_on(Steering::BEST);
 }
 
 /// A shard that does not come to its queue makes others drop what is for it, and count that.

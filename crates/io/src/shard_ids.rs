@@ -37,12 +37,12 @@ impl IdFormat {
     }
 
     /// How many shards there are.
-    pub(crate) fn count(self) -> u16 {
+    pub(crate) const fn count(self) -> u16 {
         self.count
     }
 
     /// What second octets are below: the largest multiple of the count that an octet has room for.
-    pub(crate) fn limit(self) -> u16 {
+    pub(crate) const fn limit(self) -> u16 {
         256 - 256 % self.count
     }
 

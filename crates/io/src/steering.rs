@@ -1,6 +1,8 @@
 //! How the kernel chooses among the sockets of one address.
 
+mod bpf;
 mod classic;
+mod ebpf;
 
 use core::fmt;
 
@@ -19,17 +21,21 @@ pub enum Steering {
     Hash,
     /// A program of classic BPF finds the shard in the connection ID. Linux permits it to everyone.
     ClassicBpf,
+    /// A program of eBPF finds the shard in the connection ID, and the shard's socket in an array. Linux permits it with
+    /// CAP_BPF.
+    Ebpf,
 }
 
 impl Steering {
     /// The best there is.
-    pub(crate) const BEST: Self = Self::ClassicBpf;
+    pub(crate) const BEST: Self = Self::Ebpf;
 }
 
 impl fmt::Display for Steering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hash => "by addresses, with hand-over",
+            Self::Ebpf => "by connection ID (eBPF)",
             Self::ClassicBpf => "by connection ID (classic BPF)",
         })
     }
@@ -51,6 +57,12 @@ const SHORTEST: u32 = 9;
 /// the system permits. The sockets of an address are in the order of their shards, which is the order in which they were
 /// bound.
 pub(crate) fn steer(addresses: &[Vec<&Socket>], format: IdFormat, best: Steering) -> Steering {
+    if best >= Steering::Ebpf {
+        match addresses.iter().try_for_each(|sockets| ebpf::attach(sockets, format)) {
+            Ok(()) => return Steering::Ebpf,
+            Err(error) => tracing::debug!(%error, "cannot attach a program of eBPF"),
+        }
+    }
     if best >= Steering::ClassicBpf {
         let mut firsts = addresses.iter().filter_map(|sockets| sockets.first());
         match firsts.try_for_each(|first| classic::attach(first, format)) {
