@@ -254,7 +254,7 @@ fn kill(group: &ShardGroup, shard: usize) {
 /// Connections of a shard that ends are reset, and those of the others go on. New clients are accepted at each address,
 /// even while its shard is not there.
 fn the_others_go_on(steering: Steering) {
-    const CLIENTS: usize = 30;
+    const CLIENTS: usize = 40;
     let group = server(3, steering);
     let (_relay, entrances) = Relay::start(address(&group), 2 * CLIENTS);
     let shard = client();
@@ -292,7 +292,7 @@ fn the_end_of_a_shard_concerns_its_own_connections_only() {
 #[test]
 fn a_full_queue_is_counted() {
     let group = server(2, Steering::Hash);
-    let sockets: Vec<_> = (0..20).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let sockets: Vec<_> = (0..30).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     let (release, released) = channel::<()>();
     let (blocks, blocked) = channel();
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
