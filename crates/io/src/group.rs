@@ -10,12 +10,9 @@ use clearway_transport::{EndpointConfig, ServerConfig};
 use crate::application::{Acceptor, ServerSetup};
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::shard::{Siblings, Sockets, Start, listen, spawn, start};
-use crate::shard_ids::{IdFormat, ShardIds};
+use crate::shard_ids::{IdFormat, MAX_SHARDS, ShardIds};
 use crate::socket::Socket;
 use crate::steering::{self, Steering};
-
-/// How many shards a port can have: as many as an octet of a connection ID can tell apart.
-pub const MAX_SHARDS: usize = 256;
 
 /// What the shards of a group need to be servers.
 pub struct GroupServerSetup<'a> {
@@ -56,6 +53,9 @@ impl ShardGroup {
 /// kernel brings what is sent to them to the shard's socket; see [`Steering`]. Clients that begin a connection are
 /// distributed by a hash of addresses and ports. Until a client has the first answer it uses a connection ID of its own, and
 /// if its address changes until then, its packets may reach another shard, which takes them for another client.
+///
+/// An ICMP message that a server cannot be reached may come to another shard than that which tries to connect to it, and then
+/// that ends by its timeout.
 ///
 /// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
 /// stateless resets, new clients are accepted, and the connections of the other shards are not affected.

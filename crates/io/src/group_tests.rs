@@ -4,7 +4,7 @@ mod download;
 mod relay;
 
 use core::num::NonZeroUsize;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use clearway_transport::{
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::{GroupServerSetup, MAX_SHARDS, ShardGroup, spawn_group, spawn_steered};
+use super::{GroupServerSetup, ShardGroup, spawn_group, spawn_steered};
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
-use crate::shard_ids::FIRST_OCTET;
+use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
 use crate::socket::{SendOutcome, Socket};
 use crate::steering::Steering;
 use crate::{ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
@@ -87,6 +87,7 @@ struct Client {
     outcomes: Receiver<Result<u64, String>>,
     waker: Receiver<ConnectionWaker>,
     numbers: Arc<Mutex<Vec<u64>>>,
+    remote: Arc<Mutex<Option<SocketAddr>>>,
 }
 
 impl Client {
@@ -112,9 +113,15 @@ fn download(client: &ShardHandle, entrance: &Entrance, numbers: &[u64], closes: 
     let (outcome, outcomes) = channel();
     let (waker_in, waker) = channel();
     let numbers = Arc::new(Mutex::new(numbers.to_vec()));
-    let rebinds = entrance.rebinds.clone();
-    let application =
-        Downloading { numbers: numbers.clone(), rebinds, outcome, closes, current: None };
+    let remote = Arc::default();
+    let application = Downloading {
+        numbers: numbers.clone(),
+        rebinds: entrance.rebinds.clone(),
+        outcome,
+        closes,
+        remote: Arc::clone(&remote),
+        current: None,
+    };
     let request = ConnectRequest {
         config: Arc::new(config),
         remote: entrance.address,
@@ -127,7 +134,7 @@ fn download(client: &ShardHandle, entrance: &Entrance, numbers: &[u64], closes: 
         on_failure: Box::new(|failure| panic!("{failure}")),
     };
     assert!(client.connect(request).is_ok());
-    Client { outcomes, waker, numbers }
+    Client { outcomes, waker, numbers, remote }
 }
 
 fn client() -> ShardHandle {
@@ -172,6 +179,35 @@ fn connections_survive_rebindings_that_the_kernel_steers_by_connection_ids() {
         let statistics = rebind_often(&group);
         assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
     }
+}
+
+/// Clients at a preferred address change their ports, and the shard of a datagram answers from that address, not from where
+/// clients connect.
+#[test]
+fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
+    let preferred = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
+    let preferred_addresses = PreferredAddresses { v4: Some(preferred), v6: None };
+    let config = ServerConfig { preferred_addresses, ..server_config() };
+    let group = group_of(3, config, Steering::Hash);
+    let entrance = Entrance { address: address(&group), rebinds: Arc::default() };
+    let preferred = group.shards()[2].preferred_addresses().v4.map(SocketAddr::from);
+    let shard = client();
+    let client = download(&shard, &entrance, &[0], false);
+    assert_eq!(client.next(), Ok(0));
+    let waker = client.waker.recv().unwrap();
+    let mut number = 0;
+    while *client.remote.lock().unwrap() != preferred || total(&group).handed_over == 0 {
+        // If a migration is in progress, this one does not begin.
+        waker.migrate(loopback(), Box::new(|_| {}));
+        number += 1;
+        client.ask(&waker, number);
+        assert_eq!(client.next(), Ok(number));
+    }
+    for number in 1000..1005 {
+        client.ask(&waker, number);
+        assert_eq!(client.next(), Ok(number));
+    }
+    assert_eq!(*client.remote.lock().unwrap(), preferred);
 }
 
 /// The kernel looks at the first datagram of those that it has merged.
@@ -286,6 +322,33 @@ fn the_end_of_a_shard_concerns_its_own_connections_only() {
     the_others_go_on(Steering::Hash);
     the_others_go_on(Steering::ClassicBpf);
     the_others_go_on(Steering::BEST);
+}
+
+/// Without handles, shards without connections end. The others go on, and then the port is free.
+#[test]
+fn the_last_connection_keeps_the_port() {
+    for steering in [Steering::Hash, Steering::BEST] {
+        let group = server(3, steering);
+        let address = address(&group);
+        let (_relay, entrances) = Relay::start(address, 1);
+        let shard = client();
+        let client = download(&shard, &entrances[0], &[1], false);
+        assert_eq!(client.next(), Ok(1));
+        drop(group);
+        let waker = client.waker.recv().unwrap();
+        // Each from another port.
+        for number in 2..12 {
+            client.ask(&waker, number);
+            assert_eq!(client.next(), Ok(number));
+            assert!(UdpSocket::bind(address).is_err());
+        }
+        shard.shutdown(0_u32.into(), b"");
+        let begun = Instant::now();
+        while UdpSocket::bind(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the port is not released");
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// A shard that does not come to its queue makes others drop what is for it, and count that.

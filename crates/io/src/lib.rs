@@ -77,10 +77,11 @@ pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
-pub use group::{GroupServerSetup, MAX_SHARDS, ShardGroup, spawn_group};
+pub use group::{GroupServerSetup, ShardGroup, spawn_group};
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
 pub use running::halt;
 pub use shard::{PreferredAddressUnusable, spawn};
+pub use shard_ids::MAX_SHARDS;
 pub use statistics::ShardStatistics;
 pub use steering::Steering;

@@ -207,7 +207,7 @@ impl Shard {
         let Self { clock, connections, sockets, statistics, siblings, .. } = self;
         let mut unusable = Vec::new();
         let (receiving, buffer) = sockets.receiving();
-        for (index, Open { socket, failures, is_readable, listens_as, .. }) in receiving {
+        for (index, Open { socket, failures, is_readable, known_as, .. }) in receiving {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
                 continue;
             }
@@ -215,8 +215,8 @@ impl Shard {
             let received = socket.receive(buffer, |meta, datagram| {
                 let now = *received_at.get_or_insert_with(|| clock.now());
                 let siblings = siblings.as_ref();
-                match siblings.map_or(Passed::No, |it| it.pass_on(*listens_as, &meta, datagram)) {
-                    Passed::No => connections.receive(now, index, &meta, datagram),
+                match siblings.map_or(Passed::No, |it| it.pass_on(*known_as, &meta, datagram)) {
+                    Passed::No => connections.receive(now, *known_as, &meta, datagram),
                     Passed::On => statistics.handed_over += 1,
                     Passed::Dropped => statistics.hand_over_dropped += 1,
                 }
@@ -254,7 +254,10 @@ impl Shard {
         for _ in 0..MAX_TAKEN_IN {
             let Some(mut taken) = siblings.take() else { return };
             let now = self.clock.now();
-            self.connections.receive(now, taken.socket, &taken.meta, &mut taken.datagram);
+            // Sockets for migrations are none of the group's.
+            let is_known = self.sockets.is_listening(taken.socket);
+            let socket = if is_known { taken.socket } else { SocketIndex::default() };
+            self.connections.receive(now, socket, &taken.meta, &mut taken.datagram);
             self.statistics.handed_in += 1;
         }
     }

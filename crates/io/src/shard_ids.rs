@@ -16,8 +16,8 @@ use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
 use clearway_wire::ConnectionId;
 
-use crate::group::MAX_SHARDS;
-
+/// How many shards a port can have: as many as an octet of a connection ID can tell apart.
+pub const MAX_SHARDS: usize = 256;
 /// The length of the IDs, which is that of [`RandomIds`](clearway_transport::RandomIds).
 pub(crate) const ID_LEN: usize = 8;
 /// Config rotation 0b111, and the number of octets that follow.
@@ -90,8 +90,7 @@ mod tests {
     use clearway_transport::ConnectionIdGenerator;
     use clearway_units::Random;
 
-    use super::{FIRST_OCTET, ID_LEN, IdFormat, ShardIds};
-    use crate::group::MAX_SHARDS;
+    use super::{FIRST_OCTET, ID_LEN, IdFormat, MAX_SHARDS, ShardIds};
 
     #[test]
     fn an_id_names_its_shard_whatever_the_number_of_shards() {

@@ -1,5 +1,6 @@
 //! Downloads over raw streams, several on each connection.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -82,6 +83,8 @@ pub(super) struct Downloading {
     pub(super) outcome: Sender<Result<u64, String>>,
     /// Whether the connection is closed after the last one.
     pub(super) closes: bool,
+    /// Where the server is.
+    pub(super) remote: Arc<Mutex<Option<SocketAddr>>>,
     pub(super) current: Option<(StreamId, u64, Vec<u8>)>,
 }
 
@@ -105,6 +108,7 @@ impl Application for Downloading {
         if connection.is_closed() || connection.is_handshaking() {
             return;
         }
+        *self.remote.lock().unwrap() = Some(connection.remote_address());
         if self.current.is_none() {
             self.begin(connection);
         }

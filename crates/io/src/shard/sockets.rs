@@ -26,9 +26,9 @@ pub(super) struct Open {
     pub(super) is_readable: bool,
     /// How many connections use it; `None` if it stays open for as long as the shard runs.
     users: Option<usize>,
-    /// The shard's own socket that listens at the same address: itself, unless it was another shard's. What is not a
-    /// listening socket counts as the first.
-    pub(super) listens_as: SocketIndex,
+    /// The number by which connections know it: its own, or that of the shard's own socket at the same address if another
+    /// shard has left it.
+    pub(super) known_as: SocketIndex,
 }
 
 /// All sockets of a shard.
@@ -57,18 +57,23 @@ impl Sockets {
         self.insert(socket, None);
     }
 
-    /// Takes in a socket of a shard that has ended, which listens at the same address as this shard's own `listens_as`.
-    pub(super) fn adopt(&mut self, listens_as: SocketIndex, socket: Socket) {
+    /// Takes in a socket of a shard that has ended, which listens at the same address as this shard's own `known_as`.
+    pub(super) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
         let index = self.insert(socket, None);
         if let Some(open) = self.open.get_mut(&index) {
-            open.listens_as = listens_as;
+            open.known_as = known_as;
         }
     }
 
     /// Takes out all listening sockets, each with the number of its address; the shard ends.
     pub(super) fn take_listening(&mut self) -> Vec<(SocketIndex, Socket)> {
         let open = std::mem::take(&mut self.open).into_values();
-        open.filter(|it| it.users.is_none()).map(|it| (it.listens_as, it.socket)).collect()
+        open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
+    }
+
+    /// Whether this is the number of a listening socket.
+    pub(super) fn is_listening(&self, index: SocketIndex) -> bool {
+        self.open.get(&index).is_some_and(|open| open.users.is_none())
     }
 
     /// The listening sockets: that with which connections begin, and those at the preferred addresses.
@@ -81,8 +86,8 @@ impl Sockets {
         // 2^32 migrations of one shard take centuries.
         self.next = self.next.saturating_add(1);
         let failures = ReceiveFailures::default();
-        let listens_as = if users.is_none() { index } else { SocketIndex::default() };
-        self.open.insert(index, Open { socket, failures, is_readable: true, users, listens_as });
+        let known_as = index;
+        self.open.insert(index, Open { socket, failures, is_readable: true, users, known_as });
         index
     }
 
@@ -151,7 +156,7 @@ impl Sockets {
 
     /// The socket cannot be used any more. Returns whether the shard can go on without it.
     pub(super) fn discard(&mut self, index: SocketIndex) -> bool {
-        let is_own = |open: &Open| open.users.is_none() && open.listens_as == index;
+        let is_own = |open: &Open| open.users.is_none() && open.known_as == index;
         let is_optional = !self.open.get(&index).is_some_and(is_own);
         if is_optional {
             self.open.remove(&index);
