@@ -1,8 +1,9 @@
 //! A shard: one thread with its own sockets, connections and timers (law 12).
 //!
-//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, carries out
-//! commands, fires timers, lets the applications of all connections concerned run once, and sends what
-//! comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or command.
+//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
+//! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
+//! once, and sends what comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or
+//! command.
 
 mod attempts;
 mod connections;
@@ -288,7 +289,9 @@ impl Shard {
                 }
                 Command::Adopt(sockets) => {
                     tracing::info!("another shard of this port has ended: its sockets go on here");
-                    sockets.into_iter().for_each(|(as_, it)| self.sockets.adopt(as_, it));
+                    for (known_as, socket) in sockets {
+                        self.sockets.adopt(known_as, socket);
+                    }
                 }
                 Command::Halt => self.is_halted = true,
             }

@@ -5,7 +5,7 @@
 //! at here, and one that another shard issued is handed over. Nothing is shared but the queues of those.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use clearway_transport::SocketIndex;
@@ -39,7 +39,10 @@ struct Member {
     /// A queue without locks; std's bounded channel is one while its receiver does not wait in it, which no shard does. It
     /// ends with the shard.
     queue: SyncSender<HandedOver>,
+    /// How many bytes wait in it.
     bytes: AtomicUsize,
+    /// The shard takes nothing more.
+    has_ended: AtomicBool,
     mailbox: Arc<Mailbox>,
 }
 
@@ -70,8 +73,8 @@ impl Siblings {
             .iter()
             .map(|mailbox| {
                 let (sender, queue) = sync_channel(MAX_WAITING);
-                let mailbox = mailbox.clone();
-                (Member { queue: sender, bytes: AtomicUsize::new(0), mailbox }, queue)
+                let (bytes, has_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+                (Member { queue: sender, bytes, has_ended, mailbox: mailbox.clone() }, queue)
             })
             .unzip();
         let group = Arc::new(Group { format, members: members.into() });
@@ -85,7 +88,10 @@ impl Siblings {
         let Ok(invariant) = Invariant::decode(datagram, ID_LEN) else { return Passed::No };
         let shard = self.group.format.shard(invariant.destination_connection_id());
         let Some(shard) = shard.filter(|shard| *shard != self.own) else { return Passed::No };
-        let Some(member) = self.group.members.get(shard) else { return Passed::No };
+        let member = self.group.members.get(shard);
+        let member = member.filter(|member| !member.has_ended.load(Ordering::Relaxed));
+        // The connections of a shard that has ended are not known here either, so a stateless reset is the answer.
+        let Some(member) = member else { return Passed::No };
         let length = datagram.len();
         if member.bytes.fetch_add(length, Ordering::Relaxed) + length > MAX_WAITING_BYTES {
             member.bytes.fetch_sub(length, Ordering::Relaxed);
@@ -102,7 +108,6 @@ impl Siblings {
                 Passed::On
             }
             Err(TrySendError::Full(_)) => Passed::Dropped,
-            // That shard has ended. This one does not know the connection either, and says so by a stateless reset.
             Err(TrySendError::Disconnected(_)) => Passed::No,
         }
     }
@@ -134,6 +139,15 @@ impl Siblings {
                 Ok(()) => return,
                 Err(returned) => command = returned,
             }
+        }
+    }
+}
+
+impl Drop for Siblings {
+    fn drop(&mut self) {
+        // What waits is lost, and stays counted.
+        if let Some(member) = self.group.members.get(self.own) {
+            member.has_ended.store(true, Ordering::Relaxed);
         }
     }
 }
