@@ -19,7 +19,7 @@ const LENGTH_LEN: usize = 8;
 
 pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     let config = tls::server(&options.cert, &options.key, ALPN, mtu)?;
-    let endpoint = Endpoint::server_with_applications(options.listen, config, Box::new(Everyone))?;
+    let endpoint = Endpoint::server_with_applications(options.listen, config, |_| Everyone)?;
     println!("listening {}", endpoint.local_address());
     loop {
         std::thread::park();

@@ -10,7 +10,7 @@ use syn::{Field, Fields, Item, ItemMod, Type};
 const CRATES: [&str; 4] = ["transport", "http3", "io", "clearway"];
 
 /// Types that can hold any number of items.
-const GROWING: [&str; 11] = [
+const GROWING: [&str; 12] = [
     "Vec",
     "VecDeque",
     "BTreeMap",
@@ -22,6 +22,7 @@ const GROWING: [&str; 11] = [
     "BytesMut",
     "String",
     "Sender",
+    "SyncSender",
 ];
 
 /// For each file, its fields as `Type.field`, each with an attack, a test or a reason.

@@ -1,7 +1,7 @@
 //! `cargo xtask fuzz`: runs the targets in `fuzz/`, each for a limited time, as many in parallel as there are cores.
 //!
 //! They are built with compiler options that exist on every channel: libFuzzer needs the coverage counters of LLVM's
-//! pass, but no sanitizer, since nothing here is `unsafe`.
+//! pass, but no sanitizer, since nothing that a target reaches is `unsafe`.
 
 use std::collections::VecDeque;
 use std::fs;

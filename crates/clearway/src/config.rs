@@ -1,9 +1,11 @@
 //! The configuration of clients and servers.
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use core::num::NonZeroUsize;
 use core::time::Duration;
 use std::sync::{Arc, OnceLock};
 
+use clearway_io::MAX_SHARDS;
 use clearway_transport::{
     ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
     ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys, TlsClientConfig,
@@ -271,6 +273,7 @@ pub struct ServerConfig {
     early_data: bool,
     ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
+    pub(crate) shards: NonZeroUsize,
     pub(crate) observers: Observers,
     preferred_addresses: PreferredAddresses,
 }
@@ -332,6 +335,7 @@ impl ServerConfig {
             early_data: false,
             ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            shards: NonZeroUsize::MIN,
             observers: Observers::default(),
             preferred_addresses: PreferredAddresses::default(),
         }
@@ -422,9 +426,25 @@ impl ServerConfig {
         self
     }
 
-    /// The maximum number of connections; more are refused.
+    /// The maximum number of connections; more are refused. Of several [`shards`](Self::shards) each has its part of them,
+    /// rounded up, so that one which gets more clients than others refuses some earlier.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
+        self
+    }
+
+    /// How many shards the endpoint has: threads that each have a socket at its address, and connections of their own. By
+    /// default one; more than one is for servers that keep more than one core busy. Each connection stays in its shard,
+    /// whatever address its client moves to: see [`Steering`](crate::Steering).
+    ///
+    /// All shards accept the same tickets and tokens, and a ticket is accepted for early data once by all of them together.
+    /// Their sockets have the option SO_REUSEPORT: other processes of the same user that ask for it may get a part of the
+    /// clients. An endpoint with shards never joins sockets that exist.
+    ///
+    /// # Errors
+    /// More than [`MAX_SHARDS`](crate::MAX_SHARDS) are an error when the server is started.
+    pub fn shards(mut self, count: NonZeroUsize) -> Self {
+        self.shards = count;
         self
     }
 
@@ -448,6 +468,9 @@ impl ServerConfig {
         let preferred = v4.map(SocketAddr::from).into_iter().chain(v6.map(SocketAddr::from));
         if let Some(wrong) = preferred.into_iter().find(|address| !is_of_one_host(*address)) {
             return Err(ConfigError::PreferredAddress(wrong));
+        }
+        if self.shards.get() > MAX_SHARDS {
+            return Err(ConfigError::TooManyShards { limit: MAX_SHARDS });
         }
         Ok(clearway_transport::ServerConfig {
             sessions: self.make_sessions()?,

@@ -1,7 +1,8 @@
-//! An endpoint: one UDP socket with all of its connections.
+//! An endpoint: one UDP port with all of its connections.
 
 use core::fmt;
 use core::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use core::num::NonZeroUsize;
 use core::pin::pin;
 use std::collections::VecDeque;
 use std::io;
@@ -10,13 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    ServerSetup, ShardHandle, ShardStatistics,
+    GroupServerSetup, ShardGroup, ShardHandle, ShardStatistics, Steering,
 };
 use clearway_transport::{
-    Connection, EndpointConfig, Incoming, RandomIds, ResetKey, Side, Statistics,
+    Connection, EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, Statistics,
+    TicketKeys,
 };
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
+use rustls::time_provider::DefaultTimeProvider;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -31,7 +34,8 @@ use crate::tasks;
 /// How many clients may wait for [`Endpoint::accept`]; more are refused.
 const MAX_WAITING: usize = 1024;
 
-/// A UDP socket with a thread of its own, and all connections on it. Clones are the same endpoint.
+/// A UDP socket with a thread of its own, and all connections on it; or several of these at one address, if a server has
+/// more than one [shard](ServerConfig::shards). Clones are the same endpoint.
 ///
 /// When the last clone is dropped, no more clients are accepted; existing connections continue until they are
 /// closed.
@@ -42,8 +46,16 @@ pub struct Endpoint {
 }
 
 struct Owner {
-    shard: ShardHandle,
+    group: ShardGroup,
+    /// How many connections were begun; shards take turns.
+    begun: AtomicUsize,
     shared: Arc<EndpointShared>,
+}
+
+impl Owner {
+    fn shards(&self) -> &[ShardHandle] {
+        self.group.shards()
+    }
 }
 
 impl Drop for Owner {
@@ -134,14 +146,14 @@ fn counted(factory: ApplicationFactory, alive: Alive) -> ApplicationFactory {
 }
 
 /// Applies the server's configuration (Retry, observers) to any acceptor.
-struct ConfiguredAcceptor {
-    acceptor: Box<dyn Acceptor>,
+struct ConfiguredAcceptor<A> {
+    acceptor: A,
     requires_retry: bool,
     observers: Observers,
     shared: Arc<EndpointShared>,
 }
 
-impl Acceptor for ConfiguredAcceptor {
+impl<A: Acceptor> Acceptor for ConfiguredAcceptor<A> {
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
         if self.requires_retry && !incoming.address_is_validated() {
             return Decision::Retry;
@@ -191,7 +203,8 @@ impl Endpoint {
     /// # Errors
     /// If the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
-        Self::start(bind, DEFAULT_MAX_CONNECTIONS, None, EndpointShared::new())
+        let (max, shared) = (DEFAULT_MAX_CONNECTIONS, EndpointShared::new());
+        Self::start(bind, NonZeroUsize::MIN, max, None, shared)
     }
 
     /// An endpoint at the local address `bind` that accepts connections, and can also make them.
@@ -200,45 +213,57 @@ impl Endpoint {
     /// If the socket or the thread cannot be created, or the configuration is invalid.
     pub fn server(bind: SocketAddr, config: ServerConfig) -> Result<Self, EndpointError> {
         let shared = EndpointShared::new();
-        let acceptor = Box::new(QueueingAcceptor(shared.clone()));
-        Self::serve(bind, config, acceptor, shared)
+        let queueing = shared.clone();
+        Self::serve(bind, config, |_| QueueingAcceptor(queueing.clone()), shared)
     }
 
-    /// An endpoint whose connections are served inside the shard: `acceptor` decides whether to accept a client, and
-    /// with which [`Application`]. Connections for which the acceptor gives no observer get one from the configuration.
+    /// An endpoint whose connections are served inside their shards: acceptors decide whether to accept a client, and with
+    /// which [`Application`]. `acceptor` makes that of each shard, of which there is one unless the configuration says
+    /// otherwise; they are counted from 0. Connections for which an acceptor gives no observer get one from the configuration.
     /// [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
     /// If the socket or the thread cannot be created, or the configuration is invalid.
-    pub fn server_with_applications(
+    pub fn server_with_applications<A: Acceptor + 'static>(
         bind: SocketAddr,
         config: ServerConfig,
-        acceptor: Box<dyn Acceptor>,
+        acceptor: impl FnMut(usize) -> A,
     ) -> Result<Self, EndpointError> {
         Self::serve(bind, config, acceptor, EndpointShared::new())
     }
 
-    fn serve(
+    fn serve<A: Acceptor + 'static>(
         bind: SocketAddr,
         config: ServerConfig,
-        acceptor: Box<dyn Acceptor>,
+        mut acceptor: impl FnMut(usize) -> A,
         shared: Arc<EndpointShared>,
     ) -> Result<Self, EndpointError> {
-        let acceptor = Box::new(ConfiguredAcceptor {
-            acceptor,
-            requires_retry: config.requires_retry,
-            observers: config.observers.clone(),
-            shared: shared.clone(),
-        });
-        let max_connections = config.max_connections;
-        let setup = ServerSetup { config: Arc::new(config.build()?), acceptor };
-        Ok(Self::start(bind, max_connections, Some(setup), shared)?)
+        let (requires_retry, observers) = (config.requires_retry, config.observers.clone());
+        let (shards, max_connections) = (config.shards, config.max_connections);
+        let mut configured = |shard| -> Box<dyn Acceptor> {
+            Box::new(ConfiguredAcceptor {
+                acceptor: acceptor(shard),
+                requires_retry,
+                observers: observers.clone(),
+                shared: shared.clone(),
+            })
+        };
+        let mut config = config.build()?;
+        if shards > NonZeroUsize::MIN && config.shared_tokens.is_none() {
+            let keys = TicketKeys::new(&clearway_io::seed()?);
+            config.shared_tokens =
+                Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
+        }
+        let setup = GroupServerSetup { config: Arc::new(config), acceptor: &mut configured };
+        let shared = shared.clone();
+        Ok(Self::start(bind, shards, max_connections.div_ceil(shards.get()), Some(setup), shared)?)
     }
 
     fn start(
         bind: SocketAddr,
+        shards: NonZeroUsize,
         max_connections: usize,
-        server: Option<ServerSetup>,
+        server: Option<GroupServerSetup<'_>>,
         shared: Arc<EndpointShared>,
     ) -> io::Result<Self> {
         let config = EndpointConfig {
@@ -248,8 +273,9 @@ impl Endpoint {
         };
         // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
-        let shard = clearway_io::spawn(bind, config, server)?;
-        Ok(Self { owner: Arc::new(Owner { shard, shared }), default_client: None })
+        let group = clearway_io::spawn_group(bind, shards, config, server)?;
+        let owner = Owner { group, begun: AtomicUsize::new(0), shared };
+        Ok(Self { owner: Arc::new(owner), default_client: None })
     }
 
     /// Sets the configuration of connections that are made with [`connect`](Self::connect) by this clone of the
@@ -260,17 +286,17 @@ impl Endpoint {
 
     /// The local address with which connections begin.
     pub fn local_address(&self) -> SocketAddr {
-        self.owner.shard.local_address()
+        self.owner.shards()[0].local_address()
     }
 
     /// The address that clients are asked to move to that connect over IPv4, with its port.
     pub fn preferred_address_v4(&self) -> Option<SocketAddrV4> {
-        self.owner.shard.preferred_addresses().v4
+        self.owner.shards()[0].preferred_addresses().v4
     }
 
     /// The address that clients are asked to move to that connect over IPv6, with its port.
     pub fn preferred_address_v6(&self) -> Option<SocketAddrV6> {
-        self.owner.shard.preferred_addresses().v6
+        self.owner.shards()[0].preferred_addresses().v6
     }
 
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`, with the default client
@@ -326,17 +352,21 @@ impl Endpoint {
             observer: config.observers.observer(Side::Client),
             on_failure,
         };
-        if let Err(request) = self.owner.shard.connect(request) {
+        let shards = self.owner.shards();
+        let turn = self.owner.begun.fetch_add(1, Ordering::Relaxed);
+        if let Err(request) = shards[turn % shards.len()].connect(request) {
             (request.on_failure)(ConnectFailure::ShuttingDown);
         }
         Ok(())
     }
 
-    /// Runs `task` on the shard's thread, and in the caller's tokio runtime if it is called in one; see
-    /// [`Connection::spawn`](crate::Connection::spawn). A task that connects with early data and then makes requests has
-    /// them in the first flight, however busy the machine is.
+    /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime if it is called in one; see
+    /// [`Connection::spawn`](crate::Connection::spawn). With one shard, as clients have, a task that connects with early data
+    /// and then makes requests has them in the first flight, however busy the machine is.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.owner.shard.spawn_task(tasks::inside(Handle::try_current().ok(), task));
+        if let Some(shard) = self.owner.shards().first() {
+            shard.spawn_task(tasks::inside(Handle::try_current().ok(), task));
+        }
     }
 
     /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed.
@@ -362,7 +392,9 @@ impl Endpoint {
     /// Closes all connections with `error_code` and `reason`, accepts no more clients and makes no more
     /// connections. See [`wait_idle`](Self::wait_idle).
     pub fn close(&self, error_code: VarInt, reason: &[u8]) {
-        self.owner.shard.shutdown(error_code, reason);
+        for shard in self.owner.shards() {
+            shard.shutdown(error_code, reason);
+        }
         self.owner.shared.stop_accepting();
     }
 
@@ -380,9 +412,19 @@ impl Endpoint {
         }
     }
 
-    /// The counters of the endpoint's shard.
+    /// What the endpoint's shards have counted together.
     pub fn statistics(&self) -> ShardStatistics {
-        self.owner.shard.statistics()
+        self.owner.shards().iter().map(ShardHandle::statistics).sum()
+    }
+
+    /// What each of the endpoint's shards has counted; the order is always the same.
+    pub fn shard_statistics(&self) -> Vec<ShardStatistics> {
+        self.owner.shards().iter().map(ShardHandle::statistics).collect()
+    }
+
+    /// How datagrams get to their shards; `None` if there is only one.
+    pub fn steering(&self) -> Option<Steering> {
+        self.owner.group.steering()
     }
 }
 

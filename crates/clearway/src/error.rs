@@ -29,6 +29,11 @@ pub enum ConfigError {
     /// No client can be asked to move to this address, which is unspecified, multicast or broadcast: see
     /// [`preferred_address_v4`](crate::ServerConfig::preferred_address_v4).
     PreferredAddress(SocketAddr),
+    /// A server cannot have as many [`shards`](crate::ServerConfig::shards).
+    TooManyShards {
+        /// How many it can have.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -47,6 +52,9 @@ impl fmt::Display for ConfigError {
             Self::PreferredAddress(address) => {
                 write!(f, "{address} is not the address of one host, which clients could move to")
             }
+            Self::TooManyShards { limit } => {
+                write!(f, "a server cannot have more than {limit} shards")
+            }
         }
     }
 }
@@ -57,7 +65,10 @@ impl core::error::Error for ConfigError {
             Self::Tls(error) => Some(error),
             Self::Identity(error) => Some(error),
             Self::NoNativeRoots(Some(error)) => Some(&**error),
-            Self::NoNativeRoots(None) | Self::NoClientConfig | Self::PreferredAddress(_) => None,
+            Self::NoNativeRoots(None)
+            | Self::NoClientConfig
+            | Self::PreferredAddress(_)
+            | Self::TooManyShards { .. } => None,
         }
     }
 }

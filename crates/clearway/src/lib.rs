@@ -69,8 +69,8 @@ mod tasks;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
-    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
-    ShardStatistics, halt,
+    MAX_SHARDS, MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
+    ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,

@@ -13,13 +13,15 @@ mod ticket_keys;
 mod tunnel;
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use clearway::http3::{Config, Timeouts};
 use clearway::{
-    ConfigError, Endpoint, EndpointError, PreferredAddressUnusable, ServerConfig, Version,
+    ConfigError, Endpoint, EndpointError, MAX_SHARDS, PreferredAddressUnusable, ServerConfig,
+    Version,
 };
 use clearway_network::{parse_duration, parse_size};
 
@@ -57,6 +59,11 @@ pub(crate) struct ServeCommand {
     /// those that get no answer from this address.
     #[arg(long, value_name = "ADDRESS")]
     preferred_address: Vec<SocketAddr>,
+    /// Divide the clients among this many threads, 1 to 256, each with a socket of its own at the same addresses. By default
+    /// one for each core that this program may use. Connections stay in their threads wherever their clients move to: with
+    /// CAP_BPF by eBPF, else by classic BPF.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
+    shards: Option<u16>,
     #[command(flatten)]
     certificates: CertificateOptions,
     #[command(flatten)]
@@ -206,6 +213,7 @@ fn config(
     };
     let config = config
         .transport(transport)
+        .shards(shards(command.shards))
         .require_retry(command.retry)
         .early_data(!command.no_early_data)
         .key_log_from_environment();
@@ -218,6 +226,14 @@ fn config(
         Some(observers) => config.observer(observers),
         None => config,
     })
+}
+
+/// As many shards as were asked for, or as there are cores.
+fn shards(count: Option<u16>) -> NonZeroUsize {
+    let asked = count.and_then(|count| NonZeroUsize::new(count.into()));
+    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let most = NonZeroUsize::new(MAX_SHARDS).unwrap_or(NonZeroUsize::MIN);
+    asked.unwrap_or_else(cores).min(most)
 }
 
 /// The configuration with the preferred addresses, of which there is at most one of each family.
@@ -248,6 +264,10 @@ fn announce(
     let v6 = endpoint.preferred_address_v6().map(SocketAddr::from);
     for preferred in v4.into_iter().chain(v6) {
         output::status(&format!("clients are asked to move to {preferred}"));
+    }
+    if let Some(steering) = endpoint.steering() {
+        let count = endpoint.shard_statistics().len();
+        output::status(&format!("{count} shards; datagrams find theirs {steering}"));
     }
     output::result(&format!("listening on https://{} ({protocol})", endpoint.local_address()))
 }
@@ -320,5 +340,31 @@ impl AccessLog {
             format!("{client} {method} \"{path}\" {status} {outcome} {:.3} s", time.as_secs_f64());
         // If the log cannot be written any more, the server continues.
         let _ = output::result(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command};
+    use clearway::MAX_SHARDS;
+
+    use super::{ServeCommand, shards};
+
+    fn parse(count: &str) -> Result<u16, String> {
+        let command = ServeCommand::augment_args(Command::new("serve"));
+        let matches = command.try_get_matches_from(["serve", "--shards", count]);
+        let matches = matches.map_err(|error| error.to_string())?;
+        Ok(*matches.get_one("shards").expect("the option is there"))
+    }
+
+    #[test]
+    fn there_are_as_many_shards_as_asked_for() {
+        assert_eq!((parse("1"), parse("256")), (Ok(1), Ok(256)));
+        for wrong in ["0", "257", "65537"] {
+            let error = parse(wrong).unwrap_err();
+            assert!(error.contains(wrong) && error.contains("is not in 1..=256"), "{error}");
+        }
+        assert_eq!(shards(Some(3)).get(), 3);
+        assert!((1..=MAX_SHARDS).contains(&shards(None).get()));
     }
 }

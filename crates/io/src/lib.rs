@@ -4,7 +4,8 @@
 //! in ARCHITECTURE.md). It has more than one socket while connections are on other paths: at a server's preferred addresses
 //! (RFC 9000 §9.6), or after a client's connection has [migrated](ConnectionWaker::migrate). Everything that belongs to a connection happens there: packets are opened and
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
-//! Other threads reach a shard through its handle, with at most one lock per batch.
+//! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
+//! listen at one port: [`spawn_group`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};
@@ -61,13 +62,16 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 
 mod application;
 mod clock;
+mod group;
 mod guarded;
 mod mailbox;
 mod random;
 mod running;
 mod shard;
+mod shard_ids;
 mod socket;
 mod statistics;
+mod steering;
 mod tasks;
 mod timers;
 
@@ -75,8 +79,11 @@ pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
+pub use group::{GroupServerSetup, ShardGroup, spawn_group};
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
 pub use running::halt;
 pub use shard::{PreferredAddressUnusable, spawn};
+pub use shard_ids::MAX_SHARDS;
 pub use statistics::ShardStatistics;
+pub use steering::Steering;

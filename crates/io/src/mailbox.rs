@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use clearway_transport::{MigrationError, PreferredAddresses};
+use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
 use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
+use crate::socket::Socket;
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::tasks::Task;
 
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     },
     /// All handles are gone.
     Release,
+    /// Another shard of the group has ended: these sockets were its own, which listen as those with the same numbers do.
+    Adopt(Vec<(SocketIndex, Socket)>),
     /// The program is about to end.
     Halt,
 }
@@ -99,7 +102,8 @@ impl Mailbox {
         self.has_ready_tasks.swap(false, Ordering::SeqCst)
     }
 
-    fn rouse(&self) {
+    /// Wakes the shard, if it sleeps.
+    pub(crate) fn rouse(&self) {
         if self.is_sleeping.swap(false, Ordering::SeqCst) {
             // A full counter means that the shard is being woken already.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
@@ -203,6 +207,12 @@ impl ShardHandle {
     pub fn shutdown(&self, error_code: VarInt, reason: &[u8]) {
         // A shard that is gone has nothing to close.
         let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
+    }
+
+    /// Sends any command.
+    #[cfg(test)]
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
+        self.0.mailbox.send(command)
     }
 
     /// What the shard has done so far.

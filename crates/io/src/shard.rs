@@ -1,13 +1,15 @@
 //! A shard: one thread with its own sockets, connections and timers (law 12).
 //!
-//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, carries out
-//! commands, fires timers, lets the applications of all connections concerned run once, and sends what
-//! comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or command.
+//! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
+//! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
+//! once, and sends what comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or
+//! command.
 
 mod attempts;
 mod connections;
 mod receiving;
 mod sending;
+mod siblings;
 mod sockets;
 
 use core::net::SocketAddr;
@@ -21,7 +23,7 @@ use clearway_transport::{
 use clearway_units::{Random, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::application::{ConnectFailure, MigrateFailure, ServerSetup};
+use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup};
 use crate::clock::Clock;
 use crate::guarded::guarded;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
@@ -34,7 +36,16 @@ use crate::tasks::Tasks;
 use connections::Connections;
 use receiving::Verdict;
 use sending::Sender;
-use sockets::{Open, Sockets};
+use siblings::Passed;
+use sockets::Open;
+
+#[cfg(test)]
+pub(crate) use siblings::MAX_WAITING;
+pub(crate) use siblings::Siblings;
+pub(crate) use sockets::Sockets;
+
+/// How many datagrams that other shards received are processed in one turn.
+const MAX_TAKEN_IN: usize = 256;
 
 /// How often tasks and applications may answer each other in one turn.
 const MAX_TASK_ROUNDS: usize = 8;
@@ -49,16 +60,42 @@ pub fn spawn(
     config: EndpointConfig,
     server: Option<ServerSetup>,
 ) -> io::Result<ShardHandle> {
-    let socket = Socket::bind(address)?;
-    let local_address = socket.local_address();
-    let mut sockets = Sockets::new(socket);
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
-    if let Some(server) = &mut server {
+    let sockets = listen(address, server.as_mut())?;
+    let mailbox = Arc::new(Mailbox::new()?);
+    start(Start { sockets, config, server, acceptor, mailbox, siblings: None })
+}
+
+/// Opens the sockets of a shard.
+pub(crate) fn listen(
+    address: SocketAddr,
+    server: Option<&mut Arc<ServerConfig>>,
+) -> io::Result<Sockets> {
+    let mut sockets = Sockets::new(Socket::bind(address)?);
+    if let Some(server) = server {
         listen_at_preferred(&mut sockets, server)?;
     }
+    Ok(sockets)
+}
+
+/// What a shard begins with.
+pub(crate) struct Start {
+    pub(crate) sockets: Sockets,
+    pub(crate) config: EndpointConfig,
+    pub(crate) server: Option<Arc<ServerConfig>>,
+    pub(crate) acceptor: Option<Box<dyn Acceptor>>,
+    pub(crate) mailbox: Arc<Mailbox>,
+    /// Its place among the shards of its port, if there are others.
+    pub(crate) siblings: Option<Siblings>,
+}
+
+/// Starts a shard.
+pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
+    let Start { sockets, config, server, acceptor, mailbox, siblings } = start;
+    let address = sockets.main().map(Socket::local_address);
+    let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
     let random = Random::from_seed(seed()?);
-    let mailbox = Arc::new(Mailbox::new()?);
     let clock = Clock::start();
     let endpoint = Endpoint::new(config, server, clock.now(), random);
     let shard = Shard {
@@ -72,6 +109,7 @@ pub fn spawn(
         is_halted: false,
         statistics: ShardStatistics::default(),
         mailbox: mailbox.clone(),
+        siblings,
     };
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
     running::register(mailbox.clone(), thread.spawn(move || shard.run())?);
@@ -141,12 +179,14 @@ struct Shard {
     is_halted: bool,
     statistics: ShardStatistics,
     mailbox: Arc<Mailbox>,
+    siblings: Option<Siblings>,
 }
 
 impl Shard {
     fn run(mut self) {
         while !self.is_over() {
             self.receive();
+            self.take_in();
             let now = self.clock.now();
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
@@ -172,17 +212,22 @@ impl Shard {
     /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
     /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
-        let Self { clock, connections, sockets, statistics, .. } = self;
+        let Self { clock, connections, sockets, statistics, siblings, .. } = self;
         let mut unusable = Vec::new();
         let (receiving, buffer) = sockets.receiving();
-        for (index, Open { socket, failures, is_readable, .. }) in receiving {
+        for (index, Open { socket, failures, is_readable, known_as, .. }) in receiving {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
                 continue;
             }
             let mut received_at = None;
             let received = socket.receive(buffer, |meta, datagram| {
                 let now = *received_at.get_or_insert_with(|| clock.now());
-                connections.receive(now, index, &meta, datagram);
+                let siblings = siblings.as_ref();
+                match siblings.map_or(Passed::No, |it| it.pass_on(*known_as, &meta, datagram)) {
+                    Passed::No => connections.receive(now, *known_as, &meta, datagram),
+                    Passed::On => statistics.handed_over += 1,
+                    Passed::Dropped => statistics.hand_over_dropped += 1,
+                }
             });
             match received {
                 Ok(count) => {
@@ -210,6 +255,21 @@ impl Shard {
         }
     }
 
+    /// Receives what came to the sockets of other shards of the group, a bounded number. The clock is read after each is
+    /// there, for the same reason.
+    fn take_in(&mut self) {
+        let Some(siblings) = &mut self.siblings else { return };
+        for _ in 0..MAX_TAKEN_IN {
+            let Some(mut taken) = siblings.take() else { return };
+            let now = self.clock.now();
+            // Sockets for migrations are none of the group's.
+            let is_known = self.sockets.is_listening(taken.socket);
+            let socket = if is_known { taken.socket } else { SocketIndex::default() };
+            self.connections.receive(now, socket, &taken.meta, &mut taken.datagram);
+            self.statistics.handed_in += 1;
+        }
+    }
+
     fn carry_out_commands(&mut self, now: Timestamp) {
         let mut commands = std::mem::take(&mut self.commands);
         self.mailbox.take(&mut commands);
@@ -234,6 +294,12 @@ impl Shard {
                 Command::Release => {
                     self.is_released = true;
                     self.connections.stop_accepting();
+                }
+                Command::Adopt(sockets) => {
+                    tracing::info!("another shard of this port has ended: its sockets go on here");
+                    for (known_as, socket) in sockets {
+                        self.sockets.adopt(known_as, socket);
+                    }
                 }
                 Command::Halt => self.is_halted = true,
             }
@@ -268,6 +334,19 @@ impl Shard {
         self.mailbox.statistics.publish(&self.statistics);
     }
 
+    /// Announces that the shard is about to sleep, unless others have left something to do.
+    fn may_sleep(&mut self) -> bool {
+        if !self.mailbox.prepare_to_sleep() {
+            return false;
+        }
+        // As for commands: a shard that has handed something over looks whether this one sleeps after that.
+        let has_waiting = self.siblings.as_mut().is_some_and(Siblings::has_waiting);
+        if has_waiting {
+            self.mailbox.awake(false);
+        }
+        !has_waiting
+    }
+
     /// Waits until there is something to do; returns at once if there is already.
     fn sleep(&mut self) {
         let now = self.clock.now();
@@ -276,7 +355,7 @@ impl Shard {
         let is_busy = self.connections.has_dirty()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now);
-        if is_busy || self.is_over() || !self.mailbox.prepare_to_sleep() {
+        if is_busy || self.is_over() || !self.may_sleep() {
             self.sockets.try_all();
             return;
         }
@@ -307,8 +386,10 @@ impl Shard {
 impl Drop for Shard {
     /// However the shard ends, no application waits for it any longer.
     fn drop(&mut self) {
+        let mut listening = self.sockets.take_listening();
         for command in self.mailbox.close() {
             match command {
+                Command::Adopt(mut sockets) => listening.append(&mut sockets),
                 Command::Connect(request) => {
                     let _ = guarded(|| (request.on_failure)(ConnectFailure::ShuttingDown));
                 }
@@ -321,6 +402,9 @@ impl Drop for Shard {
                 }
                 _ => {}
             }
+        }
+        if let Some(siblings) = &self.siblings {
+            siblings.bequeath(listening);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_transport::{EcnCodepoint, Transmit};
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::ReceiveTimestampns;
+use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
 use quinn_udp::{RecvMeta, UdpSocketState};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
@@ -89,13 +89,7 @@ impl Socket {
         let is_covering =
             |local: SocketAddr| local.ip().is_unspecified() && local.port() == address.port();
         let covering = other.filter(|other| is_covering(other.local_address));
-        let socket =
-            socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-        if address.is_ipv6() {
-            // Where that cannot be, IPv6 alone is served. An IPv4 address in the form of IPv6 is of IPv4 alone.
-            let serves_v4 = address.ip().is_unspecified() || address.ip().to_canonical().is_ipv4();
-            let _ = socket.set_only_v6(!serves_v4);
-        }
+        let socket = unbound(address)?;
         match covering {
             None => socket.bind(&address.into())?,
             Some(other) => {
@@ -106,6 +100,23 @@ impl Socket {
                 bound?;
             }
         }
+        Self::configure(socket)
+    }
+
+    /// Another socket at the address of this one, among which the kernel distributes what arrives (SO_REUSEPORT). The
+    /// sockets of one address are numbered from 0 in the order in which they were bound.
+    ///
+    /// The first is bound without that option, and gets it here: so it has the address alone at first, and the address
+    /// cannot be that of somebody else's sockets.
+    pub(crate) fn bind_twin(&self) -> io::Result<Self> {
+        setsockopt(&self.socket, ReusePort, &true)?;
+        let socket = unbound(self.local_address)?;
+        setsockopt(&socket, ReusePort, &true)?;
+        socket.bind(&self.local_address.into())?;
+        Self::configure(socket)
+    }
+
+    fn configure(socket: socket2::Socket) -> io::Result<Self> {
         let socket = UdpSocket::from(socket);
         // Datagrams are sent with the Don't Fragment bit set.
         let state = UdpSocketState::new((&socket).into())?;
@@ -272,6 +283,18 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// A socket for `address` that is not bound yet.
+fn unbound(address: SocketAddr) -> io::Result<socket2::Socket> {
+    let socket =
+        socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        // Where that cannot be, IPv6 alone is served. An IPv4 address in the form of IPv6 is of IPv4 alone.
+        let serves_v4 = address.ip().is_unspecified() || address.ip().to_canonical().is_ipv4();
+        let _ = socket.set_only_v6(!serves_v4);
+    }
+    Ok(socket)
 }
 
 fn mapped(address: Ipv4Addr) -> Ipv6Addr {

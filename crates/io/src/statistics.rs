@@ -27,12 +27,34 @@ pub struct ShardStatistics {
     pub panics: u64,
     /// How many attempts to receive from the socket failed.
     pub receive_failures: u64,
+    /// UDP payloads received that were given to another shard of the group, whose connection ID they have.
+    pub handed_over: u64,
+    /// UDP payloads that other shards have given to this one.
+    pub handed_in: u64,
+    /// UDP payloads received that another shard should have had, for which too many waited already. They are lost.
+    pub hand_over_dropped: u64,
 }
+
+impl core::iter::Sum for ShardStatistics {
+    /// What several shards have done together.
+    fn sum<I: Iterator<Item = Self>>(shards: I) -> Self {
+        let counters = shards.fold([0_u64; COUNTERS], |mut sum, shard| {
+            for (sum, value) in sum.iter_mut().zip(shard.to_array()) {
+                *sum = sum.saturating_add(value);
+            }
+            sum
+        });
+        Self::from_array(counters)
+    }
+}
+
+/// How many counters there are.
+const COUNTERS: usize = 14;
 
 /// The same, as one thread writes it and others read it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatistics {
-    counters: [AtomicU64; 11],
+    counters: [AtomicU64; COUNTERS],
 }
 
 impl SharedStatistics {
@@ -48,7 +70,7 @@ impl SharedStatistics {
 }
 
 impl ShardStatistics {
-    fn to_array(self) -> [u64; 11] {
+    fn to_array(self) -> [u64; COUNTERS] {
         [
             self.connections,
             self.datagrams_received,
@@ -61,10 +83,13 @@ impl ShardStatistics {
             self.wakeups,
             self.panics,
             self.receive_failures,
+            self.handed_over,
+            self.handed_in,
+            self.hand_over_dropped,
         ]
     }
 
-    fn from_array(values: [u64; 11]) -> Self {
+    fn from_array(values: [u64; COUNTERS]) -> Self {
         let [
             connections,
             datagrams_received,
@@ -77,6 +102,9 @@ impl ShardStatistics {
             wakeups,
             panics,
             receive_failures,
+            handed_over,
+            handed_in,
+            hand_over_dropped,
         ] = values;
         Self {
             connections,
@@ -90,6 +118,9 @@ impl ShardStatistics {
             wakeups,
             panics,
             receive_failures,
+            handed_over,
+            handed_in,
+            hand_over_dropped,
         }
     }
 }

@@ -60,7 +60,8 @@ impl Tasks {
         self.mailbox.note_ready_task();
     }
 
-    /// Runs the tasks that can continue, each until it waits for something. Returns whether there were any.
+    /// Runs the tasks that can continue, each until it waits for something. Returns whether there may have been any: when all
+    /// have run, it asks for one more call, which finds none.
     pub(crate) fn run(&mut self) -> bool {
         if !self.mailbox.take_ready_tasks() {
             return false;

@@ -35,14 +35,14 @@ fn a_task_runs_when_it_can_continue_and_only_then() {
         sender.send((polls, context.waker().clone())).unwrap();
         Poll::Pending
     })));
-    assert!(tasks.run());
-    assert!(!tasks.run());
-    let (first, waker) = wakers.recv().unwrap();
+    while tasks.run() {}
+    let (first, waker) = wakers.try_recv().unwrap();
+    assert!(wakers.try_recv().is_err());
     thread::spawn(move || waker.wake()).join().unwrap();
-    assert!(tasks.run());
-    let (second, _) = wakers.recv().unwrap();
+    while tasks.run() {}
+    let (second, _) = wakers.try_recv().unwrap();
     assert_eq!((first, second), (1, 2));
-    assert!(!tasks.run());
+    assert!(wakers.try_recv().is_err());
 }
 
 #[test]

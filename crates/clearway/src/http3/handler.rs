@@ -344,8 +344,8 @@ impl<H: Handler> HandlerApplication<H> {
     }
 }
 
-/// An endpoint at the local address `bind` whose requests are answered inside the shard. `handlers` creates a handler
-/// for each connection. The configuration's application protocols are replaced by that of HTTP/3.
+/// An endpoint at the local address `bind` whose requests are answered inside their shards. `handlers` creates a handler
+/// for each connection; each shard has a clone of it. The configuration's application protocols are replaced by that of HTTP/3.
 ///
 /// # Errors
 /// If the socket or the thread cannot be created, or the configuration is invalid.
@@ -353,13 +353,16 @@ pub fn serve_in_shard<H: Handler + 'static>(
     bind: SocketAddr,
     config: ServerConfig,
     http3: Config,
-    handlers: impl FnMut(&Incoming) -> H + Send + 'static,
+    handlers: impl FnMut(&Incoming) -> H + Clone + Send + 'static,
 ) -> Result<Endpoint, EndpointError> {
-    let random = Random::from_seed(clearway_io::seed()?);
+    let mut random = Random::from_seed(clearway_io::seed()?);
     let http3 = supported(http3, &config.transport);
-    let acceptor = Handlers { handlers, config: http3, random };
+    let acceptor = |_| {
+        let (handlers, config) = (handlers.clone(), http3.clone());
+        Handlers { handlers, config, random: random.fork() }
+    };
     let config = config.application_protocols([PROTOCOL]);
-    Endpoint::server_with_applications(bind, config, Box::new(acceptor))
+    Endpoint::server_with_applications(bind, config, acceptor)
 }
 
 /// Creates a handler for each client.

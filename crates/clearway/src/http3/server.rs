@@ -44,13 +44,14 @@ impl Server {
         http3: Config,
     ) -> Result<Self, EndpointError> {
         let accepting = Arc::<Accepting>::default();
-        let clients = Clients {
-            accepting: accepting.clone(),
-            config: supported(http3, &config.transport),
-            random: Random::from_seed(clearway_io::seed()?),
+        let http3 = supported(http3, &config.transport);
+        let mut random = Random::from_seed(clearway_io::seed()?);
+        let clients = |_| {
+            let (accepting, config) = (accepting.clone(), http3.clone());
+            Clients { accepting, config, random: random.fork() }
         };
         let config = config.application_protocols([PROTOCOL]);
-        let endpoint = Endpoint::server_with_applications(bind, config, Box::new(clients))?;
+        let endpoint = Endpoint::server_with_applications(bind, config, clients)?;
         Ok(Self { accepting, endpoint })
     }
 

@@ -1,5 +1,6 @@
 //! Session tickets: how often they are accepted, by whom, and sessions that cannot be used.
 
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use clearway::transport::TlsServerConfig;
 use clearway::wire::TransportErrorCode;
 use clearway::{
     ClientConfig, ConnectionError, Endpoint, SavedSession, SavedSessionError, ServerConfig,
+    ShardStatistics,
 };
 
 use crate::early_support::{Gate, Known, Site, Store, answer, serve, session_of};
@@ -33,6 +35,25 @@ fn a_ticket_is_accepted_once() {
             outcomes.push(client.early_data_accepted().await);
         }
         assert_eq!(outcomes, [true, false, false]);
+    });
+}
+
+/// Clients at other ports reach other shards.
+#[test]
+fn a_ticket_is_accepted_once_by_all_shards_together() {
+    run(async {
+        let mut known = Known::new().await;
+        let config = known.site.server(&known.keys).shards(NonZeroUsize::new(3).unwrap());
+        let server = serve(config);
+        let mut accepted = 0;
+        let is_idle = |shard: &ShardStatistics| shard.datagrams_sent == 0;
+        while server.endpoint().shard_statistics().iter().any(is_idle) {
+            known.endpoint = Endpoint::client(loopback()).unwrap();
+            let client = known.connect(server.local_address()).await;
+            assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+            accepted += u32::from(client.early_data_accepted().await);
+        }
+        assert_eq!(accepted, 1);
     });
 }
 

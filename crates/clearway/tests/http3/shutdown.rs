@@ -1,12 +1,14 @@
 //! Graceful shutdown, and other ends of connections.
 
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
-use clearway::TransportConfig;
-use clearway::http3::{Client, Error};
+use clearway::http3::{Client, Error, Server};
+use clearway::{Endpoint, TransportConfig};
 use http::Response;
 
-use crate::support::{Pair, get, pattern, run};
+use crate::support::{Pair, configs, get, loopback, pattern, run};
 
 #[test]
 fn a_server_completes_the_requests_in_progress() {
@@ -57,6 +59,29 @@ fn data_received_before_the_shutdown_can_be_read() {
         client.closed().await;
         let mut response = pending.response().await.unwrap();
         assert!(response.body_mut().bytes(content.len()).await.unwrap() == content);
+    });
+}
+
+#[test]
+fn all_shards_are_shut_down() {
+    run(async {
+        let (server, config) = configs(TransportConfig::default());
+        let server = server.shards(NonZeroUsize::new(3).unwrap());
+        let server = Arc::new(Server::bind(loopback(), server).unwrap());
+        let serving = server.clone();
+        tokio::spawn(async move { serving.serve(|_| async { Response::new("") }).await });
+        let mut clients = Vec::new();
+        while server.endpoint().shard_statistics().iter().any(|shard| shard.connections == 0) {
+            let endpoint = Endpoint::client(loopback()).unwrap();
+            let client = Client::connect(&endpoint, &config, server.local_address(), "localhost");
+            let client = client.await.unwrap();
+            assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+            clients.push((endpoint, client));
+        }
+        server.shutdown().await;
+        for (_endpoint, client) in &clients {
+            client.closed().await;
+        }
     });
 }
 

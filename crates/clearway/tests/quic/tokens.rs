@@ -1,10 +1,13 @@
 //! Address validation tokens of servers that share keys, on loopback.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Pair, run};
-use clearway::{Observation, Observer, ServerConfig, Side, TicketKeys, Timestamp, TransportConfig};
+use crate::support::{Pair, loopback, run};
+use clearway::{
+    Endpoint, Observation, Observer, ServerConfig, Side, TicketKeys, Timestamp, TransportConfig,
+};
 
 /// Notes whether the client's connection went through a Retry: the server then states it in its transport parameters.
 struct RetryWatch(Arc<AtomicBool>);
@@ -55,5 +58,22 @@ fn servers_with_the_same_keys_accept_each_others_tokens() {
         assert_ne!(another, token);
         let (was_retried, _) = connect(&mut process(2), &token).await;
         assert!(was_retried, "another process with other keys");
+    });
+}
+
+/// Clients at other ports reach other shards.
+#[test]
+fn a_token_is_valid_at_every_shard() {
+    run(async {
+        let shards = NonZeroUsize::new(3).unwrap();
+        let mut pair = Pair::with(TransportConfig::default(), |server: ServerConfig| {
+            server.require_retry(true).shards(shards)
+        });
+        let (was_retried, token) = connect(&mut pair, &[]).await;
+        assert!(was_retried, "the address is not known");
+        while pair.server.shard_statistics().iter().any(|shard| shard.datagrams_sent == 0) {
+            pair.client = Endpoint::client(loopback()).unwrap();
+            assert!(!connect(&mut pair, &token).await.0, "a token of another shard");
+        }
     });
 }

@@ -26,10 +26,13 @@ pub(super) struct Open {
     pub(super) is_readable: bool,
     /// How many connections use it; `None` if it stays open for as long as the shard runs.
     users: Option<usize>,
+    /// The number by which connections know it: its own, or that of the shard's own socket at the same address if another
+    /// shard has left it.
+    pub(super) known_as: SocketIndex,
 }
 
 /// All sockets of a shard.
-pub(super) struct Sockets {
+pub(crate) struct Sockets {
     open: BTreeMap<SocketIndex, Open>,
     next: u32,
     /// What is received goes through this one buffer.
@@ -38,20 +41,44 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// The socket that connections begin with is number 0.
-    pub(super) fn new(main: Socket) -> Self {
+    pub(crate) fn new(main: Socket) -> Self {
         let mut sockets = Self { open: BTreeMap::new(), next: 0, buffer: ReceiveBuffer::new() };
         sockets.add_permanent(main);
         sockets
     }
 
     /// The socket at which the shard listens.
-    pub(super) fn main(&self) -> Option<&Socket> {
+    pub(crate) fn main(&self) -> Option<&Socket> {
         self.open.get(&SocketIndex::default()).map(|open| &open.socket)
     }
 
     /// A socket that stays open, at which clients may also reach the shard.
-    pub(super) fn add_permanent(&mut self, socket: Socket) {
+    pub(crate) fn add_permanent(&mut self, socket: Socket) {
         self.insert(socket, None);
+    }
+
+    /// Takes in a socket of a shard that has ended, which listens at the same address as this shard's own `known_as`.
+    pub(super) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
+        let index = self.insert(socket, None);
+        if let Some(open) = self.open.get_mut(&index) {
+            open.known_as = known_as;
+        }
+    }
+
+    /// Takes out all listening sockets, each with the number of its address; the shard ends.
+    pub(super) fn take_listening(&mut self) -> Vec<(SocketIndex, Socket)> {
+        let open = std::mem::take(&mut self.open).into_values();
+        open.filter(|it| it.users.is_none()).map(|it| (it.known_as, it.socket)).collect()
+    }
+
+    /// Whether this is the number of a listening socket.
+    pub(super) fn is_listening(&self, index: SocketIndex) -> bool {
+        self.open.get(&index).is_some_and(|open| open.users.is_none())
+    }
+
+    /// The listening sockets: that with which connections begin, and those at the preferred addresses.
+    pub(crate) fn listening(&self) -> impl Iterator<Item = &Socket> {
+        self.open.values().filter(|open| open.users.is_none()).map(|open| &open.socket)
     }
 
     fn insert(&mut self, socket: Socket, users: Option<usize>) -> SocketIndex {
@@ -59,7 +86,8 @@ impl Sockets {
         // 2^32 migrations of one shard take centuries.
         self.next = self.next.saturating_add(1);
         let failures = ReceiveFailures::default();
-        self.open.insert(index, Open { socket, failures, is_readable: true, users });
+        let known_as = index;
+        self.open.insert(index, Open { socket, failures, is_readable: true, users, known_as });
         index
     }
 
@@ -128,7 +156,8 @@ impl Sockets {
 
     /// The socket cannot be used any more. Returns whether the shard can go on without it.
     pub(super) fn discard(&mut self, index: SocketIndex) -> bool {
-        let is_optional = self.open.get(&index).is_none_or(|open| open.users.is_some());
+        let is_own = |open: &Open| open.users.is_none() && open.known_as == index;
+        let is_optional = !self.open.get(&index).is_some_and(is_own);
         if is_optional {
             self.open.remove(&index);
         }

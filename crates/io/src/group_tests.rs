@@ -1,0 +1,418 @@
+#[path = "group_tests/download.rs"]
+mod download;
+#[path = "group_tests/relay.rs"]
+mod relay;
+
+use core::num::NonZeroUsize;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use clearway_transport::{
+    ClientConfig, EcnCodepoint, EndpointConfig, PreferredAddresses, RandomIds, ResetKey,
+    ServerConfig, SocketIndex, TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+use super::{GroupServerSetup, ShardGroup, spawn_group, spawn_steered};
+use crate::mailbox::Command;
+use crate::shard::MAX_WAITING;
+use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
+use crate::socket::{SendOutcome, Socket};
+use crate::steering::Steering;
+use crate::{ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
+use download::{Downloading, Everyone, PANIC};
+use relay::{Entrance, Relay};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+fn endpoint_config() -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[1; 32]),
+        max_connections: 100,
+    }
+}
+
+fn server_config() -> ServerConfig {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
+    let tls = TlsServerConfig::with_certificate(vec![certified.cert.into()], key, &[b"test"]);
+    ServerConfig {
+        sessions: Arc::new(tls.unwrap()),
+        transport: Arc::new(TransportConfig::default()),
+        retry_token_lifetime: Duration::from_secs(10),
+        new_token_lifetime: Duration::from_secs(10),
+        shared_tokens: None,
+        preferred_addresses: PreferredAddresses::default(),
+    }
+}
+
+fn group_of(count: usize, config: ServerConfig, steering: Steering) -> ShardGroup {
+    let config = Arc::new(config);
+    let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
+    let count = NonZeroUsize::new(count).unwrap();
+    spawn_steered(loopback(), count, endpoint_config(), Some(setup), steering).unwrap()
+}
+
+fn server(count: usize, steering: Steering) -> ShardGroup {
+    group_of(count, server_config(), steering)
+}
+
+fn address(group: &ShardGroup) -> SocketAddr {
+    group.shards()[0].local_address()
+}
+
+fn total(group: &ShardGroup) -> ShardStatistics {
+    group.shards().iter().map(ShardHandle::statistics).sum()
+}
+
+/// Waits until `condition` holds for what the shards have counted.
+fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bool) {
+    let begun = Instant::now();
+    while !condition(&total(group)) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", total(group));
+        std::thread::yield_now();
+    }
+}
+
+/// A client's connection.
+struct Client {
+    outcomes: Receiver<Result<u64, String>>,
+    waker: Receiver<ConnectionWaker>,
+    numbers: Arc<Mutex<Vec<u64>>>,
+    remote: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Client {
+    fn next(&self) -> Result<u64, String> {
+        self.outcomes.recv_timeout(PATIENCE).expect("nothing comes")
+    }
+
+    /// Begins another download.
+    fn ask(&self, waker: &ConnectionWaker, number: u64) {
+        self.numbers.lock().unwrap().push(number);
+        waker.wake();
+    }
+}
+
+/// A client that downloads `numbers`, the last one first.
+fn download(client: &ShardHandle, entrance: &Entrance, numbers: &[u64], closes: bool) -> Client {
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let config = ClientConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        token: Vec::new(),
+    };
+    let (outcome, outcomes) = channel();
+    let (waker_in, waker) = channel();
+    let numbers = Arc::new(Mutex::new(numbers.to_vec()));
+    let remote = Arc::default();
+    let application = Downloading {
+        numbers: numbers.clone(),
+        rebinds: entrance.rebinds.clone(),
+        outcome,
+        closes,
+        remote: Arc::clone(&remote),
+        current: None,
+    };
+    let request = ConnectRequest {
+        config: Arc::new(config),
+        remote: entrance.address,
+        server_name: "localhost".to_owned(),
+        application: Box::new(move |waker| {
+            waker_in.send(waker).unwrap();
+            Box::new(application)
+        }),
+        observer: None,
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    };
+    assert!(client.connect(request).is_ok());
+    Client { outcomes, waker, numbers, remote }
+}
+
+fn client() -> ShardHandle {
+    spawn(loopback(), endpoint_config(), None).unwrap()
+}
+
+/// Lets 64 clients download, each from several ports, and returns what the shards have counted.
+fn rebind_often(group: &ShardGroup) -> ShardStatistics {
+    const CLIENTS: usize = 64;
+    let (relay, entrances) = Relay::start(address(group), CLIENTS);
+    let client = client();
+    let numbers =
+        |client: usize| -> Vec<u64> { (0..5).map(|round| (client * 5 + round) as u64).collect() };
+    let begin = |(number, entrance)| download(&client, entrance, &numbers(number), true);
+    let clients: Vec<_> = entrances.iter().enumerate().map(begin).collect();
+    for (number, client) in clients.iter().enumerate() {
+        for number in numbers(number).into_iter().rev() {
+            assert_eq!(client.next(), Ok(number));
+        }
+    }
+    drop(relay);
+    let each: Vec<_> = group.shards().iter().map(ShardHandle::statistics).collect();
+    assert!(each.iter().all(|it| it.datagrams_sent > 0), "a shard had no client: {each:?}");
+    total(group)
+}
+
+#[test]
+fn connections_survive_rebindings_that_the_kernel_steers_by_a_hash() {
+    let group = server(3, Steering::Hash);
+    let statistics = rebind_often(&group);
+    assert!(statistics.handed_over > 0, "{statistics:?}");
+    assert_eq!(statistics.hand_over_dropped, 0);
+    assert_eq!(statistics.panics, 0);
+    wait_until(&group, |now| now.handed_in == now.handed_over);
+}
+
+#[test]
+fn connections_survive_rebindings_that_the_kernel_steers_by_connection_ids() {
+    for steering in [Steering::ClassicBpf, Steering::BEST] {
+        let group = server(3, steering);
+        assert!(group.steering() >= Some(Steering::ClassicBpf));
+        let statistics = rebind_often(&group);
+        assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
+    }
+}
+
+/// Clients at a preferred address change their ports, and the shard of a datagram answers from that address, not from where
+/// clients connect.
+#[test]
+fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
+    let preferred = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
+    let preferred_addresses = PreferredAddresses { v4: Some(preferred), v6: None };
+    let config = ServerConfig { preferred_addresses, ..server_config() };
+    let group = group_of(3, config, Steering::Hash);
+    let entrance = Entrance { address: address(&group), rebinds: Arc::default() };
+    let preferred = group.shards()[2].preferred_addresses().v4.map(SocketAddr::from);
+    let shard = client();
+    let client = download(&shard, &entrance, &[0], false);
+    assert_eq!(client.next(), Ok(0));
+    let waker = client.waker.recv().unwrap();
+    let mut number = 0;
+    while *client.remote.lock().unwrap() != preferred || total(&group).handed_over == 0 {
+        // If a migration is in progress, this one does not begin.
+        waker.migrate(loopback(), Box::new(|_| {}));
+        number += 1;
+        client.ask(&waker, number);
+        assert_eq!(client.next(), Ok(number));
+    }
+    for number in 1000..1005 {
+        client.ask(&waker, number);
+        assert_eq!(client.next(), Ok(number));
+    }
+    assert_eq!(*client.remote.lock().unwrap(), preferred);
+}
+
+/// The kernel looks at the first datagram of those that it has merged.
+#[test]
+fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
+    for steering in [Steering::ClassicBpf, Steering::BEST] {
+        let group = server(3, steering);
+        let batch: Vec<u8> = (0..30).flat_map(short_header).collect();
+        let transmit = Transmit {
+            destination: address(&group),
+            socket: SocketIndex::default(),
+            source_ip: None,
+            size: batch.len(),
+            segment_size: Some(60),
+            ecn: EcnCodepoint::NotEct,
+        };
+        let mut socket = Socket::bind(loopback()).unwrap();
+        assert!(matches!(socket.send(&transmit, &batch, &mut 0), SendOutcome::Sent));
+        wait_until(&group, |now| now.handed_over == 20 && now.handed_in == 20);
+        // All came to the shard of the first.
+        wait_until(&group, |now| now.datagrams_received == 30);
+        assert_eq!(group.shards()[0].statistics().handed_over, 20);
+        assert_eq!(group.shards()[1].statistics().handed_in, 10);
+    }
+}
+
+#[test]
+fn one_shard_is_alone_at_its_port() {
+    let group = server(1, Steering::BEST);
+    assert_eq!(group.steering(), None);
+    let (_relay, entrances) = Relay::start(address(&group), 1);
+    let client = download(&client(), &entrances[0], &[1, 2], true);
+    assert_eq!((client.next(), client.next()), (Ok(2), Ok(1)));
+}
+
+#[test]
+fn a_port_has_one_group_only() {
+    for count in [1, 2] {
+        let group = server(count, Steering::BEST);
+        let count = NonZeroUsize::new(2).unwrap();
+        let again = spawn_group(address(&group), count, endpoint_config(), None);
+        assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+        assert!(UdpSocket::bind(address(&group)).is_err());
+    }
+}
+
+#[test]
+fn there_are_at_most_256_shards() {
+    let count = NonZeroUsize::new(MAX_SHARDS + 1).unwrap();
+    let error = spawn_group(loopback(), count, endpoint_config(), None).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_panic_of_an_application_ends_one_connection_and_no_shard() {
+    let group = server(3, Steering::Hash);
+    let (_relay, entrances) = Relay::start(address(&group), 30);
+    let client = client();
+    let begin = |numbers: &'static [u64]| {
+        let client = &client;
+        move |entrance| download(client, entrance, numbers, false)
+    };
+    let quiet: Vec<_> = entrances[..15].iter().map(begin(&[2, 1])).collect();
+    let bad: Vec<_> = entrances[15..].iter().map(begin(&[PANIC])).collect();
+    assert!(bad.iter().all(|client| client.next().is_err()));
+    for client in &quiet {
+        assert_eq!((client.next(), client.next()), (Ok(1), Ok(2)));
+    }
+    assert_eq!(total(&group).panics, 15);
+}
+
+/// Ends a shard as a fault of its own would.
+fn kill(group: &ShardGroup, shard: usize) {
+    assert!(group.shards()[shard].send(Command::Halt).is_ok());
+    while group.shards()[shard].send(Command::Halt).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Connections of a shard that ends are reset, and those of the others go on. New clients are accepted at each address,
+/// even while its shard is not there.
+fn the_others_go_on(steering: Steering) {
+    const CLIENTS: usize = 40;
+    let group = server(3, steering);
+    let (_relay, entrances) = Relay::start(address(&group), 2 * CLIENTS);
+    let shard = client();
+    let begin = |entrance| download(&shard, entrance, &[1], false);
+    let (old, new) = entrances.split_at(CLIENTS);
+    let old: Vec<_> = old.iter().map(begin).collect();
+    assert!(old.iter().all(|client| client.next() == Ok(1)));
+    let counts: Vec<u64> = group.shards().iter().map(|it| it.statistics().connections).collect();
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    kill(&group, 0);
+    kill(&group, 1);
+    for client in &old {
+        client.ask(&client.waker.recv().unwrap(), 2);
+    }
+    let living = old.iter().filter(|client| match client.next() {
+        Ok(number) => number == 2,
+        Err(error) => {
+            assert!(error.contains("reset"), "{error}");
+            false
+        }
+    });
+    assert_eq!(living.count() as u64, counts[2]);
+    let new: Vec<_> = new.iter().map(begin).collect();
+    assert!(new.iter().all(|client| client.next() == Ok(1)));
+}
+
+#[test]
+fn the_end_of_a_shard_concerns_its_own_connections_only() {
+    the_others_go_on(Steering::Hash);
+    the_others_go_on(Steering::ClassicBpf);
+    the_others_go_on(Steering::BEST);
+}
+
+/// Without handles, shards without connections end. The others go on, and then the port is free.
+#[test]
+fn the_last_connection_keeps_the_port() {
+    for steering in [Steering::Hash, Steering::BEST] {
+        let group = server(3, steering);
+        let address = address(&group);
+        let (_relay, entrances) = Relay::start(address, 1);
+        let shard = client();
+        let client = download(&shard, &entrances[0], &[1], false);
+        assert_eq!(client.next(), Ok(1));
+        drop(group);
+        let waker = client.waker.recv().unwrap();
+        // Each from another port.
+        for number in 2..12 {
+            client.ask(&waker, number);
+            assert_eq!(client.next(), Ok(number));
+            assert!(UdpSocket::bind(address).is_err());
+        }
+        shard.shutdown(0_u32.into(), b"");
+        let begun = Instant::now();
+        while UdpSocket::bind(address).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the port is not released");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A shard that does not come to its queue makes others drop what is for it, and count that.
+#[test]
+fn a_full_queue_is_counted() {
+    let group = server(2, Steering::Hash);
+    let sockets: Vec<_> = (0..30).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let (release, released) = channel::<()>();
+    let (blocks, blocked) = channel();
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let request = ConnectRequest {
+        config: Arc::new(ClientConfig {
+            sessions: Arc::new(tls),
+            transport: Arc::new(TransportConfig::default()),
+            token: Vec::new(),
+        }),
+        remote: address(&group),
+        server_name: "localhost".to_owned(),
+        application: Box::new(move |_| {
+            blocks.send(()).unwrap();
+            let _ = released.recv();
+            panic!("this is no application")
+        }),
+        observer: None,
+        on_failure: Box::new(|_| {}),
+    };
+    assert!(group.shards()[1].connect(request).is_ok());
+    blocked.recv().unwrap();
+    let mut statistics = group.shards()[0].statistics();
+    while statistics.hand_over_dropped == 0 {
+        // No more at once than a small socket buffer holds.
+        for socket in &sockets {
+            socket.send_to(&short_header(1), address(&group)).unwrap();
+        }
+        assert!(statistics.handed_over <= MAX_WAITING as u64);
+        let before = statistics.datagrams_received;
+        while statistics.datagrams_received == before {
+            statistics = group.shards()[0].statistics();
+        }
+    }
+    drop(release);
+    wait_until(&group, |now| now.handed_in >= MAX_WAITING as u64);
+}
+
+/// A short header packet with the octets of a connection ID that name a shard.
+fn short_header(second: u8) -> [u8; 60] {
+    let mut packet = [0; 60];
+    packet[..3].copy_from_slice(&[0x40, FIRST_OCTET, second]);
+    packet
+}
+
+#[test]
+fn a_connection_id_of_no_shard_stays_where_it_came() {
+    let group = server(3, Steering::Hash);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    // 255 names no shard of three, and 254 the third.
+    socket.send_to(&short_header(255), address(&group)).unwrap();
+    let reset = socket.recv(&mut [0; 100]).unwrap();
+    assert!(reset < 60, "a stateless reset is shorter than what it answers");
+    assert_eq!(total(&group).handed_over, 0);
+    for second in [252, 253, 254] {
+        socket.send_to(&short_header(second), address(&group)).unwrap();
+        socket.recv(&mut [0; 100]).unwrap();
+    }
+    wait_until(&group, |now| (now.handed_over, now.handed_in) == (2, 2));
+}

@@ -1,0 +1,97 @@
+//! A NAT in front of a server, in one thread, that gives a client another port whenever it is asked to.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The path of one client through the NAT.
+struct Way {
+    /// Where the client sends.
+    front: UdpSocket,
+    client: Option<SocketAddr>,
+    /// From where that goes to the server.
+    back: UdpSocket,
+    rebinds: Arc<AtomicBool>,
+}
+
+/// The client's side of the NAT.
+pub(super) struct Entrance {
+    pub(super) address: SocketAddr,
+    /// If this is set, the next datagram to the server comes from another port.
+    pub(super) rebinds: Arc<AtomicBool>,
+}
+
+pub(super) struct Relay {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// A NAT with a way for each of `count` clients.
+    pub(super) fn start(server: SocketAddr, count: usize) -> (Self, Vec<Entrance>) {
+        let mut ways: Vec<Way> = (0..count).map(|_| Way::new(server)).collect();
+        let entrances = ways.iter().map(|way| Entrance {
+            address: way.front.local_addr().unwrap(),
+            rebinds: way.rebinds.clone(),
+        });
+        let entrances = entrances.collect();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = is_over.clone();
+        let thread = thread::spawn(move || {
+            while !ends.load(Ordering::SeqCst) {
+                wait(&ways);
+                ways.iter_mut().for_each(|way| way.forward(server));
+            }
+        });
+        (Self { is_over, thread: Some(thread) }, entrances)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn wait(ways: &[Way]) {
+    let sockets = ways.iter().flat_map(|way| [&way.front, &way.back]);
+    let mut descriptors: Vec<_> =
+        sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    let _ = poll(&mut descriptors, Some(&timeout));
+}
+
+pub(super) fn back(server: SocketAddr) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(server).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+impl Way {
+    fn new(server: SocketAddr) -> Self {
+        let front = UdpSocket::bind("127.0.0.1:0").unwrap();
+        front.set_nonblocking(true).unwrap();
+        Self { front, client: None, back: back(server), rebinds: Arc::default() }
+    }
+
+    fn forward(&mut self, server: SocketAddr) {
+        let mut buffer = [0; 2048];
+        while let Ok((length, client)) = self.front.recv_from(&mut buffer) {
+            self.client = Some(client);
+            if self.rebinds.swap(false, Ordering::SeqCst) {
+                self.back = back(server);
+            }
+            let _ = self.back.send(&buffer[..length]);
+        }
+        while let Ok(length) = self.back.recv(&mut buffer) {
+            if let Some(client) = self.client {
+                let _ = self.front.send_to(&buffer[..length], client);
+            }
+        }
+    }
+}

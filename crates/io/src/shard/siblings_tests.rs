@@ -1,0 +1,87 @@
+use std::sync::Arc;
+
+use clearway_transport::{ConnectionIdGenerator, EcnCodepoint, SocketIndex};
+use clearway_units::Random;
+
+use super::{MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
+use crate::mailbox::Mailbox;
+use crate::shard_ids::{IdFormat, ShardIds};
+use crate::socket::Meta;
+
+fn siblings(count: usize) -> Vec<Siblings> {
+    let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    Siblings::all(IdFormat::new(count), &mailboxes)
+}
+
+fn meta() -> Meta {
+    Meta { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: EcnCodepoint::Ect0 }
+}
+
+/// A packet for a connection of `shard` of three.
+fn packet(shard: usize, size: usize) -> Vec<u8> {
+    let id = ShardIds::new(IdFormat::new(3), shard).generate(&mut Random::from_number(1));
+    let mut packet = vec![0x40];
+    packet.extend_from_slice(id.as_bytes());
+    packet.resize(size, 7);
+    packet
+}
+
+fn pass(from: &Siblings, packet: &[u8]) -> Passed {
+    from.pass_on(SocketIndex(1), &meta(), packet)
+}
+
+#[test]
+fn a_datagram_gets_to_its_shard_as_it_came() {
+    let mut all = siblings(3);
+    assert_eq!(pass(&all[0], &packet(0, 100)), Passed::No);
+    assert!(!all[2].has_waiting());
+    assert_eq!(pass(&all[0], &packet(2, 100)), Passed::On);
+    let mut long = vec![0xc0, 0, 0, 0, 1, 8];
+    long.extend_from_slice(&packet(2, 100)[1..9]);
+    assert_eq!(pass(&all[0], &long), Passed::No, "it has no Source Connection ID");
+    long.push(0);
+    assert_eq!(pass(&all[1], &long), Passed::On);
+    assert!(all[2].has_waiting() && all[2].has_waiting());
+    let first = all[2].take().unwrap();
+    assert_eq!(*first.datagram, packet(2, 100));
+    assert_eq!((first.meta, first.socket), (meta(), SocketIndex(1)));
+    assert_eq!(*all[2].take().unwrap().datagram, long);
+    assert!(all[2].take().is_none() && !all[2].has_waiting() && !all[1].has_waiting());
+}
+
+#[test]
+fn what_is_no_packet_stays() {
+    let all = siblings(3);
+    for datagram in [&[][..], &[0x40], &[0xc0, 0, 0, 0, 1, 8, 0xe7, 2], &[0x40, 0xe7, 255]] {
+        assert_eq!(pass(&all[0], datagram), Passed::No);
+    }
+}
+
+#[test]
+fn a_bounded_number_of_datagrams_and_bytes_waits() {
+    let mut all = siblings(3);
+    for _ in 0..MAX_WAITING {
+        assert_eq!(pass(&all[0], &packet(1, 1200)), Passed::On);
+    }
+    assert_eq!(pass(&all[0], &packet(1, 1200)), Passed::Dropped);
+    assert_eq!(pass(&all[2], &packet(1, 1200)), Passed::Dropped);
+    assert_eq!(pass(&all[2], &packet(0, 1200)), Passed::On, "another shard's queue has room");
+    assert!(all[1].take().is_some());
+    assert_eq!(pass(&all[2], &packet(1, 1200)), Passed::On);
+    while all[1].take().is_some() {}
+    for _ in 0..MAX_WAITING_BYTES >> 16 {
+        assert_eq!(pass(&all[0], &packet(1, 1 << 16)), Passed::On);
+    }
+    assert_eq!(pass(&all[0], &packet(1, 20)), Passed::Dropped);
+    while all[1].take().is_some() {}
+    assert_eq!(pass(&all[0], &packet(1, 20)), Passed::On, "nothing is counted for good");
+}
+
+#[test]
+fn what_belongs_to_a_shard_that_ended_stays() {
+    let mut all = siblings(3);
+    while pass(&all[0], &packet(1, 65_000)) != Passed::Dropped {}
+    drop(all.remove(1));
+    assert_eq!(pass(&all[0], &packet(1, 65_000)), Passed::No);
+    assert_eq!(pass(&all[1], &packet(1, 65_000)), Passed::No);
+}

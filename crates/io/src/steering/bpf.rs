@@ -1,0 +1,145 @@
+//! bpf(2), as far as the steering of datagrams needs it. The only unsafe code of this workspace: no library that is kept
+//! well offers these calls without a compiler for C or thirty other libraries.
+#![allow(unsafe_code)]
+#![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
+
+use core::ffi::c_int;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::libc::{SO_ATTACH_REUSEPORT_EBPF, SOL_SOCKET, SYS_bpf, setsockopt, socklen_t, syscall};
+
+// Of linux/bpf.h.
+const MAP_CREATE: c_int = 0;
+const MAP_UPDATE_ELEM: c_int = 2;
+const PROG_LOAD: c_int = 5;
+const MAP_TYPE_REUSEPORT_SOCKARRAY: u32 = 20;
+const PROG_TYPE_SK_REUSEPORT: u32 = 21;
+
+/// An instruction (`struct bpf_insn`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(super) struct Instruction {
+    pub(super) code: u8,
+    /// The numbers of two registers.
+    pub(super) registers: u8,
+    pub(super) offset: i16,
+    pub(super) immediate: i32,
+}
+
+/// What bpf(2) takes: a part of `union bpf_attr`, beginning at its start. The kernel takes what is left out for zeros.
+///
+/// # Safety
+/// The type is `repr(C)` without padding, has the fields of the kernel's for [`COMMAND`](Self::COMMAND), and the command
+/// only reads what their addresses lead to.
+unsafe trait Attributes {
+    const COMMAND: c_int;
+}
+
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+}
+
+// SAFETY: these are the first fields of the structure for this command. It has no addresses.
+unsafe impl Attributes for MapCreate {
+    const COMMAND: c_int = MAP_CREATE;
+}
+
+#[repr(C)]
+struct MapUpdate<'a> {
+    map: RawFd,
+    padding: u32,
+    key: Address<'a, u32>,
+    value: Address<'a, RawFd>,
+    flags: u64,
+}
+
+// SAFETY: these are the fields of the structure for this command, which reads a key and a value of the sizes that the map
+// was created with: `create_socket_array` says four bytes each.
+unsafe impl Attributes for MapUpdate<'_> {
+    const COMMAND: c_int = MAP_UPDATE_ELEM;
+}
+
+#[repr(C)]
+struct ProgramLoad<'a> {
+    program_type: u32,
+    instruction_count: u32,
+    instructions: Address<'a, Instruction>,
+    license: Address<'a, u8>,
+}
+
+// SAFETY: these are the first fields of the structure for this command, which reads as many instructions as there are in
+// the slice of which `load` has both from, and the license up to its zero.
+unsafe impl Attributes for ProgramLoad<'_> {
+    const COMMAND: c_int = PROG_LOAD;
+}
+
+/// An address as the kernel takes it on every architecture: with 64 bits.
+#[repr(transparent)]
+struct Address<'a, T>(u64, core::marker::PhantomData<&'a T>);
+
+impl<'a, T> Address<'a, T> {
+    fn of(value: &'a T) -> Self {
+        Self(core::ptr::from_ref(value).expose_provenance() as u64, core::marker::PhantomData)
+    }
+
+    fn of_first(values: &'a [T]) -> Self {
+        Self(values.as_ptr().expose_provenance() as u64, core::marker::PhantomData)
+    }
+}
+
+fn bpf<A: Attributes>(attributes: &A) -> io::Result<RawFd> {
+    let size = core::mem::size_of::<A>();
+    // SAFETY: the kernel reads `size` bytes of attributes, and by the contract of the trait it only reads what they lead
+    // to, which the lifetimes in them keep alive.
+    let result = unsafe { syscall(SYS_bpf, A::COMMAND, core::ptr::from_ref(attributes), size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+}
+
+fn bpf_descriptor<A: Attributes>(attributes: &A) -> io::Result<OwnedFd> {
+    let descriptor = bpf(attributes)?;
+    // SAFETY: the two commands that this is for return a descriptor that is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// An array of `size` sockets, from which a program chooses.
+pub(super) fn create_socket_array(size: u32) -> io::Result<OwnedFd> {
+    let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
+    bpf_descriptor(&MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size })
+}
+
+/// Puts a socket into an array of [`create_socket_array`].
+pub(super) fn put(array: BorrowedFd<'_>, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let socket = socket.as_raw_fd();
+    let (key, value) = (Address::of(&place), Address::of(&socket));
+    bpf(&MapUpdate { map: array.as_raw_fd(), padding: 0, key, value, flags: 0 })?;
+    Ok(())
+}
+
+/// Loads a program that chooses a socket. The kernel proves first that it ends and reads nothing else.
+pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let instruction_count =
+        u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    bpf_descriptor(&ProgramLoad {
+        program_type: PROG_TYPE_SK_REUSEPORT,
+        instruction_count,
+        instructions: Address::of_first(program),
+        // It uses nothing that is only for programs under the GPL.
+        license: Address::of_first(c"MIT OR Apache-2.0".to_bytes_with_nul()),
+    })
+}
+
+/// Has a program choose among the sockets at the address of `socket`.
+pub(super) fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let value: c_int = program.as_raw_fd();
+    let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);
+    let size = core::mem::size_of::<c_int>() as socklen_t;
+    let address = core::ptr::from_ref(&value).cast();
+    // SAFETY: the kernel reads `size` bytes at `address`, where `value` is.
+    let result = unsafe { setsockopt(socket.as_raw_fd(), level, name, address, size) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,168 @@
+//! eBPF (SO_ATTACH_REUSEPORT_EBPF): a program that chooses from an array of sockets. It needs CAP_BPF.
+//!
+//! Written instruction by instruction, so that no compiler is needed. In C:
+//!
+//! ```c
+//! int choose(struct sk_reuseport_md *context) {
+//!     u8 payload[8];
+//!     if (bpf_skb_load_bytes(context, sizeof(struct udphdr), payload, 8)) return SK_PASS;
+//!     u8 first, second;
+//!     if (payload[0] & 0x80) {
+//!         if (payload[5] != ID_LEN) return SK_PASS;
+//!         first = payload[6]; second = payload[7];
+//!     } else {
+//!         first = payload[1]; second = payload[2];
+//!     }
+//!     if (first != FIRST_OCTET || second >= limit) return SK_PASS;
+//!     u32 shard = second % count;
+//!     bpf_sk_select_reuseport(context, &sockets, &shard, 0);
+//!     return SK_PASS;
+//! }
+//! ```
+//!
+//! If it has chosen none, the kernel chooses by its hash.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use nix::libc::{
+    BPF_ADD, BPF_ALU, BPF_B, BPF_IMM, BPF_JA, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
+    BPF_MEM, BPF_MOD, BPF_STX, BPF_W, BPF_X,
+};
+
+use super::bpf::{self, Instruction};
+use super::{
+    IS_LONG, LONG_FIRST_OCTET, LONG_ID_LEN, LONG_SECOND_OCTET, SHORT_FIRST_OCTET,
+    SHORT_SECOND_OCTET,
+};
+use crate::shard_ids::{FIRST_OCTET, ID_LEN, IdFormat};
+use crate::socket::Socket;
+
+// Of linux/bpf.h and linux/bpf_common.h, what classic BPF does not have.
+const ALU64: u32 = 0x07;
+const MOV: u32 = 0xb0;
+const JNE: u32 = 0x50;
+const CALL: u32 = 0x80;
+const EXIT: u32 = 0x90;
+const DOUBLE_WORD: u32 = 0x18;
+/// In the place of a register: the immediate is the descriptor of a map.
+const MAP_DESCRIPTOR: u8 = 1;
+const SKB_LOAD_BYTES: i32 = 26;
+const SK_SELECT_REUSEPORT: i32 = 82;
+const SK_PASS: i32 = 1;
+
+/// The program sees the UDP header first.
+const UDP_HEADER: i32 = 8;
+/// How much of the payload is loaded: up to the second octet of the connection ID of a long header.
+const LOADED: i16 = 8;
+/// Where that is, and below it the number of the shard, on the stack.
+const PAYLOAD: i16 = -LOADED;
+const SHARD: i16 = PAYLOAD - 4;
+
+/// Registers: the result; arguments and scratch; what calls leave alone; the end of the stack.
+const R0: u8 = 0;
+const R1: u8 = 1;
+const R2: u8 = 2;
+const R3: u8 = 3;
+const R4: u8 = 4;
+const R6: u8 = 6;
+const STACK: u8 = 10;
+
+const LENGTH: usize = 29;
+
+/// Has the kernel choose among `sockets`, which share an address, and are in the order of their shards.
+pub(super) fn attach(sockets: &[&Socket], format: IdFormat) -> io::Result<()> {
+    let Some(first) = sockets.first() else { return Ok(()) };
+    let array = bpf::create_socket_array(format.count().into())?;
+    for (place, socket) in (0..).zip(sockets) {
+        bpf::put(array.as_fd(), place, socket.as_fd())?;
+    }
+    let program = bpf::load(&program(format, array.as_raw_fd()))?;
+    // From here on the socket keeps the program, and that the array.
+    bpf::attach(first.as_fd(), program.as_fd())
+}
+
+/// The program, which chooses from the map with the descriptor `sockets`.
+const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
+    [
+        /* 00 */ copy(R6, R1),
+        /* 01 */ set(R2, UDP_HEADER),
+        /* 02 */ copy(R3, STACK),
+        /* 03 */ add(R3, PAYLOAD as i32),
+        /* 04 */ set(R4, LOADED as i32),
+        /* 05 */ call(SKB_LOAD_BYTES),
+        /* 06 */ branch(JNE, R0, 0, 20),
+        /* 07 */ octet(R1, 0),
+        /* 08 */ branch(BPF_JSET, R1, IS_LONG as i32, 3),
+        // Short header.
+        /* 09 */ octet(R1, SHORT_FIRST_OCTET),
+        /* 10 */ octet(R2, SHORT_SECOND_OCTET),
+        /* 11 */ skip(4),
+        // Long header.
+        /* 12 */ octet(R1, LONG_ID_LEN),
+        /* 13 */ branch(JNE, R1, ID_LEN as i32, 13),
+        /* 14 */ octet(R1, LONG_FIRST_OCTET),
+        /* 15 */ octet(R2, LONG_SECOND_OCTET),
+        // The two octets of the connection ID.
+        /* 16 */
+        branch(JNE, R1, FIRST_OCTET as i32, 10),
+        /* 17 */ branch(BPF_JGE, R2, format.limit() as i32, 9),
+        /* 18 */ instruction(BPF_ALU | BPF_MOD | BPF_K, R2, 0, 0, format.count() as i32),
+        /* 19 */ instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, SHARD, 0),
+        /* 20 */ copy(R1, R6),
+        /* 21 */ instruction(BPF_LD | BPF_IMM | DOUBLE_WORD, R2, MAP_DESCRIPTOR, 0, sockets),
+        /* 22 */ instruction(0, 0, 0, 0, 0),
+        /* 23 */ copy(R3, STACK),
+        /* 24 */ add(R3, SHARD as i32),
+        /* 25 */ set(R4, 0),
+        /* 26 */ call(SK_SELECT_REUSEPORT),
+        // Whether a socket was chosen or not.
+        /* 27 */ set(R0, SK_PASS),
+        /* 28 */ instruction(BPF_JMP | EXIT, 0, 0, 0, 0),
+    ]
+}
+
+const fn instruction(
+    code: u32,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+) -> Instruction {
+    let registers = if cfg!(target_endian = "little") {
+        source << 4 | destination
+    } else {
+        destination << 4 | source
+    };
+    Instruction { code: code as u8, registers, offset, immediate }
+}
+
+const fn set(register: u8, value: i32) -> Instruction {
+    instruction(ALU64 | MOV | BPF_K, register, 0, 0, value)
+}
+
+const fn copy(to: u8, from: u8) -> Instruction {
+    instruction(ALU64 | MOV | BPF_X, to, from, 0, 0)
+}
+
+const fn add(register: u8, value: i32) -> Instruction {
+    instruction(ALU64 | BPF_ADD | BPF_K, register, 0, 0, value)
+}
+
+/// Loads an octet of the payload.
+const fn octet(register: u8, offset: u32) -> Instruction {
+    instruction(BPF_LDX | BPF_MEM | BPF_B, register, STACK, PAYLOAD + offset as i16, 0)
+}
+
+/// Skips `count` instructions if `register` compares so with `value`.
+const fn branch(comparison: u32, register: u8, value: i32, count: i16) -> Instruction {
+    instruction(BPF_JMP | comparison | BPF_K, register, 0, count, value)
+}
+
+const fn skip(count: i16) -> Instruction {
+    instruction(BPF_JMP | BPF_JA, 0, 0, count, 0)
+}
+
+const fn call(function: i32) -> Instruction {
+    instruction(BPF_JMP | CALL, 0, 0, 0, function)
+}

@@ -1,0 +1,65 @@
+//! Unsafe code is forbidden everywhere but in one file.
+
+use std::path::{Path, PathBuf};
+
+/// The file that may have it.
+const EXCEPTION: &str = "crates/io/src/steering/bpf.rs";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn table(file: &str) -> toml::Table {
+    let text = std::fs::read_to_string(root().join(file)).expect("a manifest");
+    text.parse().expect("a manifest is TOML")
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).expect("a folder of sources");
+    for path in entries.map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The crate with the exception has the workspace's lints, and only denies what those forbid: `forbid` has no exceptions.
+#[test]
+fn the_lints_of_io_are_those_of_the_workspace_but_for_one() {
+    let mut io = table("crates/io/Cargo.toml");
+    let ours = io["lints"]["rust"].as_table_mut().expect("lints");
+    let denied = ours.insert("unsafe_code".to_owned(), "forbid".into());
+    assert_eq!(denied, Some("deny".into()));
+    assert_eq!(io["lints"], table("Cargo.toml")["workspace"]["lints"]);
+}
+
+#[test]
+fn one_file_allows_unsafe_code() {
+    let mut files = Vec::new();
+    sources(&root().join("crates/io"), &mut files);
+    let allows = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).expect("a source");
+        text.lines().any(|line| line.contains("#") && line.contains("(unsafe_code"))
+    };
+    files.retain(allows);
+    assert_eq!(files, [root().join(EXCEPTION)]);
+}
+
+#[test]
+fn all_other_packages_have_the_lints_of_the_workspace() {
+    for crates in ["crates", "."] {
+        for entry in std::fs::read_dir(root().join(crates)).expect("a folder") {
+            let manifest = entry.expect("an entry").path().join("Cargo.toml");
+            let Ok(text) = std::fs::read_to_string(&manifest) else { continue };
+            let name = manifest.parent().and_then(Path::file_name);
+            if name.is_some_and(|name| name == "io" || name == "fuzz") {
+                continue;
+            }
+            let package: toml::Table = text.parse().expect("a manifest is TOML");
+            let lints = package.get("lints").and_then(|lints| lints.get("workspace"));
+            assert_eq!(lints, Some(&true.into()), "{}", manifest.display());
+        }
+    }
+}
