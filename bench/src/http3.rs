@@ -54,11 +54,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-async fn serve_in_tasks(
-    face: Face,
-    listen: std::net::SocketAddr,
-    config: ServerConfig,
-) -> Outcome {
+async fn serve_in_tasks(face: Face, listen: std::net::SocketAddr, config: ServerConfig) -> Outcome {
     let server = Server::bind(listen, config)?;
     println!("listening {}", server.local_address());
     match face {

@@ -126,8 +126,8 @@ impl Mailbox {
     /// here.
     pub(crate) fn prepare_to_sleep(&self) -> bool {
         self.is_sleeping.store(true, Ordering::SeqCst);
-        let is_busy = self.has_commands.load(Ordering::SeqCst)
-            || self.has_ready_tasks.load(Ordering::SeqCst);
+        let is_busy =
+            self.has_commands.load(Ordering::SeqCst) || self.has_ready_tasks.load(Ordering::SeqCst);
         let may_sleep = !is_busy;
         if !may_sleep {
             self.is_sleeping.store(false, Ordering::SeqCst);

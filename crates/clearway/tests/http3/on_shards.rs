@@ -86,9 +86,8 @@ fn a_cancelled_request_drops_its_task() {
         });
         let client = pair.client().await;
         let request = client.start(get("/")).unwrap();
-        let (sender, _) = tokio::task::spawn_blocking(move || (running.recv().unwrap(), running))
-            .await
-            .unwrap();
+        let (sender, _) =
+            tokio::task::spawn_blocking(move || (running.recv().unwrap(), running)).await.unwrap();
         assert_eq!(sender.send(()), Ok(()));
         drop(request);
         while sender.send(()).is_ok() {

@@ -45,9 +45,7 @@ pub(super) async fn download(
                 end.run(protocol, command.datagrams, sink, progress).await
             }
         },
-        Protocol::Http09(connection) => {
-            http09(connection, session, target, sink, progress).await
-        }
+        Protocol::Http09(connection) => http09(connection, session, target, sink, progress).await,
     }
 }
 

@@ -15,9 +15,9 @@ use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
-use crate::guarded::{Guarded, Panicked, guarded};
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
+use crate::guarded::{Guarded, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::socket::Meta;
 use crate::timers::Timers;

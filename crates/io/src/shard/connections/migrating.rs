@@ -8,8 +8,8 @@ use clearway_units::Timestamp;
 
 use super::Connections;
 use crate::application::{MigrateFailure, Migration};
-use crate::mailbox::MigrateRequest;
 use crate::guarded::guarded;
+use crate::mailbox::MigrateRequest;
 use crate::shard::sockets::Sockets;
 
 /// How long a migration waits for the peer to issue a connection ID for the new path. The validation of a path is given as
