@@ -45,7 +45,7 @@ impl Server {
         let accepting = Arc::<Accepting>::default();
         let clients = Clients {
             accepting: accepting.clone(),
-            config: supported(http3, &config.transport),
+            config: supported(http3, &config.transport).into(),
             random: Random::from_seed(clearway_io::seed()?),
         };
         let config = config.application_protocols([PROTOCOL]);
@@ -137,7 +137,7 @@ impl core::fmt::Debug for Server {
 /// Accepts clients.
 struct Clients {
     accepting: Arc<Accepting>,
-    config: Config,
+    config: Arc<Config>,
     random: Random,
 }
 
