@@ -404,7 +404,7 @@ impl Drop for Shard {
             }
         }
         if let Some(siblings) = &self.siblings {
-            siblings.bequeath(listening);
+            siblings.give_away_sockets(listening);
         }
     }
 }

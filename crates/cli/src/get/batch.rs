@@ -91,7 +91,13 @@ impl<'a> Batch<'a> {
 
     async fn download(&self, job: &Job) -> Result<(), Failure> {
         // The file is opened first, so that the user learns at once if it cannot be written.
-        let sink = Sink::open(job.file.as_deref()).await?;
+        let sink = match Sink::open(job.file.as_deref()).await {
+            Ok(sink) => sink,
+            Err(failure) => {
+                self.forget_early(&job.target).await;
+                return Err(failure);
+            }
+        };
         let session = self.session(&job.target).await?;
         let file = job.file.as_ref().map(|file| file.display().to_string());
         let name = file.clone().unwrap_or_else(|| job.target.path().to_owned());
@@ -119,6 +125,17 @@ impl<'a> Batch<'a> {
         let connect = || connect(self.command, self.config, target, early);
         let connected = session.get_or_init(connect).await;
         connected.as_ref().map_err(Clone::clone)
+    }
+
+    /// Drops the answer to an early request whose download does not take place: unread, it would keep its part of the
+    /// connection's flow control window from the other downloads.
+    async fn forget_early(&self, target: &Target) {
+        let early = self.early.get(&target.host_and_port());
+        if early.is_some_and(|early| early.len() > 1)
+            && let Ok(session) = self.session(target).await
+        {
+            session.forget_early(target);
+        }
     }
 
     /// Reports on the early data of each connection, if that is wanted.

@@ -48,6 +48,12 @@ impl Session {
         }
     }
 
+    /// Drops the answer to what was requested early for `target`, if it was: the rest of it is not received.
+    pub(super) fn forget_early(&self, target: &Target) {
+        drop(self.early_http3.take(target));
+        drop(self.early_http09.take(target));
+    }
+
     /// Closes the connection. The CONNECTION_CLOSE frame is sent before the program ends, but not repeated: RFC 9000
     /// §10.2 permits an endpoint to skip the closing period, and a user who has the file should not wait for three
     /// probe timeouts. If the frame is lost, the server's idle timeout ends the connection.

@@ -1,6 +1,8 @@
 //! Parallel downloads, and the server's limits on files and memory.
 
 use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, succeed};
 
@@ -88,5 +90,45 @@ fn limits_that_are_too_small_are_refused() {
         let output = clearway(&["serve", &scratch.path("root"), option, value]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{option}");
         assert!(String::from_utf8(output.stderr).unwrap().contains(option));
+    }
+}
+
+/// What is requested early, with the connection, and then cannot be written does not keep its part of the connection's
+/// window: without that, the downloads that can be written would never end.
+#[test]
+fn early_requests_that_cannot_be_written_do_not_hold_up_the_others() {
+    let scratch = Scratch::new("early-unwritable");
+    fs::create_dir(scratch.path("root")).unwrap();
+    let folder = scratch.path("downloads");
+    for number in 0..40 {
+        let file = fs::File::create(scratch.path(&format!("root/{number}"))).unwrap();
+        file.set_len(6_000_000).unwrap();
+        if number < 38 {
+            // A folder is in the way.
+            fs::create_dir_all(format!("{folder}/{number}")).unwrap();
+        }
+    }
+    let server = Running::serve(&scratch, "root", &[]);
+    let (certificate, sessions) = (scratch.path("cert.pem"), scratch.path("sessions"));
+    let (output, first) = (scratch.path("first"), server.url("0"));
+    let known = ["get", "--quiet", "--ca", &certificate, "--sessions", &sessions];
+    succeed(&[&known[..], &["-o", &output, &first]].concat());
+    let mut command = clearway(&[&known[..], &["--early-data", "-O"]].concat());
+    command.args((0..40).map(|number| server.url(&number.to_string())));
+    let mut child = command.stderr(Stdio::null()).current_dir(&folder).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("the downloads do not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(status.code(), Some(1));
+    for number in [38, 39] {
+        assert_eq!(fs::metadata(format!("{folder}/{number}")).unwrap().len(), 6_000_000);
     }
 }

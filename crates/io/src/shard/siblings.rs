@@ -131,7 +131,7 @@ impl Siblings {
 
     /// This shard ends: gives its listening sockets to another one that runs. So the kernel, which numbers the sockets of
     /// a port, numbers none of them anew, and whoever is sent to these gets an answer.
-    pub(super) fn bequeath(&self, sockets: Vec<(SocketIndex, Socket)>) {
+    pub(super) fn give_away_sockets(&self, sockets: Vec<(SocketIndex, Socket)>) {
         let count = self.group.members.len();
         let mut command = Command::Adopt(sockets);
         for member in self.group.members.iter().cycle().skip(self.own + 1).take(count - 1) {
