@@ -1,6 +1,8 @@
+use core::task::{Poll, Waker};
 use std::net::UdpSocket;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clearway_transport::{
@@ -283,4 +285,68 @@ fn a_task_runs_on_the_thread_of_its_shard() {
     });
     let name = receiver.recv_timeout(PATIENCE).unwrap();
     assert_eq!(name.as_deref(), Some("clearway-shard"));
+}
+
+/// Says how often it was called, and how many datagrams the shard had sent at the second call.
+struct Counting {
+    shard: ShardHandle,
+    calls: Arc<AtomicU64>,
+    task: Arc<Mutex<Option<Waker>>>,
+    sent: Sender<u64>,
+}
+
+impl Application for Counting {
+    fn process(&mut self, _now: Timestamp, _connection: &mut Connection) {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == 1 {
+            let _ = self.sent.send(self.shard.statistics().datagrams_sent);
+        }
+        if let Some(task) = self.task.lock().unwrap().take() {
+            task.wake();
+        }
+    }
+}
+
+/// A task starts a connection, and does something with it once it exists: all of that precedes the first flight.
+#[test]
+fn a_task_and_an_application_answer_each_other_before_anything_is_sent() {
+    let (shard, silent) = (client(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let remote = silent.local_addr().unwrap();
+    let (calls, task) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(None::<Waker>)));
+    let (sender, sent) = mpsc::channel();
+    let (waker_in, waker) = mpsc::channel();
+    let application =
+        Counting { shard: shard.clone(), calls: calls.clone(), task: task.clone(), sent: sender };
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let request = ConnectRequest {
+        config: Arc::new(ClientConfig {
+            sessions: Arc::new(tls),
+            transport: Arc::new(TransportConfig::default()),
+            token: Vec::new(),
+        }),
+        remote,
+        server_name: "localhost".to_owned(),
+        application: Box::new(move |waker| {
+            waker_in.send(waker).unwrap();
+            Box::new(application)
+        }),
+        observer: None,
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    };
+    shard.spawn_task({
+        let shard = shard.clone();
+        async move {
+            assert!(shard.connect(request).is_ok());
+            core::future::poll_fn(|context| {
+                *task.lock().unwrap() = Some(context.waker().clone());
+                match calls.load(Ordering::SeqCst) {
+                    0 => Poll::Pending,
+                    _ => Poll::Ready(()),
+                }
+            })
+            .await;
+            waker.recv().unwrap().wake();
+        }
+    });
+    assert_eq!(sent.recv_timeout(PATIENCE), Ok(0));
+    shard.shutdown(VarInt::ZERO, b"");
 }
