@@ -37,6 +37,12 @@ const MAX_RESPONSES: usize = 4;
 /// The largest number of remembered addresses besides that of the current path; the one from which no datagram came for
 /// the longest time is forgotten.
 const MAX_ELSEWHERE: usize = 4;
+/// A peer that has moved from the current path is at one of so many addresses: those that it has probed last. It validates
+/// one of them while it is at the other.
+const MAX_DESTINATIONS: usize = 2;
+/// A peer that has moved sends again after one, three and seven seconds, the probe timeouts of a path that it does not know
+/// (RFC 9002 §6.2). If it has not been heard by then, another address that it probes gets the connection ID.
+const PROBED_FOR: Duration = Duration::from_secs(10);
 
 /// An address of the peer, and how much may be sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +53,8 @@ pub(crate) struct Path {
     /// The connection ID of this endpoint to which the peer sends from this address.
     local_id: ConnectionId,
     generation: u32,
+    /// The newest packet that showed the peer to be there.
+    newest: Option<PacketNumber>,
     is_validated: bool,
     received: u64,
     sent: u64,
@@ -62,6 +70,7 @@ impl Path {
             local_ip,
             local_id,
             generation,
+            newest: None,
             is_validated,
             received: 0,
             sent: 0,
@@ -77,6 +86,11 @@ impl Path {
     /// The peer sends to this connection ID from this address.
     pub(crate) fn set_local_id(&mut self, local_id: ConnectionId) {
         self.local_id = local_id;
+    }
+
+    /// The peer was at this address when it sent packet `number`.
+    pub(crate) fn set_newest(&mut self, number: PacketNumber) {
+        self.newest = self.newest.max(Some(number));
     }
 
     /// The peer's address.
@@ -171,6 +185,8 @@ struct Elsewhere {
     remote: SocketAddr,
     received: u64,
     sent: u64,
+    /// The newest packet by which the peer may have moved there, and when it was received.
+    probed: Option<(PacketNumber, Timestamp)>,
 }
 
 /// A datagram for an address that is not the current path's.
@@ -290,9 +306,17 @@ impl Paths {
             return;
         }
         let known = self.take_elsewhere(arrival.remote);
-        let mut elsewhere =
-            known.unwrap_or(Elsewhere { remote: arrival.remote, received: 0, sent: 0 });
+        let mut elsewhere = known.unwrap_or(Elsewhere {
+            remote: arrival.remote,
+            received: 0,
+            sent: 0,
+            probed: None,
+        });
         elsewhere.received = elsewhere.received.saturating_add(bytes);
+        self.remember(elsewhere);
+    }
+
+    fn remember(&mut self, elsewhere: Elsewhere) {
         if self.elsewhere.len() >= MAX_ELSEWHERE {
             self.elsewhere.pop_front();
         }
@@ -333,6 +357,36 @@ impl Paths {
         self.previous.is_some_and(|previous| previous.address() == address)
             || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
             || self.holds(address)
+    }
+
+    /// A packet with a PATH_CHALLENGE came from the peer's address `remote`.
+    pub(crate) fn on_probed(&mut self, now: Timestamp, remote: SocketAddr, number: PacketNumber) {
+        let known = self.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
+        if let Some(elsewhere) = known
+            && elsewhere.probed.is_none_or(|(newest, _)| newest < number)
+        {
+            elsewhere.probed = Some((number, now));
+        }
+    }
+
+    /// Whether the peer may be at `address`, which is not the current path's, without this endpoint knowing: it has
+    /// validated that path, and the packets with which it has moved there may be late or lost; or this endpoint could not
+    /// validate it. The connection ID for that path must not be retired: a peer that has left the current path would not
+    /// learn of it and issue no other ID, so that nothing could be sent to it any more.
+    pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
+        let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
+        let known = self.elsewhere.iter().find(|other| other.remote == address.remote);
+        let Some(probed) = known.and_then(number) else { return false };
+        let later = self.elsewhere.iter().filter(|other| number(other) > Some(probed));
+        later.count() < MAX_DESTINATIONS
+    }
+
+    /// Whether the peer has been heard on the current path since it probed `address`, and that long ago, so that it has
+    /// hardly moved there.
+    pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
+        let known = self.elsewhere.iter().find(|other| other.remote == address.remote);
+        let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
+        self.current.newest > Some(number) && at + PROBED_FOR <= now
     }
 
     /// The peer migrated: a non-probing packet with the highest number so far came from another address, for the
@@ -507,6 +561,9 @@ impl Paths {
                 self.validation = None;
                 self.previous_challenge = None;
                 let Some(previous) = self.previous.take() else { return Some(PathChange::Failed) };
+                let probed = self.current.newest.map(|number| (number, now));
+                let remote = self.current.remote;
+                self.remember(Elsewhere { remote, received: 0, sent: 0, probed });
                 let generation = self.current.generation.saturating_add(1);
                 self.current = Path { generation, ..previous };
                 Some(PathChange::Reverted)

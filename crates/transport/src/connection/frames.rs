@@ -62,6 +62,7 @@ impl Connection {
             }
             Frame::PathChallenge(frame) => {
                 self.paths.on_challenge(context.arrival, context.destination, frame.data);
+                self.paths.on_probed(now, context.arrival.remote, context.number);
                 Ok(())
             }
             Frame::PathResponse(frame) => {

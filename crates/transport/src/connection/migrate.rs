@@ -89,7 +89,7 @@ impl Connection {
         local_ip: Option<IpAddr>,
         is_wanted: bool,
     ) -> Result<(), MigrationError> {
-        if self.reserve_id(address).is_none() {
+        if self.reserve_id(now, address).is_none() {
             return Err(MigrationError::NoSpareConnectionId);
         }
         let probe_timeout = self.probe_timeout();
@@ -162,7 +162,7 @@ impl Connection {
         let news = self.paths.on_candidate_deadline(now, &mut self.random);
         self.on_candidate_news(now, news);
         if let Some(left) = self.paths.take_left(now) {
-            self.release_left();
+            self.release_connection_ids();
             self.events.push_back(Event::PathLeft { socket: left.socket, remote: left.remote });
         }
     }
@@ -179,7 +179,7 @@ impl Connection {
 
     fn fail_migration(&mut self, address: PathAddress, reason: MigrationFailure) {
         self.paths.drop_candidate();
-        self.release_left();
+        self.release_connection_ids();
         let PathAddress { socket, remote } = address;
         if self.flags.preferred_address == Some(remote) {
             self.flags.preferred_address = None;
@@ -199,7 +199,7 @@ impl Connection {
         }
         let drain = self.probe_timeout().saturating_mul(LEAVING_TIMEOUTS);
         let Some(is_only_port) = self.paths.adopt_candidate(now, drain) else { return };
-        self.release_left();
+        self.release_connection_ids();
         let is_new_socket = address.socket != old.socket;
         self.flags.is_at_preferred_address |= match self.side.is_server() {
             true => is_new_socket,
@@ -219,14 +219,6 @@ impl Connection {
         };
         self.observe(now, &updated);
         self.events.push_back(Event::Migrated { socket: address.socket, remote: address.remote });
-    }
-
-    /// Retires the connection IDs of paths that are not held any more (§5.1.2).
-    fn release_left(&mut self) {
-        if self.paths.is_settled() {
-            let paths = &self.paths;
-            self.remote_ids.release(|address| !paths.holds(address));
-        }
     }
 }
 

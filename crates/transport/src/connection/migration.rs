@@ -26,6 +26,7 @@ impl Connection {
         let old = *self.paths.current();
         if arrival.address() == old.address() {
             self.paths.current_mut().set_local_id(local_id);
+            self.notice_peer_at_current(packet);
             return;
         }
         if arrival.socket != old.socket() {
@@ -35,20 +36,38 @@ impl Connection {
         if !self.remote_ids.follow(old.address(), arrival.address(), peer_kept_id) {
             // §9.3: nothing can be sent to the new address without an unused connection ID. The next packet may
             // supply one.
-            return;
+            return self.release_unused_connection_ids(now);
         }
         let probe_timeout = self.probe_timeout();
         let is_new_address =
             self.paths.on_peer_moved(now, arrival, local_id, probe_timeout, &mut self.random);
+        self.notice_peer_at_current(packet);
         self.on_path_replaced(now, is_new_address);
         self.release_connection_ids();
     }
 
+    fn notice_peer_at_current(&mut self, packet: &PacketContext) {
+        if packet.space == SpaceId::Application {
+            self.paths.current_mut().set_newest(packet.number);
+        }
+    }
+
     /// Once no path is being validated, the connection IDs of abandoned paths are retired (§5.1.2).
-    fn release_connection_ids(&mut self) {
+    pub(super) fn release_connection_ids(&mut self) {
         if self.paths.is_settled() {
             let paths = &self.paths;
-            self.remote_ids.release(|address| !paths.holds(address));
+            let is_over = |address| !paths.holds(address) && !paths.may_be_left_for(address);
+            self.remote_ids.release(is_over);
+        }
+    }
+
+    /// There is no connection ID for another path. Those for paths to which the peer has not moved are retired, so that it
+    /// issues others.
+    fn release_unused_connection_ids(&mut self, now: Timestamp) {
+        if self.paths.is_settled() {
+            let paths = &self.paths;
+            self.remote_ids
+                .release(|address| !paths.holds(address) && paths.has_stayed(address, now));
         }
     }
 
@@ -126,8 +145,8 @@ impl Connection {
                 let path = *self.paths.current();
                 let peer_kept_id = failed.local_id() == path.local_id();
                 self.remote_ids.follow(failed.address(), path.address(), peer_kept_id);
+                // No connection ID is retired: the peer may still be at the address that could not be validated.
                 self.on_path_replaced(now, true);
-                self.release_connection_ids();
             }
             Some(PathChange::Failed) => {
                 let code = TransportErrorCode::NO_VIABLE_PATH;
@@ -159,7 +178,7 @@ impl Connection {
         {
             let probe = self.paths.next_off_path()?;
             // A challenge that cannot be answered is dropped: the peer sends another (§8.2.1).
-            let Some(destination) = self.id_elsewhere(&probe) else { continue };
+            let Some(destination) = self.id_elsewhere(now, &probe) else { continue };
             let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
                 continue;
             };
@@ -177,7 +196,7 @@ impl Connection {
             return None;
         }
         let probe = self.paths.next_candidate_probe(now)?;
-        let destination = self.reserve_id(probe.address)?;
+        let destination = self.reserve_id(now, probe.address)?;
         let size = self.build_path_probe(now, buffer, &probe, destination)?;
         self.paths.on_candidate_sent(size);
         self.paths.on_sent_off_path(probe.address.remote, size as u64);
@@ -187,18 +206,26 @@ impl Connection {
     /// The connection ID to send to at another address: one that is used for that address only, unless the peer's
     /// packets from it show that the peer did not change its address on purpose (§9.5). `None` if no unused one is
     /// left: no response can be sent until the peer issues another.
-    fn id_elsewhere(&mut self, probe: &OffPathProbe) -> Option<ConnectionId> {
+    fn id_elsewhere(&mut self, now: Timestamp, probe: &OffPathProbe) -> Option<ConnectionId> {
         if probe.peer_kept_id && self.side.is_server() {
             return Some(self.remote_ids.current());
         }
-        self.reserve_id(probe.address)
+        self.reserve_id(now, probe.address)
     }
 
     /// The connection ID for the path at `address`, which no other path uses (§9.5); `None` if there is no spare one.
-    pub(super) fn reserve_id(&mut self, address: PathAddress) -> Option<ConnectionId> {
+    pub(super) fn reserve_id(
+        &mut self,
+        now: Timestamp,
+        address: PathAddress,
+    ) -> Option<ConnectionId> {
         let paths = &self.paths;
         self.remote_ids.release(|address| !paths.remembers(address));
-        self.remote_ids.id_elsewhere(address)
+        let id = self.remote_ids.id_elsewhere(address);
+        if id.is_none() {
+            self.release_unused_connection_ids(now);
+        }
+        id
     }
 
     fn build_path_probe(

@@ -53,7 +53,8 @@ fn the_current_path_stays_until_the_candidate_is_adopted() {
     assert_eq!(paths.deadline(), None);
 }
 
-/// §8.2.1, §8.2.4: at most four challenges, each with data of its own; a candidate that does not answer is forgotten.
+/// §8.2.1, §8.2.4: a challenge after each interval, which doubles, and each with data of its own; a candidate that does not
+/// answer is forgotten.
 #[test]
 fn a_candidate_without_a_response_is_given_up() {
     let (mut paths, mut random) = paths();
@@ -68,7 +69,7 @@ fn a_candidate_without_a_response_is_given_up() {
             break news;
         }
     };
-    assert_eq!((news, sent.len()), (CandidateNews::Failed(second()), 4));
+    assert_eq!((news, sent.len()), (CandidateNews::Failed(second()), 5));
     assert_eq!((paths.candidate(), paths.deadline()), (None, None));
 }
 

@@ -4,8 +4,9 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-/// How many challenges are sent before validation fails.
-const MAX_CHALLENGES: usize = 4;
+/// No more challenges are sent in one validation. Since the intervals double, this is reached only where the first is shorter
+/// than 6 ms.
+const MAX_CHALLENGES: usize = 10;
 /// Validation takes at least this many probe timeouts of the new path, which has no RTT estimate yet (§8.2.4).
 const TIMEOUTS: u32 = 3;
 /// The probe timeout of a path without an RTT estimate, from the initial RTT of 333 ms (§8.2.4).

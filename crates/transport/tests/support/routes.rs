@@ -133,6 +133,12 @@ impl Pair {
                     Way::ToServer => (route.client, route.server_socket, route.server),
                     Way::ToClient => (route.source, route.client_socket, route.client),
                 };
+                let is_client = delivery.way == Way::ToClient;
+                let connection = self.client.connection(self.handle).filter(|_| is_client);
+                if connection.is_some_and(|connection| !connection.uses_socket(socket)) {
+                    // A driver closes a socket that is not used any more.
+                    continue;
+                }
                 let ecn = EcnCodepoint::from_bits(delivery.datagram.ecn.bits());
                 let arrival = Arrival { remote, socket, local_ip: ip(local), ecn };
                 self.deliver_at(delivery.way, arrival, &mut delivery.datagram.payload);
