@@ -7,8 +7,11 @@ use clearway_wire::{EncodeError, Frame, TransportParameters, VarInt, frame};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The numbers of packets for which one ACK frame is asked, ascending. The first is that of RFC 9000 §13.2.2.
-const LEVELS: [u64; 3] = [2, 5, 10];
+/// The numbers of packets for which one ACK frame is asked, ascending.
+const LEVELS: [u64; 4] = [1, USUAL, 5, 10];
+
+/// The number of RFC 9000 §13.2.2, which needs no request.
+const USUAL: u64 = 2;
 
 /// A level is for windows that hold so many times its packets. HyStart++ needs eight round-trip times in a round (RFC 9406
 /// §4.3), and half of a window may be in flight when it has just been reduced.
@@ -31,6 +34,8 @@ const USUAL_DELAY: Duration = Duration::from_millis(25);
 pub(crate) struct PathFacts {
     /// The congestion window, in datagrams.
     pub(crate) window: u64,
+    /// Slow start has ended: the window is what the path holds, and most packets are sent when an ACK frame permits it.
+    pub(crate) has_left_slow_start: bool,
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
     /// The reordering, in packets, from which on a packet is lost (RFC 9002 §6.1.1).
@@ -132,9 +137,8 @@ impl AckFrequency {
         if self.in_flight.is_some() || least > facts.smoothed_rtt {
             return;
         }
-        let packets = self.level(facts.window);
-        let is_usual =
-            packets == LEVELS[0] && self.usual_delay <= facts.smoothed_rtt.max(USUAL_DELAY);
+        let packets = self.level(facts);
+        let is_usual = packets == USUAL && self.usual_delay <= facts.smoothed_rtt.max(USUAL_DELAY);
         if self.request.is_none() && is_usual {
             return;
         }
@@ -150,15 +154,16 @@ impl AckFrequency {
         }
     }
 
-    /// For how many packets one ACK frame is asked while the window holds `window` datagrams.
-    fn level(&self, window: u64) -> u64 {
-        let current = self.request.map_or(LEVELS[0], |request| request.packets);
+    /// For how many packets one ACK frame is asked on such a path.
+    fn level(&self, facts: &PathFacts) -> u64 {
+        let current = self.request.map_or(USUAL, |request| request.packets);
         let permitted = |packets: u64| {
             let acks = if packets > current { ACKS_IN_A_WINDOW } else { LEAST_ACKS_IN_A_WINDOW };
-            packets.saturating_mul(acks) <= window
+            packets.saturating_mul(acks) <= facts.window
         };
+        let least = if facts.has_left_slow_start { LEVELS[0] } else { USUAL };
         let highest = LEVELS.into_iter().rev().find(|packets| permitted(*packets));
-        highest.unwrap_or(LEVELS[0])
+        highest.unwrap_or(LEVELS[0]).max(least)
     }
 
     /// Whether an ACK_FREQUENCY frame is to be sent.

@@ -19,7 +19,17 @@ fn of_peer(max: u32, least: Option<u32>) -> AckFrequency {
 }
 
 fn facts(window: u64, rtt: u64) -> PathFacts {
-    PathFacts { window, smoothed_rtt: milliseconds(rtt), packet_threshold: 3 }
+    PathFacts {
+        window,
+        has_left_slow_start: false,
+        smoothed_rtt: milliseconds(rtt),
+        packet_threshold: 3,
+    }
+}
+
+/// Of a path whose capacity is known.
+fn settled(window: u64, rtt: u64) -> PathFacts {
+    PathFacts { has_left_slow_start: true, ..facts(window, rtt) }
 }
 
 /// The frame that is written, if any.
@@ -51,6 +61,20 @@ fn a_small_window_asks_for_nothing() {
     let mut frequency = of_peer(25, Some(1));
     assert_eq!(asked(&mut frequency, &facts(79, 100)), None);
     assert_eq!(asked(&mut frequency, &facts(80, 100)), Some((4, 25_000, 3)));
+}
+
+/// With one ACK frame for every second packet there would be fewer than twelve in a window.
+#[test]
+fn a_small_window_after_slow_start_asks_for_an_ack_for_every_packet() {
+    let mut frequency = of_peer(25, Some(1));
+    assert_eq!(asked(&mut frequency, &settled(24, 40)), None);
+    assert_eq!(asked(&mut frequency, &facts(23, 40)), None);
+    assert_eq!(asked(&mut frequency, &settled(23, 40)), Some((0, 10_000, 3)));
+    frequency.on_acked(0);
+    assert_eq!(asked(&mut frequency, &settled(31, 40)), None, "windows go up and down");
+    assert_eq!(asked(&mut frequency, &settled(32, 40)), Some((1, 10_000, 3)));
+    frequency.on_acked(1);
+    assert_eq!(asked(&mut frequency, &settled(24, 40)), None);
 }
 
 #[test]
@@ -154,16 +178,22 @@ proptest! {
     fn every_request_is_valid(
         max in 1_u32..16_000,
         least in 0_u32..16_000,
-        paths in proptest::collection::vec((1_u64..100_000, 1_u64..100_000, 1_u64..300), 1..20),
+        paths in proptest::collection::vec(
+            (1_u64..100_000, any::<bool>(), 1_u64..100_000, 1_u64..300),
+            1..20,
+        ),
     ) {
         let least = least.min(max);
         let mut frequency = of_peer(max, Some(least));
-        for (window, rtt, packet_threshold) in paths {
-            let facts = PathFacts { window, smoothed_rtt: milliseconds(rtt), packet_threshold };
+        for (window, has_left_slow_start, rtt, packet_threshold) in paths {
+            let smoothed_rtt = milliseconds(rtt);
+            let facts = PathFacts { window, has_left_slow_start, smoothed_rtt, packet_threshold };
             if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
                 prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
                 prop_assert!(delay <= rtt * 1000);
-                prop_assert!(threshold == 1 || (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window);
+                let least_packets = if has_left_slow_start { 0 } else { 1 };
+                let is_frequent = (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window;
+                prop_assert!(threshold == least_packets || is_frequent);
                 frequency.on_acked(frequency.next_sequence - 1);
                 prop_assert_eq!(frequency.max_ack_delay(), Duration::from_micros(delay));
             }

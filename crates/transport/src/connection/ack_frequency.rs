@@ -19,6 +19,7 @@ impl Connection {
         let datagram = self.max_datagram_size() as u64;
         self.ack_frequency.consider(&PathFacts {
             window: stats.window.checked_div(datagram).unwrap_or(0),
+            has_left_slow_start: stats.congestion.slow_start_threshold.is_some(),
             smoothed_rtt: rtt.smoothed,
             packet_threshold: stats.loss_thresholds.packets,
         });
