@@ -34,8 +34,9 @@ const USUAL_DELAY: Duration = Duration::from_millis(25);
 pub(crate) struct PathFacts {
     /// The congestion window, in datagrams.
     pub(crate) window: u64,
-    /// Slow start has ended: the window is what the path holds, and most packets are sent when an ACK frame permits it.
-    pub(crate) has_left_slow_start: bool,
+    /// Slow start has ended and there is more data than the window permits: most packets are sent when an ACK frame permits
+    /// it.
+    pub(crate) is_ack_clocked: bool,
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
     /// The reordering, in packets, from which on a packet is lost (RFC 9002 §6.1.1).
@@ -161,7 +162,8 @@ impl AckFrequency {
             let acks = if packets > current { ACKS_IN_A_WINDOW } else { LEAST_ACKS_IN_A_WINDOW };
             packets.saturating_mul(acks) <= facts.window
         };
-        let least = if facts.has_left_slow_start { LEVELS[0] } else { USUAL };
+        // That there is less data for once is not worth another request.
+        let least = if facts.is_ack_clocked { LEVELS[0] } else { USUAL.min(current) };
         let highest = LEVELS.into_iter().rev().find(|packets| permitted(*packets));
         highest.unwrap_or(LEVELS[0]).max(least)
     }

@@ -21,15 +21,15 @@ fn of_peer(max: u32, least: Option<u32>) -> AckFrequency {
 fn facts(window: u64, rtt: u64) -> PathFacts {
     PathFacts {
         window,
-        has_left_slow_start: false,
+        is_ack_clocked: false,
         smoothed_rtt: milliseconds(rtt),
         packet_threshold: 3,
     }
 }
 
-/// Of a path whose capacity is known.
-fn settled(window: u64, rtt: u64) -> PathFacts {
-    PathFacts { has_left_slow_start: true, ..facts(window, rtt) }
+/// Of a path whose window is the limit.
+fn clocked(window: u64, rtt: u64) -> PathFacts {
+    PathFacts { is_ack_clocked: true, ..facts(window, rtt) }
 }
 
 /// The frame that is written, if any.
@@ -65,16 +65,17 @@ fn a_small_window_asks_for_nothing() {
 
 /// With one ACK frame for every second packet there would be fewer than twelve in a window.
 #[test]
-fn a_small_window_after_slow_start_asks_for_an_ack_for_every_packet() {
+fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     let mut frequency = of_peer(25, Some(1));
-    assert_eq!(asked(&mut frequency, &settled(24, 40)), None);
+    assert_eq!(asked(&mut frequency, &clocked(24, 40)), None);
     assert_eq!(asked(&mut frequency, &facts(23, 40)), None);
-    assert_eq!(asked(&mut frequency, &settled(23, 40)), Some((0, 10_000, 3)));
+    assert_eq!(asked(&mut frequency, &clocked(23, 40)), Some((0, 10_000, 3)));
     frequency.on_acked(0);
-    assert_eq!(asked(&mut frequency, &settled(31, 40)), None, "windows go up and down");
-    assert_eq!(asked(&mut frequency, &settled(32, 40)), Some((1, 10_000, 3)));
+    assert_eq!(asked(&mut frequency, &clocked(31, 40)), None, "windows go up and down");
+    assert_eq!(asked(&mut frequency, &facts(10, 40)), None, "so does the amount of data");
+    assert_eq!(asked(&mut frequency, &clocked(32, 40)), Some((1, 10_000, 3)));
     frequency.on_acked(1);
-    assert_eq!(asked(&mut frequency, &settled(24, 40)), None);
+    assert_eq!(asked(&mut frequency, &clocked(24, 40)), None);
 }
 
 #[test]
@@ -185,13 +186,14 @@ proptest! {
     ) {
         let least = least.min(max);
         let mut frequency = of_peer(max, Some(least));
-        for (window, has_left_slow_start, rtt, packet_threshold) in paths {
+        let mut least_packets = 1;
+        for (window, is_ack_clocked, rtt, packet_threshold) in paths {
             let smoothed_rtt = milliseconds(rtt);
-            let facts = PathFacts { window, has_left_slow_start, smoothed_rtt, packet_threshold };
+            let facts = PathFacts { window, is_ack_clocked, smoothed_rtt, packet_threshold };
             if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
                 prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
                 prop_assert!(delay <= rtt * 1000);
-                let least_packets = if has_left_slow_start { 0 } else { 1 };
+                least_packets = if is_ack_clocked { 0 } else { threshold.min(least_packets) };
                 let is_frequent = (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window;
                 prop_assert!(threshold == least_packets || is_frequent);
                 frequency.on_acked(frequency.next_sequence - 1);

@@ -17,9 +17,11 @@ impl Connection {
         let stats = self.recovery.stats();
         let Some(rtt) = stats.rtt else { return };
         let datagram = self.max_datagram_size() as u64;
+        let has_left_slow_start = stats.congestion.slow_start_threshold.is_some();
+        let has_more_data = stats.delivery_rate.is_some_and(|it| !it.is_application_limited);
         self.ack_frequency.consider(&PathFacts {
             window: stats.window.checked_div(datagram).unwrap_or(0),
-            has_left_slow_start: stats.congestion.slow_start_threshold.is_some(),
+            is_ack_clocked: has_left_slow_start && has_more_data,
             smoothed_rtt: rtt.smoothed,
             packet_threshold: stats.loss_thresholds.packets,
         });
