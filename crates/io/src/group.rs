@@ -116,6 +116,8 @@ pub(crate) fn spawn_steered(
 
 /// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
 fn listen_together(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
+    // All of them before the first is bound: one at all addresses is beside one at a preferred address with the same port.
+    first.listening().try_for_each(Socket::permit_twins)?;
     let mut all = vec![first];
     for _ in 1..count {
         let mut twins = all[0].listening().map(Socket::bind_twin);

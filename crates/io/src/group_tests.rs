@@ -4,7 +4,7 @@ mod download;
 mod relay;
 
 use core::num::NonZeroUsize;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -55,10 +55,19 @@ fn server_config() -> ServerConfig {
 }
 
 fn group_of(count: usize, config: ServerConfig, steering: Steering) -> ShardGroup {
+    group_at(loopback(), count, config, steering).unwrap()
+}
+
+fn group_at(
+    address: SocketAddr,
+    count: usize,
+    config: ServerConfig,
+    steering: Steering,
+) -> std::io::Result<ShardGroup> {
     let config = Arc::new(config);
     let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
     let count = NonZeroUsize::new(count).unwrap();
-    spawn_steered(loopback(), count, endpoint_config(), Some(setup), steering).unwrap()
+    spawn_steered(address, count, endpoint_config(), Some(setup), steering)
 }
 
 fn server(count: usize, steering: Steering) -> ShardGroup {
@@ -208,6 +217,36 @@ fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
         assert_eq!(client.next(), Ok(number));
     }
     assert_eq!(*client.remote.lock().unwrap(), preferred);
+}
+
+/// The shards' sockets at all addresses are bound beside those at the preferred address.
+#[test]
+fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    // Another test may take the port before the shards do.
+    let started = (0..10).find_map(|_| {
+        let port = UdpSocket::bind(any).unwrap().local_addr().unwrap().port();
+        let preferred = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), port);
+        let preferred_addresses = PreferredAddresses { v4: Some(preferred), v6: None };
+        let config = ServerConfig { preferred_addresses, ..server_config() };
+        let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+        group_at(address, 3, config, Steering::BEST).ok().map(|group| (group, preferred))
+    });
+    let (group, preferred) = started.expect("the shards cannot listen");
+    let port = preferred.port();
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let entrance = Entrance { address: remote, rebinds: Arc::default() };
+    let shard = client();
+    let client = download(&shard, &entrance, &[0], false);
+    assert_eq!(client.next(), Ok(0));
+    let waker = client.waker.recv().unwrap();
+    let mut number = 0;
+    while *client.remote.lock().unwrap() != Some(SocketAddr::from(preferred)) {
+        number += 1;
+        client.ask(&waker, number);
+        assert_eq!(client.next(), Ok(number));
+    }
+    drop(group);
 }
 
 /// The kernel looks at the first datagram of those that it has merged.

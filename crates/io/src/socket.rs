@@ -103,13 +103,18 @@ impl Socket {
         Self::configure(socket)
     }
 
+    /// Lets [`bind_twin`](Self::bind_twin) bind others at this address. The socket was bound without the option
+    /// SO_REUSEPORT, and gets it here: so it has the address alone at first, and the address cannot be that of somebody
+    /// else's sockets.
+    pub(crate) fn permit_twins(&self) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, ReusePort, &true)?)
+    }
+
     /// Another socket at the address of this one, among which the kernel distributes what arrives (SO_REUSEPORT). The
     /// sockets of one address are numbered from 0 in the order in which they were bound.
     ///
-    /// The first is bound without that option, and gets it here: so it has the address alone at first, and the address
-    /// cannot be that of somebody else's sockets.
+    /// This one must [permit](Self::permit_twins) it, and so must all that have a part of its addresses.
     pub(crate) fn bind_twin(&self) -> io::Result<Self> {
-        setsockopt(&self.socket, ReusePort, &true)?;
         let socket = unbound(self.local_address)?;
         setsockopt(&socket, ReusePort, &true)?;
         socket.bind(&self.local_address.into())?;

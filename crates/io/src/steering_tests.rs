@@ -11,6 +11,7 @@ use crate::socket::{ReceiveBuffer, Socket};
 
 fn group(address: &str, count: usize) -> Vec<Socket> {
     let mut sockets = vec![Socket::bind(address.parse().unwrap()).unwrap()];
+    sockets[0].permit_twins().unwrap();
     for _ in 1..count {
         let twin = sockets[0].bind_twin().unwrap();
         sockets.push(twin);
