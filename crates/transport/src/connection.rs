@@ -155,6 +155,8 @@ struct Flags {
     initial_from_server_seen: bool,
     /// How many times the handshake was probed before its timer expired.
     early_probes: u8,
+    /// How often the rest of a ClientHello was asked for.
+    hello_requests: u8,
     /// When a packet was last sent to a new port of the peer regardless of the window.
     new_port_probed_at: Option<Timestamp>,
     /// The server's preferred address, which this client has chosen.

@@ -10,6 +10,10 @@ const MAX_EARLY_PROBES: u8 = 4;
 /// How many datagrams an expired timer sends in a handshake (RFC 9002 §6.2.4): each is all there is, and
 /// the next would follow only after twice the time.
 const HANDSHAKE_PROBES: u8 = 2;
+/// Handshake data of one packet number space that fits into two datagrams.
+const TWO_DATAGRAMS: usize = 2200;
+/// How often a server asks for the rest of a ClientHello without waiting for its probe timer.
+const MAX_HELLO_REQUESTS: u8 = 4;
 /// How many late Handshake packets of a client have HANDSHAKE_DONE sent again. Anyone can forge such packets: their keys are gone.
 pub(super) const MAX_HANDSHAKE_DONE_REPEATS: u8 = 4;
 
@@ -47,9 +51,9 @@ impl Connection {
             && !self.handshake.protection().can_seal(SpaceId::Handshake);
         if is_missing
             && *self.outgoing.probes.get(SpaceId::Initial) == 0
-            && self.flags.early_probes < MAX_EARLY_PROBES
+            && self.flags.hello_requests < MAX_HELLO_REQUESTS
         {
-            self.flags.early_probes = self.flags.early_probes.saturating_add(1);
+            self.flags.hello_requests = self.flags.hello_requests.saturating_add(1);
             self.probe(SpaceId::Initial, 1);
         }
     }
@@ -98,13 +102,20 @@ impl Connection {
     }
 
     /// A probe carries new data if there is some, otherwise the data that has been unacknowledged for the longest time
-    /// (RFC 9002 §6.2.4).
+    /// (RFC 9002 §6.2.4). Handshake data of which two datagrams hold all is sent whole: packets that repeat one part each
+    /// may leave out the one part that never arrives, and the next probe may be seconds away.
     pub(super) fn probe(&mut self, space: SpaceId, count: u8) {
         let probes = self.outgoing.probes.get_mut(space);
         *probes = (*probes).max(count);
         let has_new = space == SpaceId::Application && self.streams.has_data_pending();
         if has_new {
             return;
+        }
+        if space != SpaceId::Application {
+            let stream = self.handshake.stream_mut(space);
+            if stream.unacked_len() <= TWO_DATAGRAMS {
+                return stream.retransmit_all_unacked();
+            }
         }
         let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
         tokens.clear();

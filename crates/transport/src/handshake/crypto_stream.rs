@@ -75,6 +75,11 @@ impl CryptoStream {
         self.send.on_lost(offset..offset.saturating_add(length));
     }
 
+    /// The bytes from the first that is not acknowledged on.
+    pub(crate) fn unacked_len(&self) -> usize {
+        self.send.bytes.len()
+    }
+
     /// Sends everything again that is not acknowledged. Each byte is pending once, however often this is called.
     pub(crate) fn retransmit_all_unacked(&mut self) {
         self.send.on_lost(0..u64::MAX);
