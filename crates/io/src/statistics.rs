@@ -33,6 +33,14 @@ pub struct ShardStatistics {
     pub handed_in: u64,
     /// UDP payloads received that another shard should have had, for which too many waited already. They are lost.
     pub hand_over_dropped: u64,
+    /// UDP payloads that were given to the other process during a hot restart: by the new one those of the connections that
+    /// the old one has, by the old one those of clients that begin.
+    pub forwarded: u64,
+    /// UDP payloads that the other process of a hot restart has given to this shard.
+    pub forwarded_in: u64,
+    /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
+    /// lost.
+    pub forward_dropped: u64,
 }
 
 impl core::iter::Sum for ShardStatistics {
@@ -49,7 +57,7 @@ impl core::iter::Sum for ShardStatistics {
 }
 
 /// How many counters there are.
-const COUNTERS: usize = 14;
+const COUNTERS: usize = 17;
 
 /// The same, as one thread writes it and others read it.
 #[derive(Debug, Default)]
@@ -86,6 +94,9 @@ impl ShardStatistics {
             self.handed_over,
             self.handed_in,
             self.hand_over_dropped,
+            self.forwarded,
+            self.forwarded_in,
+            self.forward_dropped,
         ]
     }
 
@@ -105,6 +116,9 @@ impl ShardStatistics {
             handed_over,
             handed_in,
             hand_over_dropped,
+            forwarded,
+            forwarded_in,
+            forward_dropped,
         ] = values;
         Self {
             connections,
@@ -121,6 +135,9 @@ impl ShardStatistics {
             handed_over,
             handed_in,
             hand_over_dropped,
+            forwarded,
+            forwarded_in,
+            forward_dropped,
         }
     }
 }
