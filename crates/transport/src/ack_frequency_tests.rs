@@ -186,16 +186,17 @@ proptest! {
     ) {
         let least = least.min(max);
         let mut frequency = of_peer(max, Some(least));
-        let mut least_packets = 1;
+        let mut current = 1;
         for (window, is_ack_clocked, rtt, packet_threshold) in paths {
             let smoothed_rtt = milliseconds(rtt);
             let facts = PathFacts { window, is_ack_clocked, smoothed_rtt, packet_threshold };
             if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
                 prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
                 prop_assert!(delay <= rtt * 1000);
-                least_packets = if is_ack_clocked { 0 } else { threshold.min(least_packets) };
+                let least_threshold = if is_ack_clocked { 0 } else { current.min(1) };
                 let is_frequent = (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window;
-                prop_assert!(threshold == least_packets || is_frequent);
+                prop_assert!(threshold == least_threshold || is_frequent);
+                current = threshold;
                 frequency.on_acked(frequency.next_sequence - 1);
                 prop_assert_eq!(frequency.max_ack_delay(), Duration::from_micros(delay));
             }
