@@ -125,11 +125,13 @@ impl Connection {
         Some(())
     }
 
-    /// A datagram for the current path was filled, and has `remaining` bytes of room left.
+    /// A datagram for the current path was filled, and has `remaining` bytes of room left. While no probe may be sent yet,
+    /// it says nothing of the data that will be left by then: requests that are all sent as early data need no probe.
     pub(super) fn on_datagram_filled(&mut self, size: usize, remaining: usize) {
         let is_data = |draft: &Draft| draft.space == SpaceId::Application && draft.is_ack_eliciting;
         let is_full = size >= self.max_datagram_size() && remaining < FULL_WITHIN;
-        if is_full && self.outgoing.drafts.last().is_some_and(is_data) {
+        let may_probe = self.lifecycle.is_confirmed();
+        if may_probe && is_full && self.outgoing.drafts.last().is_some_and(is_data) {
             self.paths.mtu_mut().want();
         }
     }

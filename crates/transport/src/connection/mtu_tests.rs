@@ -192,3 +192,17 @@ fn without_discovery_the_size_stays() {
     download.run();
     assert_eq!(download.sent.iter().max(), Some(&1400));
 }
+
+/// A client whose requests were all sent as early data, in full datagrams, does not probe; one that goes on sending does.
+#[test]
+fn early_data_alone_does_not_begin_the_search() {
+    let mut wire = Wire::resumed();
+    for (length, grows) in [(4_000, false), (20_000, true)] {
+        assert_eq!(wire.client().is_confirmed(), grows);
+        let stream = wire.client().open(Direction::Unidirectional).unwrap();
+        wire.client().write_slice(stream, &vec![0; length]).unwrap();
+        wire.exchange();
+        assert_eq!(wire.client().datagram_size() > 1200, grows, "{length}");
+        assert_eq!(wire.client().statistics().packets_lost, 0);
+    }
+}

@@ -137,3 +137,7 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "probing_tests.rs"]
+mod tests;
