@@ -101,7 +101,7 @@ pub mod transport {
         LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation,
         ReadError, ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
         SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
-        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings,
+        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
         TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }

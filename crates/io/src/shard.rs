@@ -108,6 +108,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         is_released: false,
         is_halted: false,
         statistics: ShardStatistics::default(),
+        turn_began: clock.now(),
         mailbox: mailbox.clone(),
         siblings,
     };
@@ -178,6 +179,7 @@ struct Shard {
     /// The program is about to end, or the socket cannot be used any more.
     is_halted: bool,
     statistics: ShardStatistics,
+    turn_began: Timestamp,
     mailbox: Arc<Mailbox>,
     siblings: Option<Siblings>,
 }
@@ -222,6 +224,7 @@ impl Shard {
             let mut received_at = None;
             let received = socket.receive(buffer, |meta, datagram| {
                 let now = *received_at.get_or_insert_with(|| clock.now());
+                statistics.bytes_received += datagram.len() as u64;
                 let siblings = siblings.as_ref();
                 match siblings.map_or(Passed::No, |it| it.pass_on(*known_as, &meta, datagram)) {
                     Passed::No => connections.receive(now, *known_as, &meta, datagram),
@@ -328,9 +331,8 @@ impl Shard {
     }
 
     fn publish(&mut self) {
-        self.statistics.connections = self.connections.len() as u64;
-        self.statistics.incoming_refused = self.connections.refused();
-        self.statistics.panics = self.connections.panicked() + self.tasks.panicked();
+        self.connections.report(&mut self.statistics);
+        self.statistics.panics += self.tasks.panicked();
         self.mailbox.statistics.publish(&self.statistics);
     }
 
@@ -350,6 +352,8 @@ impl Shard {
     /// Waits until there is something to do; returns at once if there is already.
     fn sleep(&mut self) {
         let now = self.clock.now();
+        self.statistics.on_turn(now.saturating_since(self.turn_began));
+        self.turn_began = now;
         let blocked = self.sender.blocked_socket();
         let paused_until = self.sockets.paused_until(now);
         let is_busy = self.connections.has_dirty()
@@ -380,6 +384,7 @@ impl Shard {
             self.sockets.note_readiness(index, ready);
         }
         self.statistics.wakeups += 1;
+        self.turn_began = self.clock.now();
     }
 }
 

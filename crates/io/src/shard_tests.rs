@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clearway_transport::{
     ClientConfig, Connection, ConnectionError, Endpoint, EndpointConfig, Event, Incoming,
@@ -19,7 +19,7 @@ use super::spawn;
 use crate::mailbox::Mailbox;
 use crate::{
     Accept, Acceptor, Application, ConnectFailure, ConnectRequest, ConnectionWaker, Decision,
-    ServerSetup, ShardHandle,
+    ServerSetup, ShardHandle, ShardStatistics,
 };
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -104,7 +104,16 @@ struct Probe {
 }
 
 fn connect(client: &ShardHandle, remote: std::net::SocketAddr, name: &str) -> Probe {
-    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    connect_as(client, remote, name, b"test")
+}
+
+fn connect_as(
+    client: &ShardHandle,
+    remote: std::net::SocketAddr,
+    name: &str,
+    protocol: &[u8],
+) -> Probe {
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[protocol]).unwrap();
     let config = ClientConfig {
         sessions: Arc::new(tls),
         transport: Arc::new(TransportConfig::default()),
@@ -149,6 +158,51 @@ fn two_shards_shake_hands_and_part() {
     assert!(format!("{closed:?}").contains("bye"), "{closed:?}");
     let statistics = client.statistics();
     assert!(statistics.datagrams_sent > 0 && statistics.datagrams_received > 0);
+}
+
+fn wait_until(shard: &ShardHandle, condition: impl Fn(&ShardStatistics) -> bool) {
+    let begun = Instant::now();
+    while !condition(&shard.statistics()) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", shard.statistics());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_connections_have_counted_outlives_them() {
+    let (server, client) = (server(), client());
+    let probe = connect(&client, server.local_address(), "localhost");
+    wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
+    // The client has an answer to its last flight, so this is counted already.
+    let living = server.statistics();
+    assert_eq!((living.connections, living.connections_accepted), (1, 1));
+    assert_eq!((living.handshakes_completed, living.handshakes_failed), (1, 0));
+    assert!(living.packets_received > 0, "{living:?}");
+    client.shutdown(VarInt::ZERO, b"");
+    wait_until(&server, |server| server.connections == 0);
+    wait_until(&client, |client| client.connections == 0);
+    let (sent, ended) = (client.statistics(), server.statistics());
+    assert_eq!((ended.connections_accepted, ended.handshakes_completed), (1, 1));
+    assert!(ended.packets_received > living.packets_received, "{ended:?}");
+    assert!(ended.packets_sent > 0 && sent.packets_received > 0, "{ended:?} {sent:?}");
+    assert_eq!(ended.bytes_received, sent.bytes_sent);
+    assert_eq!(ended.datagrams_received, sent.datagrams_sent);
+    assert_eq!(sent.batches_by_size.iter().sum::<u64>(), sent.batches_sent);
+    assert!(ended.turns_by_duration.iter().sum::<u64>() >= ended.wakeups, "{ended:?}");
+    assert!(!ended.turn_time().is_zero());
+    assert_eq!((sent.connections_accepted, sent.handshakes_completed), (0, 1));
+}
+
+#[test]
+fn handshakes_that_fail_are_counted() {
+    let (server, client) = (server(), client());
+    let probe = connect_as(&client, server.local_address(), "localhost", b"another");
+    wait_for(&probe, |event| matches!(event, Event::Closed(_)));
+    for shard in [&server, &client] {
+        wait_until(shard, |shard| shard.connections == 0);
+        let statistics = shard.statistics();
+        assert_eq!((statistics.handshakes_completed, statistics.handshakes_failed), (0, 1));
+    }
 }
 
 #[test]

@@ -1,24 +1,48 @@
+use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of a shard so far. When a peer receives a datagram, everything that happened before it was sent has been counted.
-/// Sent datagrams are counted when the shard has sent all that it can.
+/// Sent datagrams are counted when the shard has sent all that it can, and the packets in them when something happens on
+/// their connection again. What connections that have ended have counted stays in the sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct ShardStatistics {
     /// Connections that currently exist.
     pub connections: u64,
+    /// Connections of clients that were accepted.
+    pub connections_accepted: u64,
+    /// Connections, in both roles, whose handshake was completed.
+    pub handshakes_completed: u64,
+    /// Connections, in both roles, that ended before their handshake was complete.
+    pub handshakes_failed: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
+    /// Bytes of UDP payloads received.
+    pub bytes_received: u64,
     /// Calls to the kernel that received at least one.
     pub batches_received: u64,
     /// UDP payloads handed to the kernel.
     pub datagrams_sent: u64,
+    /// Bytes of UDP payloads handed to the kernel.
+    pub bytes_sent: u64,
     /// Batches handed to the kernel.
     pub batches_sent: u64,
     /// Batches that the kernel refused, all of whose datagrams are lost.
     pub batches_failed: u64,
     /// How many times the socket had no room and the shard waited for it.
     pub send_blocked: u64,
+    /// Packets that connections sent.
+    pub packets_sent: u64,
+    /// Packets that connections received and decrypted.
+    pub packets_received: u64,
+    /// Packets that connections received and dropped.
+    pub packets_dropped: u64,
+    /// Packets that connections declared lost.
+    pub packets_lost: u64,
+    /// Packets that were acknowledged after they had been declared lost.
+    pub packets_spuriously_lost: u64,
+    /// Probe timeouts that expired.
+    pub probe_timeouts: u64,
     /// Clients that were turned away or ignored.
     pub incoming_refused: u64,
     /// How many times the shard woke up.
@@ -33,94 +57,222 @@ pub struct ShardStatistics {
     pub handed_in: u64,
     /// UDP payloads received that another shard should have had, for which too many waited already. They are lost.
     pub hand_over_dropped: u64,
+    /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
+    /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.
+    pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
+    /// Turns of the shard's loop, by how long they took, without sleep: at most the time in the same place of
+    /// [`TURN_DURATIONS`](Self::TURN_DURATIONS), and more than the time before. The last are those that took longer than
+    /// all of them. A turn is counted when the next one has received.
+    pub turns_by_duration: [u64; Self::TURN_DURATIONS.len() + 1],
+    turn_nanoseconds: u64,
+}
+
+impl ShardStatistics {
+    /// The bounds of [`batches_by_size`](Self::batches_by_size), in datagrams. No batch has more than the last.
+    pub const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+    /// The bounds of [`turns_by_duration`](Self::turns_by_duration).
+    pub const TURN_DURATIONS: [Duration; 13] = [
+        Duration::from_micros(5),
+        Duration::from_micros(10),
+        Duration::from_micros(25),
+        Duration::from_micros(50),
+        Duration::from_micros(100),
+        Duration::from_micros(250),
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(100),
+    ];
+
+    /// How long all turns have taken together: the time during which the shard did not sleep.
+    pub fn turn_time(&self) -> Duration {
+        Duration::from_nanos(self.turn_nanoseconds)
+    }
+
+    /// The kernel has taken a batch.
+    pub(crate) fn on_batch_sent(&mut self, datagrams: u64, bytes: usize) {
+        self.batches_sent += 1;
+        self.datagrams_sent += datagrams;
+        self.bytes_sent += bytes as u64;
+        let place = Self::BATCH_SIZES.iter().position(|most| datagrams <= *most);
+        self.batches_by_size[place.unwrap_or(Self::BATCH_SIZES.len() - 1)] += 1;
+    }
+
+    /// The shard's loop has made a turn.
+    pub(crate) fn on_turn(&mut self, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.turn_nanoseconds = self.turn_nanoseconds.saturating_add(nanoseconds);
+        let place = Self::TURN_DURATIONS.iter().position(|most| duration <= *most);
+        self.turns_by_duration[place.unwrap_or(Self::TURN_DURATIONS.len())] += 1;
+    }
+
+    /// Everything that is counted, for what is done to all of it.
+    fn parts(&mut self) -> Parts<'_> {
+        let Self {
+            connections,
+            connections_accepted,
+            handshakes_completed,
+            handshakes_failed,
+            datagrams_received,
+            bytes_received,
+            batches_received,
+            datagrams_sent,
+            bytes_sent,
+            batches_sent,
+            batches_failed,
+            send_blocked,
+            packets_sent,
+            packets_received,
+            packets_dropped,
+            packets_lost,
+            packets_spuriously_lost,
+            probe_timeouts,
+            incoming_refused,
+            wakeups,
+            panics,
+            receive_failures,
+            handed_over,
+            handed_in,
+            hand_over_dropped,
+            batches_by_size,
+            turns_by_duration,
+            turn_nanoseconds,
+        } = self;
+        let counters = [
+            connections,
+            connections_accepted,
+            handshakes_completed,
+            handshakes_failed,
+            datagrams_received,
+            bytes_received,
+            batches_received,
+            datagrams_sent,
+            bytes_sent,
+            batches_sent,
+            batches_failed,
+            send_blocked,
+            packets_sent,
+            packets_received,
+            packets_dropped,
+            packets_lost,
+            packets_spuriously_lost,
+            probe_timeouts,
+            incoming_refused,
+            wakeups,
+            panics,
+            receive_failures,
+            handed_over,
+            handed_in,
+            hand_over_dropped,
+            turn_nanoseconds,
+        ];
+        Parts { counters, batches_by_size, turns_by_duration }
+    }
+}
+
+/// How many counters there are, except those by size and by duration.
+const COUNTERS: usize = 26;
+
+struct Parts<'a> {
+    counters: [&'a mut u64; COUNTERS],
+    batches_by_size: &'a mut [u64; ShardStatistics::BATCH_SIZES.len()],
+    turns_by_duration: &'a mut [u64; ShardStatistics::TURN_DURATIONS.len() + 1],
 }
 
 impl core::iter::Sum for ShardStatistics {
     /// What several shards have done together.
     fn sum<I: Iterator<Item = Self>>(shards: I) -> Self {
-        let counters = shards.fold([0_u64; COUNTERS], |mut sum, shard| {
-            for (sum, value) in sum.iter_mut().zip(shard.to_array()) {
-                *sum = sum.saturating_add(value);
+        shards.fold(Self::default(), |mut sum, mut shard| {
+            let add = |sum: &mut u64, value: &u64| *sum = sum.saturating_add(*value);
+            let (sums, values) = (sum.parts(), shard.parts());
+            for (sum, value) in sums.counters.into_iter().zip(values.counters) {
+                add(sum, value);
+            }
+            for (sum, value) in sums.batches_by_size.iter_mut().zip(values.batches_by_size) {
+                add(sum, value);
+            }
+            for (sum, value) in sums.turns_by_duration.iter_mut().zip(values.turns_by_duration) {
+                add(sum, value);
             }
             sum
-        });
-        Self::from_array(counters)
+        })
     }
 }
 
-/// How many counters there are.
-const COUNTERS: usize = 14;
-
-/// The same, as one thread writes it and others read it.
+/// The same, as one thread writes it and others read it. Neither ever waits for the other.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStatistics {
     counters: [AtomicU64; COUNTERS],
+    batches_by_size: [AtomicU64; ShardStatistics::BATCH_SIZES.len()],
+    turns_by_duration: [AtomicU64; ShardStatistics::TURN_DURATIONS.len() + 1],
 }
 
 impl SharedStatistics {
     pub(crate) fn publish(&self, statistics: &ShardStatistics) {
-        for (counter, value) in self.counters.iter().zip(statistics.to_array()) {
-            counter.store(value, Ordering::Relaxed);
-        }
+        let mut statistics = *statistics;
+        self.pair(&mut statistics, |shared, value| shared.store(*value, Ordering::Relaxed));
     }
 
     pub(crate) fn read(&self) -> ShardStatistics {
-        ShardStatistics::from_array(self.counters.each_ref().map(|it| it.load(Ordering::Relaxed)))
+        let mut statistics = ShardStatistics::default();
+        self.pair(&mut statistics, |shared, value| *value = shared.load(Ordering::Relaxed));
+        statistics
+    }
+
+    fn pair(&self, statistics: &mut ShardStatistics, act: impl Fn(&AtomicU64, &mut u64)) {
+        let parts = statistics.parts();
+        for (shared, value) in self.counters.iter().zip(parts.counters) {
+            act(shared, value);
+        }
+        for (shared, value) in self.batches_by_size.iter().zip(parts.batches_by_size) {
+            act(shared, value);
+        }
+        for (shared, value) in self.turns_by_duration.iter().zip(parts.turns_by_duration) {
+            act(shared, value);
+        }
     }
 }
 
-impl ShardStatistics {
-    fn to_array(self) -> [u64; COUNTERS] {
-        [
-            self.connections,
-            self.datagrams_received,
-            self.batches_received,
-            self.datagrams_sent,
-            self.batches_sent,
-            self.batches_failed,
-            self.send_blocked,
-            self.incoming_refused,
-            self.wakeups,
-            self.panics,
-            self.receive_failures,
-            self.handed_over,
-            self.handed_in,
-            self.hand_over_dropped,
-        ]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_and_turns_are_counted_by_size_and_duration() {
+        let mut statistics = ShardStatistics::default();
+        for datagrams in [1, 2, 3, 4, 64] {
+            statistics.on_batch_sent(datagrams, 100);
+        }
+        assert_eq!(statistics.batches_by_size, [1, 1, 2, 0, 0, 0, 1]);
+        assert_eq!((statistics.batches_sent, statistics.datagrams_sent), (5, 74));
+        assert_eq!(statistics.bytes_sent, 500);
+        for micros in [5, 6, 100_000, 100_001] {
+            statistics.on_turn(Duration::from_micros(micros));
+        }
+        let [first, second, .., last_but_one, last] = statistics.turns_by_duration;
+        assert_eq!([first, second, last_but_one, last], [1; 4]);
+        assert_eq!(statistics.turn_time(), Duration::from_micros(200_012));
     }
 
-    fn from_array(values: [u64; COUNTERS]) -> Self {
-        let [
-            connections,
-            datagrams_received,
-            batches_received,
-            datagrams_sent,
-            batches_sent,
-            batches_failed,
-            send_blocked,
-            incoming_refused,
-            wakeups,
-            panics,
-            receive_failures,
-            handed_over,
-            handed_in,
-            hand_over_dropped,
-        ] = values;
-        Self {
-            connections,
-            datagrams_received,
-            batches_received,
-            datagrams_sent,
-            batches_sent,
-            batches_failed,
-            send_blocked,
-            incoming_refused,
-            wakeups,
-            panics,
-            receive_failures,
-            handed_over,
-            handed_in,
-            hand_over_dropped,
+    #[test]
+    fn what_is_published_is_read_and_added_up() {
+        let mut statistics = ShardStatistics::default();
+        let parts = statistics.parts();
+        let counters = parts.counters.into_iter();
+        let all = counters.chain(parts.batches_by_size).chain(parts.turns_by_duration);
+        for (number, counter) in (1..).zip(all) {
+            *counter = number;
         }
+        let shared = SharedStatistics::default();
+        shared.publish(&statistics);
+        assert_eq!(shared.read(), statistics);
+        let twice: ShardStatistics = [statistics, shared.read()].into_iter().sum();
+        assert_eq!(twice.connections, 2 * statistics.connections);
+        assert_eq!(twice.turns_by_duration[3], 2 * statistics.turns_by_duration[3]);
+        assert_eq!(twice.turn_time(), 2 * statistics.turn_time());
     }
 }

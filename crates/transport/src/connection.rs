@@ -34,7 +34,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt, Version};
 
 pub(crate) use lifecycle::local_parameters;
-pub use statistics::Statistics;
+pub use statistics::{Statistics, Totals};
 pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::ack_frequency::AckFrequency;
@@ -111,6 +111,8 @@ pub struct Connection {
     outgoing: Outgoing,
     events: VecDeque<Event>,
     counters: statistics::Counters,
+    /// Why the connection ended.
+    close_reason: Option<Box<ConnectionError>>,
     watch: Watch,
 }
 
@@ -256,6 +258,11 @@ impl Connection {
         self.lifecycle.is_closed()
     }
 
+    /// Why the connection has ended, once it [has](Self::is_closed): the same as in [`Event::Closed`].
+    pub fn close_reason(&self) -> Option<&ConnectionError> {
+        self.close_reason.as_deref()
+    }
+
     /// Whether its state can be freed.
     pub fn is_drained(&self) -> bool {
         self.lifecycle.is_drained()
@@ -363,6 +370,7 @@ impl Connection {
 
     fn report_closed(&mut self, now: Timestamp, error: ConnectionError) {
         self.observe(now, &Observation::Closed(&error));
+        self.close_reason = Some(Box::new(error.clone()));
         self.events.push_back(Event::Closed(error));
     }
 }

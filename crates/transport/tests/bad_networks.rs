@@ -19,6 +19,26 @@ fn completes_under_30_percent_loss_both_ways_on_every_seed() {
     }
 }
 
+#[test]
+fn totals_are_those_of_the_statistics() {
+    let mut pair = Pair::with_tls(lossy(30.0, 15, 3), quiet(), quiet(), large_tls());
+    pair.establish_within(seconds(300));
+    let mut eventful = 0;
+    for (totals, statistics) in [
+        (pair.client().totals(), pair.client().statistics()),
+        (pair.server().totals(), pair.server().statistics()),
+    ] {
+        eventful += totals.packets_lost + totals.probe_timeouts;
+        assert_eq!(totals.packets_sent, statistics.packets_sent);
+        assert_eq!(totals.packets_received, statistics.packets_received);
+        assert_eq!(totals.packets_dropped, statistics.packets_dropped);
+        assert_eq!(totals.packets_lost, statistics.packets_lost);
+        assert_eq!(totals.packets_spuriously_lost, statistics.packets_spuriously_lost);
+        assert_eq!(totals.probe_timeouts, statistics.probe_timeouts);
+    }
+    assert!(eventful > 0);
+}
+
 /// RFC 9001 §5.3: a packet that was corrupted in transit is dropped; nothing else happens.
 #[test]
 fn completes_when_30_percent_of_the_datagrams_are_corrupted() {

@@ -41,7 +41,9 @@ fn the_peer_receives_the_application_s_error_code_and_reason() {
         pair.establish();
         let now = pair.now;
         let closer = if side.is_client() { pair.client() } else { pair.server() };
+        assert_eq!(closer.close_reason(), None);
         closer.close(now, CODE, b"bye");
+        assert_eq!(closer.close_reason(), Some(&ConnectionError::LocallyClosed));
         pair.run_for(milliseconds(10));
         pair.settle();
         let (own, other) = if side.is_client() {

@@ -1,6 +1,7 @@
 //! A shard's connections with their applications and timers, and who of them has something to do.
 
 mod migrating;
+mod record;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -20,8 +21,10 @@ use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRe
 use crate::guarded::{Guarded, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::socket::Meta;
+use crate::statistics::ShardStatistics;
 use crate::timers::Timers;
 use migrating::Waiting;
+use record::{Counts, Record};
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
@@ -45,6 +48,7 @@ struct Slot {
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
     migration: Option<Waiting>,
+    record: Record,
 }
 
 pub(super) struct Connections {
@@ -61,8 +65,7 @@ pub(super) struct Connections {
     /// Connections that are to be asked for datagrams.
     sending: VecDeque<ConnectionHandle>,
     is_shutting_down: bool,
-    refused: u64,
-    panicked: u64,
+    counts: Counts,
     mailbox: Arc<Mailbox>,
 }
 
@@ -83,8 +86,7 @@ impl Connections {
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             is_shutting_down: false,
-            refused: 0,
-            panicked: 0,
+            counts: Counts::default(),
             mailbox,
         }
     }
@@ -93,17 +95,10 @@ impl Connections {
         self.count == 0
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.count
-    }
-
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// How many panics of applications and acceptors there were.
-    pub(super) fn panicked(&self) -> u64 {
-        self.panicked
+    /// Writes down what the connections have counted.
+    pub(super) fn report(&self, statistics: &mut ShardStatistics) {
+        statistics.connections = self.count as u64;
+        self.counts.report(statistics);
     }
 
     pub(super) fn has_dirty(&self) -> bool {
@@ -145,25 +140,28 @@ impl Connections {
         };
         let decision = decision.unwrap_or_else(|Panicked| {
             tracing::error!("an acceptor panicked: the client is refused");
-            self.panicked += 1;
+            self.counts.panics += 1;
             Decision::Refuse
         });
         match decision {
             Decision::Accept(accept) => {
                 match self.endpoint.accept(now, incoming, accept.observer) {
-                    Ok(handle) => self.add(now, handle, accept.application),
+                    Ok(handle) => {
+                        self.counts.accepted += 1;
+                        self.add(now, handle, accept.application);
+                    }
                     Err(error) => {
                         tracing::debug!(%error, "a client could not be accepted");
-                        self.refused += 1;
+                        self.counts.refused += 1;
                     }
                 }
             }
             Decision::Refuse => {
-                self.refused += 1;
+                self.counts.refused += 1;
                 self.endpoint.refuse(incoming);
             }
             Decision::Retry => self.endpoint.retry(now, &incoming),
-            Decision::Ignore => self.refused += 1,
+            Decision::Ignore => self.counts.refused += 1,
         }
     }
 
@@ -202,6 +200,7 @@ impl Connections {
             Guarded::gone()
         });
         let connection = self.endpoint.connection(handle);
+        let record = Record::begin(connection);
         let attempt = connection.filter(|it| it.is_unanswered()).map(Connection::remote_address);
         if let Some(remote) = attempt {
             self.attempts.insert(remote, handle.index());
@@ -220,6 +219,7 @@ impl Connections {
             served: None,
             sockets: Vec::new(),
             migration: None,
+            record,
         });
         self.count += 1;
         self.mark_dirty(handle);
@@ -276,7 +276,7 @@ impl Connections {
 
     /// A connection's application is gone, so the connection has to end (RFC 9000 §20.1).
     fn on_panic(&mut self, now: Timestamp, handle: ConnectionHandle, Panicked: Panicked) {
-        self.panicked += 1;
+        self.counts.panics += 1;
         tracing::error!("an application panicked: its connection is closed with INTERNAL_ERROR");
         if let Some(connection) = self.endpoint.connection_mut(handle) {
             connection.close_with_internal_error(now, "the application failed");
@@ -322,7 +322,9 @@ impl Connections {
             slot.is_dirty = false;
             // What is asked for from here on takes another call.
             slot.target.is_woken.swap(false, Ordering::SeqCst);
-            let outcome = slot.application.process(now, connection);
+            let Slot { application, record, .. } = slot;
+            let outcome = record.span.in_scope(|| application.process(now, connection));
+            record.update(connection, &mut self.counts);
             slot.knows_of_close = connection.is_closed() || outcome.is_err();
             if let Err(panicked) = outcome {
                 self.on_panic(now, handle, panicked);
@@ -380,15 +382,16 @@ impl Connections {
         let Some(connection) = self.endpoint.remove_drained(handle) else { return };
         self.timers.set(handle.index(), None);
         let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
-        let Some(slot) = slot else { return };
+        let Some(mut slot) = slot else { return };
         self.count -= 1;
+        slot.record.update(&connection, &mut self.counts);
         slot.sockets.iter().for_each(|socket| sockets.release(*socket));
         if let Some(remote) = slot.attempt {
             self.attempts.remove(remote, handle.index());
         }
         if let Err(Panicked) = slot.application.closed(&connection.statistics()) {
             tracing::error!("an application panicked when its connection was gone");
-            self.panicked += 1;
+            self.counts.panics += 1;
         }
     }
 }

@@ -110,8 +110,8 @@ impl Sender {
                 return;
             }
             SendOutcome::Sent => {
-                turn.statistics.batches_sent += 1;
-                turn.statistics.datagrams_sent += datagrams(&batch.transmit);
+                let count = datagrams(&batch.transmit);
+                turn.statistics.on_batch_sent(count, batch.transmit.size);
             }
             SendOutcome::TooLarge => {
                 turn.connections.endpoint.transmit_refused(batch.handle, now);
@@ -142,8 +142,7 @@ fn reply(turn: &mut TurnContext<'_>) {
     while let Some((transmit, contents)) = turn.connections.endpoint.next_reply() {
         let Some(socket) = turn.sockets.get_mut(transmit.socket) else { continue };
         if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
-            turn.statistics.batches_sent += 1;
-            turn.statistics.datagrams_sent += 1;
+            turn.statistics.on_batch_sent(1, transmit.size);
         }
     }
 }

@@ -211,6 +211,7 @@ impl Connection {
             outgoing: Outgoing { datagram_size, ..Outgoing::default() },
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
+            close_reason: None,
             watch: Watch {
                 observer: start.observer,
                 phase: None,

@@ -78,6 +78,24 @@ pub struct Statistics {
     pub ack_frequency_frames_sent: u64,
 }
 
+/// What a connection has counted so far, for sums over many connections: a few of its [`Statistics`], cheap to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Totals {
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received and decrypted.
+    pub packets_received: u64,
+    /// Packets received and dropped.
+    pub packets_dropped: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Packets that were acknowledged after they had been declared lost.
+    pub packets_spuriously_lost: u64,
+    /// Probe timeouts that expired.
+    pub probe_timeouts: u64,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) packets_received: u64,
@@ -132,6 +150,19 @@ impl Connection {
             ecn_state: stats.ecn_state,
             ce_marks: stats.ce_marks,
             ack_frequency_frames_sent: self.ack_frequency.sent(),
+        }
+    }
+
+    /// What the connection has counted so far. None of it ever decreases.
+    pub fn totals(&self) -> Totals {
+        let counts = self.recovery.counts();
+        Totals {
+            packets_sent: counts.packets_sent,
+            packets_received: self.counters.packets_received,
+            packets_dropped: self.counters.packets_dropped,
+            packets_lost: counts.packets_lost,
+            packets_spuriously_lost: counts.packets_spuriously_lost,
+            probe_timeouts: self.recovery.probe_timeouts(),
         }
     }
 

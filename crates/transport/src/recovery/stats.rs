@@ -53,6 +53,16 @@ impl Recovery {
         &*self.path.controller
     }
 
+    /// Packets and bytes by outcome.
+    pub(crate) fn counts(&self) -> PacketCounts {
+        self.ledger.counts()
+    }
+
+    /// How often the probe timeout expired.
+    pub(crate) fn probe_timeouts(&self) -> u64 {
+        self.timer.total()
+    }
+
     /// The current state, for observers.
     pub(crate) fn stats(&self) -> RecoveryStats {
         let path = &self.path;

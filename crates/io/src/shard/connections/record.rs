@@ -1,0 +1,94 @@
+//! What of each connection has been counted and logged.
+
+use clearway_transport::{Connection, Totals};
+use tracing::Span;
+
+use crate::statistics::ShardStatistics;
+
+/// What a shard has counted of its connections, those that have ended among them.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) accepted: u64,
+    pub(super) refused: u64,
+    /// Panics of applications and acceptors.
+    pub(super) panics: u64,
+    handshakes_completed: u64,
+    handshakes_failed: u64,
+    totals: Totals,
+}
+
+impl Counts {
+    pub(super) fn report(&self, statistics: &mut ShardStatistics) {
+        statistics.connections_accepted = self.accepted;
+        statistics.incoming_refused = self.refused;
+        statistics.panics = self.panics;
+        statistics.handshakes_completed = self.handshakes_completed;
+        statistics.handshakes_failed = self.handshakes_failed;
+        statistics.packets_sent = self.totals.packets_sent;
+        statistics.packets_received = self.totals.packets_received;
+        statistics.packets_dropped = self.totals.packets_dropped;
+        statistics.packets_lost = self.totals.packets_lost;
+        statistics.packets_spuriously_lost = self.totals.packets_spuriously_lost;
+        statistics.probe_timeouts = self.totals.probe_timeouts;
+    }
+
+    /// Adds what a connection has counted between two moments.
+    fn add(&mut self, before: &Totals, now: &Totals) {
+        let add = |sum: &mut u64, before: u64, now: u64| *sum += now.saturating_sub(before);
+        let sums = &mut self.totals;
+        add(&mut sums.packets_sent, before.packets_sent, now.packets_sent);
+        add(&mut sums.packets_received, before.packets_received, now.packets_received);
+        add(&mut sums.packets_dropped, before.packets_dropped, now.packets_dropped);
+        add(&mut sums.packets_lost, before.packets_lost, now.packets_lost);
+        let (spuriously, now_spuriously) =
+            (before.packets_spuriously_lost, now.packets_spuriously_lost);
+        add(&mut sums.packets_spuriously_lost, spuriously, now_spuriously);
+        add(&mut sums.probe_timeouts, before.probe_timeouts, now.probe_timeouts);
+    }
+}
+
+/// The span of a connection, and what of it is in the shard's counts.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Everything that the connection's application does happens in it. Disabled, and without cost, unless the program has
+    /// a subscriber.
+    pub(super) span: Span,
+    totals: Totals,
+    is_established: bool,
+    is_closed: bool,
+}
+
+impl Record {
+    pub(super) fn begin(connection: Option<&Connection>) -> Self {
+        let span = connection.map_or_else(Span::none, |connection| {
+            tracing::info_span!(
+                "connection",
+                id = %connection.original_destination_id(),
+                remote = %connection.remote_address(),
+            )
+        });
+        tracing::debug!(parent: &span, "began");
+        Self { span, totals: Totals::default(), is_established: false, is_closed: false }
+    }
+
+    /// Counts what has happened since the last call, and logs the stages that the connection has reached. To be called
+    /// after each batch, and when the connection is removed.
+    pub(super) fn update(&mut self, connection: &Connection, counts: &mut Counts) {
+        let totals = connection.totals();
+        counts.add(&self.totals, &totals);
+        self.totals = totals;
+        if !self.is_established && !connection.is_handshaking() {
+            self.is_established = true;
+            counts.handshakes_completed += 1;
+            let version = connection.version();
+            tracing::debug!(parent: &self.span, %version, "handshake complete");
+        }
+        if !self.is_closed && connection.is_closed() {
+            self.is_closed = true;
+            counts.handshakes_failed += u64::from(!self.is_established);
+            if let Some(reason) = connection.close_reason() {
+                tracing::info!(parent: &self.span, %reason, "closed");
+            }
+        }
+    }
+}
