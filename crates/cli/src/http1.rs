@@ -1,4 +1,4 @@
-//! HTTP/1.1 without TLS, for the viewer's page and for the logs of connections in progress.
+//! HTTP/1.1 without TLS, for the viewer's page, the logs of connections in progress, and a server's metrics.
 //!
 //! This module is the server; `request` is the client.
 

@@ -22,6 +22,9 @@ impl Listening {
     /// Traces that can be followed.
     pub(crate) const TRACES: Self = Self { protocol: "TCP", option: "--live" };
 
+    /// A server's metrics.
+    pub(crate) const METRICS: Self = Self { protocol: "TCP", option: "--metrics" };
+
     /// The failure to listen on `address`, with what the user can do.
     pub(crate) fn failed(self, address: SocketAddr, error: &io::Error) -> Failure {
         let Self { protocol, option } = self;

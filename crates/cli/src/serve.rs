@@ -7,6 +7,7 @@ mod files;
 mod http09;
 mod http3;
 mod memory;
+mod metrics;
 mod reload;
 mod store;
 mod ticket_keys;
@@ -36,6 +37,7 @@ use crate::units::bytes_text;
 use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
+use metrics::{MetricsOptions, Requests};
 use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
@@ -124,6 +126,8 @@ pub(crate) struct ServeCommand {
     connection: ConnectionOptions,
     #[command(flatten)]
     live: LiveOptions,
+    #[command(flatten)]
+    metrics: MetricsOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -137,7 +141,9 @@ Examples:
     clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
     clearway get --cert me.pem --key me.key https://a.example:4433/file
   Take clients at an address that several machines share, and go on at that of this machine:
-    clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …";
+    clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
+  Let Prometheus read metrics:
+    clearway serve /srv/www --metrics 127.0.0.1:9433";
 
 /// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -165,6 +171,8 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
             .advise("choose a folder that this user may read")
     })?;
     let mut presented = command.certificates.present()?;
+    let exporter = command.metrics.listen().await?;
+    let requests = Requests::new();
     let live = command.live.start().await?;
     let config = config(&command, &presented, live)?;
     let log = AccessLog { is_quiet: command.quiet };
@@ -174,6 +182,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     }
     if command.http09 {
         let server = http09::Http09::bind(command.listen, config)?;
+        if let Some(exporter) = exporter {
+            exporter.start(server.endpoint().clone(), &requests);
+        }
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         server.run(files, log, interrupt, command.shutdown_timeout).await;
     } else {
@@ -185,8 +196,12 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
             ..command.http3.config()
         };
         let server = http3::Http3::bind(command.listen, config, http3, timeouts)?;
+        if let Some(exporter) = exporter {
+            exporter.start(server.endpoint().clone(), &requests);
+        }
         announce(&command, &presented, server.endpoint(), "h3")?;
-        server.run(files, log, interrupt, command.shutdown_timeout).await;
+        let site = http3::Site { files, log, requests };
+        server.run(site, interrupt, command.shutdown_timeout).await;
     }
     Ok(())
 }

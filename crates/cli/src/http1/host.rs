@@ -5,8 +5,7 @@ use std::net::IpAddr;
 use http::uri::Authority;
 
 /// What to do where a request was refused.
-pub(super) const ADVICE: &str =
-    "in the URL, use localhost, the IP address, or a host name given with --name or --live-name\n";
+pub(super) const ADVICE: &str = "in the URL, use localhost, the IP address, or a host name given with --name, --live-name or --metrics-name\n";
 
 /// Whether `host`, the Host of a request, is an IP address, "localhost" or one of `names`: a web page whose name was
 /// made to resolve to this machine (DNS rebinding) must not read what is served. A browser sends an IP address as Host

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
 
 use super::answer::{Content, answer};
 use super::files::Files;
+use super::metrics::Requests;
 use super::tunnel::{Tunnel, echo};
 use super::{AccessLog, cannot_serve, end};
 use crate::failure::Failure;
@@ -39,17 +40,11 @@ impl Http3 {
 
     /// Serves until the program is interrupted, and then answers the requests that are on their way, as far as `timeout`
     /// allows.
-    pub(super) async fn run(
-        self,
-        files: Files,
-        log: AccessLog,
-        mut interrupt: Interrupt,
-        timeout: Duration,
-    ) {
+    pub(super) async fn run(self, site: Site, mut interrupt: Interrupt, timeout: Duration) {
         let server = &self.0;
         let serving = async {
             while let Some((request, responder)) = server.accept().await {
-                tokio::spawn(respond(files.clone(), log, request, responder));
+                tokio::spawn(respond(site.clone(), request, responder));
             }
         };
         let ending = async {
@@ -63,17 +58,23 @@ impl Http3 {
     }
 }
 
-async fn respond(
-    files: Files,
-    log: AccessLog,
-    request: Request<RecvBody>,
-    mut responder: Responder,
-) {
-    let start = Instant::now();
+/// What requests are answered with, and where that is recorded.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) files: Files,
+    pub(super) log: AccessLog,
+    pub(super) requests: Requests,
+}
+
+async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responder) {
+    let Site { files, log, requests } = site;
+    let counted = requests.begin();
+    let start = counted.begun;
     let Some(client) = responder.remote_address() else { return };
     let (parts, mut body) = request.into_parts();
     if let Some(protocol) = parts.extensions.get::<Protocol>() {
         let Tunnel { status, outcome } = echo(protocol, body, responder).await;
+        counted.answered(status);
         let path = parts.uri.path();
         return log.line(Some(client), "CONNECT", path, status, outcome, start.elapsed());
     }
@@ -86,6 +87,8 @@ async fn respond(
         log.problem(path, problem);
     }
     let status = answer.response.status().as_u16();
+    // Before the response is sent: a client that has it finds it counted.
+    counted.answered(status);
     let (outcome, ()) = tokio::join!(send(responder, answer.response), discard(&mut body));
     let outcome = outcome.map(|()| answer.length).map_err(|error| error.to_string());
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
@@ -177,10 +180,11 @@ mod tests {
         let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
         let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
         let address = server.endpoint().local_address();
+        let log = AccessLog { is_quiet: true };
+        let site = Site { files, log, requests: Requests::new() };
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {
-                let log = AccessLog { is_quiet: true };
-                tokio::spawn(respond(files.clone(), log, request, responder));
+                tokio::spawn(respond(site.clone(), request, responder));
             }
         });
         let config = ClientConfig::dangerous_without_certificate_verification();

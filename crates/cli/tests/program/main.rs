@@ -8,6 +8,7 @@ mod interrupted;
 mod lab;
 mod link;
 mod many;
+mod metrics;
 mod migration;
 mod page;
 mod refusals;

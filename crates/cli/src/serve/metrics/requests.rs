@@ -1,0 +1,99 @@
+//! What is counted of requests over HTTP/3.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The label of a class of status codes.
+type Class = [(&'static str, &'static str); 1];
+
+/// The classes of status codes that a response can have: those of the first digits from 2 to 5.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// The bounds of durations, in seconds.
+const DURATIONS: [f64; 15] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// The counts of requests. Clones count together.
+#[derive(Clone, Debug)]
+pub(in crate::serve) struct Requests(Arc<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    received: Counter,
+    in_progress: Gauge,
+    responses: Family<Class, Counter>,
+    /// Those of `responses`, so that counting takes no look-up.
+    by_class: [Counter; CLASSES.len()],
+    durations: Histogram,
+}
+
+impl Requests {
+    pub(in crate::serve) fn new() -> Self {
+        let responses = Family::<Class, Counter>::default();
+        let by_class = CLASSES.map(|class| responses.get_or_create_owned(&[("class", class)]));
+        Self(Arc::new(Counts {
+            received: Counter::default(),
+            in_progress: Gauge::default(),
+            responses,
+            by_class,
+            durations: Histogram::new(DURATIONS),
+        }))
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let Counts { received, in_progress, responses, durations, .. } = &*self.0;
+        registry.register("requests", "Requests received", received.clone());
+        registry.register(
+            "requests_in_progress",
+            "Requests whose response is not complete",
+            in_progress.clone(),
+        );
+        registry.register(
+            "responses",
+            "Responses begun, by the class of status",
+            responses.clone(),
+        );
+        registry.register_with_unit(
+            "request_duration",
+            "From when the header of a request was received until its response was sent or cut off",
+            Unit::Seconds,
+            durations.clone(),
+        );
+    }
+
+    /// A request was received.
+    pub(in crate::serve) fn begin(&self) -> Request {
+        self.0.received.inc();
+        self.0.in_progress.inc();
+        Request { counts: self.0.clone(), begun: Instant::now() }
+    }
+}
+
+/// A request in progress; it has ended when this is dropped.
+pub(in crate::serve) struct Request {
+    counts: Arc<Counts>,
+    pub(in crate::serve) begun: Instant,
+}
+
+impl Request {
+    /// Its response begins.
+    pub(in crate::serve) fn answered(&self, status: u16) {
+        let class = usize::from(status / 100).checked_sub(2);
+        if let Some(counter) = class.and_then(|class| self.counts.by_class.get(class)) {
+            counter.inc();
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.counts.in_progress.dec();
+        self.counts.durations.observe(self.begun.elapsed().as_secs_f64());
+    }
+}

@@ -1,0 +1,174 @@
+//! What the shards count, each with its number as the label `shard`.
+
+use std::fmt;
+
+use clearway::ShardStatistics;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+/// A metric that is one number of each shard.
+struct Single {
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    kind: MetricType,
+    value: fn(&ShardStatistics) -> u64,
+}
+
+const fn gauge(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&ShardStatistics) -> u64,
+) -> Single {
+    Single { name, unit: None, help, kind: MetricType::Gauge, value }
+}
+
+const fn counter(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&ShardStatistics) -> u64,
+) -> Single {
+    Single { name, unit: None, help, kind: MetricType::Counter, value }
+}
+
+const fn bytes(
+    name: &'static str,
+    help: &'static str,
+    value: fn(&ShardStatistics) -> u64,
+) -> Single {
+    Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
+}
+
+static SINGLE: [Single; 25] = [
+    gauge("connections", "Connections that exist", |shard| shard.connections),
+    counter("connections_accepted", "Connections of clients that were accepted", |shard| {
+        shard.connections_accepted
+    }),
+    counter("handshakes_completed", "Handshakes that were completed", |shard| {
+        shard.handshakes_completed
+    }),
+    counter(
+        "handshakes_failed",
+        "Connections that ended before their handshake was complete",
+        |shard| shard.handshakes_failed,
+    ),
+    counter("clients_refused", "Clients that were turned away or ignored", |shard| {
+        shard.incoming_refused
+    }),
+    bytes("received", "Bytes of UDP payloads received", |shard| shard.bytes_received),
+    bytes("sent", "Bytes of UDP payloads handed to the kernel", |shard| shard.bytes_sent),
+    counter("datagrams_received", "UDP payloads received", |shard| shard.datagrams_received),
+    counter("datagrams_sent", "UDP payloads handed to the kernel", |shard| shard.datagrams_sent),
+    counter("packets_received", "Packets received and decrypted", |shard| shard.packets_received),
+    counter("packets_sent", "Packets sent", |shard| shard.packets_sent),
+    counter("packets_dropped", "Packets received and dropped", |shard| shard.packets_dropped),
+    counter("packets_lost", "Packets declared lost", |shard| shard.packets_lost),
+    counter(
+        "packets_spuriously_lost",
+        "Packets acknowledged after they were declared lost",
+        |shard| shard.packets_spuriously_lost,
+    ),
+    counter("probe_timeouts", "Probe timeouts (PTO) that expired", |shard| shard.probe_timeouts),
+    counter("datagrams_handed_out", "Datagrams received and given to another shard", |shard| {
+        shard.handed_over
+    }),
+    counter("datagrams_handed_in", "Datagrams that other shards gave to this one", |shard| {
+        shard.handed_in
+    }),
+    counter(
+        "datagrams_hand_over_dropped",
+        "Datagrams lost because too many waited at the shard that should have had them",
+        |shard| shard.hand_over_dropped,
+    ),
+    counter("batches_received", "Calls to the kernel that received datagrams", |shard| {
+        shard.batches_received
+    }),
+    counter("batches_failed", "Batches that the kernel refused", |shard| shard.batches_failed),
+    counter("receive_failures", "Calls to the kernel that failed to receive", |shard| {
+        shard.receive_failures
+    }),
+    counter("send_blocked", "Times that the socket had no room for a batch", |shard| {
+        shard.send_blocked
+    }),
+    counter("wakeups", "Times that the shard was woken", |shard| shard.wakeups),
+    counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
+    // The mean size is the number of datagrams sent divided by this.
+    counter("batches_sent", "Batches handed to the kernel, a call each", |shard| {
+        shard.batches_sent
+    }),
+];
+
+/// Reads the counts of all shards when they are asked for.
+pub(super) struct Shards {
+    read: Box<dyn Fn() -> Vec<ShardStatistics> + Send + Sync>,
+}
+
+impl Shards {
+    pub(super) fn new(read: impl Fn() -> Vec<ShardStatistics> + Send + Sync + 'static) -> Self {
+        Self { read: Box::new(read) }
+    }
+}
+
+impl fmt::Debug for Shards {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Shards").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Shards {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let shards = (self.read)();
+        for Single { name, unit, help, kind, value } in &SINGLE {
+            // With a full stop, as those of the registry.
+            let help = format!("{help}.");
+            let metric = encoder.encode_descriptor(name, &help, unit.as_ref(), *kind)?;
+            each(metric, &shards, |mut encoder, shard| match kind {
+                MetricType::Gauge => encoder.encode_gauge(&value(shard)),
+                _ => encoder.encode_counter::<NoLabelSet, _, f64>(&value(shard), None),
+            })?;
+        }
+        let help = "Datagrams in each batch handed to the kernel (GSO).";
+        let sizes = Some(Unit::Other("datagrams".to_owned()));
+        let kind = MetricType::Histogram;
+        let metric = encoder.encode_descriptor("batch_size", help, sizes.as_ref(), kind)?;
+        each(metric, &shards, |encoder, shard| {
+            let bounds = ShardStatistics::BATCH_SIZES.map(|size| size as f64);
+            histogram(encoder, shard.datagrams_sent as f64, &bounds, &shard.batches_by_size)
+        })?;
+        let help = "How long each turn of a shard's loop took, without sleep: what waits, waits this long.";
+        let metric =
+            encoder.encode_descriptor("turn_duration", help, Some(&Unit::Seconds), kind)?;
+        each(metric, &shards, |encoder, shard| {
+            let bounds = ShardStatistics::TURN_DURATIONS.map(|duration| duration.as_secs_f64());
+            let sum = shard.turn_time().as_secs_f64();
+            histogram(encoder, sum, &bounds, &shard.turns_by_duration)
+        })
+    }
+}
+
+/// Encodes a metric of each shard.
+fn each(
+    mut metric: MetricEncoder<'_>,
+    shards: &[ShardStatistics],
+    encode: impl Fn(MetricEncoder<'_>, &ShardStatistics) -> fmt::Result,
+) -> fmt::Result {
+    for (number, shard) in shards.iter().enumerate() {
+        encode(metric.encode_family(&[("shard", number)])?, shard)?;
+    }
+    Ok(())
+}
+
+/// Encodes a histogram; `counts` may have one more than `bounds`, of what is larger than all of them.
+fn histogram(
+    mut encoder: MetricEncoder<'_>,
+    sum: f64,
+    bounds: &[f64],
+    counts: &[u64],
+) -> fmt::Result {
+    let larger = counts.get(bounds.len()).copied().unwrap_or(0);
+    let buckets = bounds.iter().copied().zip(counts.iter().copied());
+    let buckets: Vec<_> = buckets.chain([(f64::INFINITY, larger)]).collect();
+    encoder.encode_histogram::<NoLabelSet>(sum, counts.iter().sum(), &buckets, None)
+}
