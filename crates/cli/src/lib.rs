@@ -17,6 +17,7 @@ mod lab;
 mod link;
 mod listening;
 mod live;
+mod log;
 mod observers;
 mod output;
 mod qlog;
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
             runtime.shutdown_background();
             clearway::halt();
             qlog_files::finish();
+            log::finish();
             outcome
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),

@@ -33,6 +33,7 @@ use crate::interrupt::Interrupt;
 use crate::key_exchange::KeyExchangeOptions;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
+use crate::log::LogOptions;
 use crate::units::bytes_text;
 use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
@@ -128,6 +129,8 @@ pub(crate) struct ServeCommand {
     live: LiveOptions,
     #[command(flatten)]
     metrics: MetricsOptions,
+    #[command(flatten)]
+    reports: LogOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -142,8 +145,8 @@ Examples:
     clearway get --cert me.pem --key me.key https://a.example:4433/file
   Take clients at an address that several machines share, and go on at that of this machine:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
-  Let Prometheus read metrics:
-    clearway serve /srv/www --metrics 127.0.0.1:9433";
+  Let Prometheus read metrics, and report every connection on standard error:
+    clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
 /// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -170,6 +173,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
+    command.reports.start()?;
     let mut presented = command.certificates.present()?;
     let exporter = command.metrics.listen().await?;
     let requests = Requests::new();

@@ -1,5 +1,6 @@
-//! `serve --metrics`.
+//! `serve --metrics` and `serve --log`.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
@@ -226,4 +227,47 @@ fn http09_has_metrics_of_its_connections() {
     assert_eq!(samples.sum("clearway_quic_handshakes_completed_total"), 1.0);
     assert_eq!(samples.sum("clearway_http3_requests_total"), 0.0);
     server.interrupt();
+}
+
+/// What a server reports on standard error while it serves one download.
+fn reported(name: &str, arguments: &[&str], variable: Option<&str>) -> String {
+    let scratch = Scratch::new(name);
+    scratch.fill("root/file", 1000);
+    let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
+    let serve = ["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
+    let mut command = clearway(&[&serve[..], arguments].concat());
+    let errors = scratch.path("errors");
+    command.stderr(fs::File::create(&errors).unwrap());
+    if let Some(variable) = variable {
+        command.env("RUST_LOG", variable);
+    }
+    let server = Running::listening(command);
+    download(&scratch, &server, "file");
+    server.interrupt();
+    fs::read_to_string(&errors).unwrap()
+}
+
+#[test]
+fn connections_are_reported_as_much_as_is_asked_for() {
+    let debug = reported("log-debug", &["--log", "clearway_io=debug"], None);
+    let spans: Vec<_> = debug.lines().filter(|line| line.contains("connection{id=")).collect();
+    let find = |text: &str| spans.iter().find(|line| line.contains(text));
+    for (level, text) in [
+        ("DEBUG", "began"),
+        ("DEBUG", "handshake complete version=0x00000001"),
+        ("INFO", "closed reason=closed by the peer's application with code 0x100"),
+    ] {
+        let line = find(text).unwrap_or_else(|| panic!("{text}: {debug}"));
+        assert!(line.contains(level) && line.contains(" remote=127.0.0.1:"), "{line}");
+    }
+    let info = reported("log-info", &[], Some("info"));
+    assert!(info.contains("closed by the peer") && !info.contains("handshake"), "{info}");
+    let nothing = reported("log-nothing", &[], None);
+    assert!(!nothing.contains("connection{"), "{nothing}");
+    // The option has precedence.
+    let warn = reported("log-warn", &["--log", "warn"], Some("trace"));
+    assert!(!warn.contains("connection{"), "{warn}");
+    let wrong = clearway(&["serve", "--log", "inof"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"inof\" is no level"), "{wrong:?}");
 }

@@ -10,7 +10,10 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 /// A command of the program, without the environment variables of the user who runs the tests.
 pub(crate) fn clearway(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_clearway"));
-    command.args(arguments).env_remove("QLOGDIR").env_remove("SSLKEYLOGFILE");
+    command.args(arguments);
+    for variable in ["QLOGDIR", "SSLKEYLOGFILE", "RUST_LOG"] {
+        command.env_remove(variable);
+    }
     command
 }
 
