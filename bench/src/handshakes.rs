@@ -56,6 +56,17 @@ struct Sessions {
     used: AtomicUsize,
 }
 
+/// A store that keeps nothing: all handshakes are full ones.
+pub(crate) fn no_sessions() -> Arc<dyn SessionStore> {
+    Arc::new(Sessions::new(false))
+}
+
+impl Sessions {
+    fn new(keeps: bool) -> Self {
+        Self { keeps, newest_last: Mutex::default(), used: AtomicUsize::new(0) }
+    }
+}
+
 impl SessionStore for Sessions {
     fn put_session(&self, _server_name: &str, session: SavedSession) {
         if self.keeps {
@@ -83,11 +94,7 @@ pub(crate) fn run(options: &HandshakesOptions) -> Outcome {
 }
 
 async fn make(options: &HandshakesOptions) -> Outcome {
-    let sessions = Arc::new(Sessions {
-        keeps: options.resume,
-        newest_last: Mutex::default(),
-        used: AtomicUsize::new(0),
-    });
+    let sessions = Arc::new(Sessions::new(options.resume));
     let groups: &[&'static dyn SupportedKxGroup] = match options.key_exchange {
         KeyExchange::X25519 => &[kx_group::X25519],
         KeyExchange::X25519mlkem768 => &[kx_group::X25519MLKEM768, kx_group::X25519],

@@ -1,6 +1,6 @@
 //! Downloads over HTTP/3: the server runs inside its shard or as tasks, the client as a task.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use clearway::{Endpoint, ServerConfig};
 use http::{Request, Response, StatusCode};
 
 use crate::pattern::{Sink, Source};
-use crate::{ClientOptions, Mtu, Outcome, tls};
+use crate::{ClientOptions, Mtu, Outcome, attached, tls};
 
 const ALPN: &str = "h3";
 
@@ -23,6 +23,15 @@ pub(crate) struct ServerOptions {
     /// Where requests are handled.
     #[arg(long, value_enum, default_value_t = Face::Shard)]
     face: Face,
+    /// How many connections there may be at the same time; by default as many as the library's default.
+    #[arg(long)]
+    max_connections: Option<usize>,
+    /// After how many seconds of silence a connection is lost.
+    #[arg(long, default_value_t = 30)]
+    idle_timeout: u64,
+    /// End when standard input ends.
+    #[arg(long)]
+    attached: bool,
 }
 
 /// The ways to write a server.
@@ -38,7 +47,14 @@ enum Face {
 
 pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     let server = &options.server;
-    let config = tls::server(&server.cert, &server.key, ALPN, mtu)?;
+    let idle_timeout = Duration::from_secs(options.idle_timeout);
+    let mut config = tls::server(&server.cert, &server.key, ALPN, mtu, idle_timeout)?;
+    if let Some(max) = options.max_connections {
+        config = config.max_connections(max);
+    }
+    if options.attached {
+        attached::end_with_input();
+    }
     match options.face {
         Face::Shard => {
             let endpoint = serve_in_shard(server.listen, config, Config::default(), |_| Zeros)?;

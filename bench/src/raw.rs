@@ -18,7 +18,7 @@ const ALPN: &str = "perf";
 const LENGTH_LEN: usize = 8;
 
 pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
-    let config = tls::server(&options.cert, &options.key, ALPN, mtu)?;
+    let config = tls::server(&options.cert, &options.key, ALPN, mtu, tls::IDLE_TIMEOUT)?;
     let endpoint = Endpoint::server_with_applications(options.listen, config, |_| Everyone)?;
     println!("listening {}", endpoint.local_address());
     loop {

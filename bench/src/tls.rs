@@ -1,6 +1,7 @@
 //! Certificates, and the configurations that use them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clearway::{ClientConfig, ServerConfig, TransportConfig};
 use rustls::RootCertStore;
@@ -17,8 +18,11 @@ pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
     Ok(())
 }
 
+/// The idle timeout of the library's default settings.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Windows that do not limit a download over loopback.
-fn transport(mtu: Mtu) -> TransportConfig {
+pub(crate) fn transport(mtu: Mtu, idle_timeout: Duration) -> TransportConfig {
     let builder = match mtu {
         Mtu::Fixed(size) => {
             TransportConfig::builder().initial_datagram_size(size.into()).discover_path_mtu(false)
@@ -28,6 +32,7 @@ fn transport(mtu: Mtu) -> TransportConfig {
     builder
         .initial_stream_receive_window(16 << 20)
         .initial_connection_receive_window(24 << 20)
+        .max_idle_timeout(Some(idle_timeout))
         .build()
         .unwrap()
 }
@@ -37,14 +42,17 @@ pub(crate) fn server(
     key: &Path,
     alpn: &str,
     mtu: Mtu,
+    idle_timeout: Duration,
 ) -> Outcome<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(key)?;
-    Ok(ServerConfig::new(chain, key).application_protocols([alpn]).transport(transport(mtu)))
+    let transport = transport(mtu, idle_timeout);
+    Ok(ServerConfig::new(chain, key).application_protocols([alpn]).transport(transport))
 }
 
 pub(crate) fn client(ca: &Path, alpn: &str, mtu: Mtu) -> Outcome<ClientConfig> {
-    Ok(ClientConfig::with_roots(roots(ca)?).application_protocols([alpn]).transport(transport(mtu)))
+    let transport = transport(mtu, IDLE_TIMEOUT);
+    Ok(ClientConfig::with_roots(roots(ca)?).application_protocols([alpn]).transport(transport))
 }
 
 /// The certificates in a PEM file.

@@ -1,7 +1,9 @@
 //! `cargo xtask bench`: Clearway's speed beside other stacks.
 
 mod bulk;
+mod connections;
 mod handshakes;
+mod kernel;
 mod memory;
 mod pairs;
 mod requests;
@@ -16,7 +18,7 @@ use crate::measure::{self, Server};
 const SERVER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 
-const NAMES: &str = "bulk, handshakes, memory, qpack, requests";
+const NAMES: &str = "bulk, connections, handshakes, memory, qpack, requests";
 /// Those with HTTP/3. s2n-quic is not among them: its adapter for HTTP/3 is in no registry.
 const PEERS: [&str; 3] = ["quinn", "tokio-quiche", "quic-go"];
 
@@ -37,6 +39,7 @@ struct Stacks {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["bulk", rest @ ..] => bulk::run(rest),
+        ["connections", rest @ ..] => connections::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
@@ -91,9 +94,15 @@ impl Place {
 
     /// Starts a server over HTTP/3.
     fn serve(&self, server: &Stack) -> Result<Server, String> {
+        self.serve_with(server, &[])
+    }
+
+    /// Starts a server over HTTP/3, with more options.
+    fn serve_with(&self, server: &Stack, options: &[&str]) -> Result<Server, String> {
         let mut arguments = vec!["server", "--listen", "127.0.0.1:0", "--root", "."];
         arguments.extend(["--cert", text(&self.certificate), "--key", text(&self.key)]);
         arguments.extend(server.arguments);
+        arguments.extend(options);
         Server::start(&server.program, &arguments, SERVER_CORE)
     }
 

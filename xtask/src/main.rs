@@ -43,6 +43,12 @@ The project's development tasks.
   cargo xtask bench handshakes full and resumed handshakes, as bench requests
         --peer NAME, --rounds N, --json
         --count N            handshakes in a run (default 2000)
+  cargo xtask bench connections
+                             open connections to one server, and make a request of 1 KiB on each every 30 seconds: what is
+                             lost, how long answers take, memory, processor time
+        --count N            number of connections, up to 300000
+        --minutes M          for how long requests are counted once all are open (default 5)
+        --json               print one object
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)
         --json               print one object per case

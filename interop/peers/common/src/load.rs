@@ -90,20 +90,28 @@ impl Tally {
         self.bytes += bytes;
     }
 
-    /// Prints the line that `load` ends with.
-    pub fn print(mut self, elapsed: Duration) {
+    /// How many requests were answered.
+    pub fn count(&self) -> usize {
+        self.microseconds.len()
+    }
+
+    /// The latencies in microseconds that these parts of the requests did not exceed; 0 if there were no requests.
+    pub fn quantiles<const N: usize>(&mut self, parts: [f64; N]) -> [u32; N] {
         self.microseconds.sort_unstable();
-        let quantile = |part: f64| {
+        parts.map(|part| {
             let index = (self.microseconds.len() as f64 * part) as usize;
             self.microseconds.get(index).or(self.microseconds.last()).copied().unwrap_or(0)
-        };
+        })
+    }
+
+    /// Prints the line that `load` ends with.
+    pub fn print(mut self, elapsed: Duration) {
+        let [p50, p99] = self.quantiles([0.5, 0.99]);
         println!(
-            r#"{{"requests":{},"bytes":{},"seconds":{:.6},"p50_us":{},"p99_us":{}}}"#,
+            r#"{{"requests":{},"bytes":{},"seconds":{:.6},"p50_us":{p50},"p99_us":{p99}}}"#,
             self.microseconds.len(),
             self.bytes,
             elapsed.as_secs_f64(),
-            quantile(0.5),
-            quantile(0.99),
         );
     }
 }

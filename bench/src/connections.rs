@@ -1,0 +1,280 @@
+//! Many connections that are open at the same time, each with a small request now and then.
+//!
+//! There is one schedule for all of them, in a thread of its own (`pace.rs`): a connection needs no timer and no task
+//! while it waits. The requests are tasks on the threads of the shards, of which there is one for each local address: an
+//! endpoint of the library has one socket and one thread.
+
+mod pace;
+mod record;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clearway::http3::Client;
+use clearway::{ClientConfig, Endpoint};
+
+use self::pace::{Steady, ask};
+use self::record::Record;
+use crate::attached::Steps;
+use crate::{Mtu, Outcome, handshakes, load, tls};
+
+/// Before these are open, a server has not yet allocated what it needs only once. They are a fifth of all at most.
+const FIRST: usize = 200;
+/// How often it is tried to open a connection.
+const ATTEMPTS: usize = 3;
+/// How long after the steady time answers are waited for.
+const GRACE: Duration = Duration::from_secs(10);
+/// How often it is said how far the work is.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// With less memory than this left on the machine no more connections are opened, before the kernel ends a program for it.
+const LEAST_MEMORY: u64 = 1 << 30;
+
+#[derive(Args)]
+pub(crate) struct ConnectionsOptions {
+    /// Certificate to trust, PEM.
+    #[arg(long)]
+    ca: PathBuf,
+    /// The address of the server in 127.0.0.0/8, whose certificate must be for `localhost`.
+    #[arg(long)]
+    connect: SocketAddr,
+    /// Number of connections.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    count: u32,
+    /// How many local addresses, with a socket and a thread each, the connections are distributed over.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    addresses: u32,
+    /// How many handshakes there are at the same time.
+    #[arg(long, default_value_t = 64)]
+    opening: usize,
+    /// How many seconds after a request a connection makes the next one.
+    #[arg(long, default_value_t = 30)]
+    period: u64,
+    /// For how many seconds requests are counted once all connections are open.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Bytes in each response.
+    #[arg(long, default_value_t = 1024)]
+    size: u64,
+}
+
+/// The connections, and what became of their requests.
+pub(crate) struct Held {
+    /// In the order in which they make requests.
+    clients: Box<[OnceLock<Client>]>,
+    period: Duration,
+    url: http::Uri,
+    size: u64,
+    /// When requests are counted.
+    steady: OnceLock<Steady>,
+    record: Record,
+}
+
+impl Held {
+    fn new(options: &ConnectionsOptions) -> Outcome<Self> {
+        Ok(Self {
+            clients: (0..options.count).map(|_| OnceLock::new()).collect(),
+            period: Duration::from_secs(options.period.max(1)),
+            url: format!("https://localhost/zero/{}", options.size).parse()?,
+            size: options.size,
+            steady: OnceLock::new(),
+            record: Record::default(),
+        })
+    }
+
+    /// How many connections have ended.
+    fn lost(&self) -> usize {
+        let open = self.clients.iter().filter_map(OnceLock::get);
+        open.filter(|client| !client.is_open()).count()
+    }
+}
+
+/// Opens the first connections and says `first N`, opens the others and says `open N`, counts requests for the steady time
+/// and prints the result. Each time it goes on when there is a line in standard input, and it ends with that.
+pub(crate) fn run(options: &ConnectionsOptions, mtu: Mtu) -> Outcome {
+    let steps = Steps::new();
+    let held = Arc::new(Held::new(options)?);
+    let opener = Opener::new(options, mtu, held.clone())?;
+    let pacing = held.clone();
+    std::thread::spawn(move || pace::pace(&pacing));
+    let count = held.clients.len();
+    let first = FIRST.min(count / 5);
+    opener.open(first)?;
+    steps.wait(&format!("first {first}"))?;
+    let began = Instant::now();
+    opener.open(count)?;
+    let opening = began.elapsed().as_secs_f64();
+    steps.wait(&format!("open {count}"))?;
+    let steady = held.steady.get_or_init(|| Steady::new(Duration::from_secs(options.seconds)));
+    watch(&held, *steady);
+    let result = format!(
+        r#""addresses":{},"opened_per_second":{:.1},"handshakes_failed":{},"lost":{}"#,
+        opener.endpoints.len(),
+        (count - first) as f64 / opening,
+        opener.failed.load(Ordering::Relaxed),
+        held.lost(),
+    );
+    steps.wait(&format!("{{{result},{}}}", held.record.summary()))
+}
+
+/// Says how far it is until the steady time is over and all requests are answered.
+fn watch(held: &Held, steady: Steady) {
+    let mut said = Instant::now();
+    loop {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = Instant::now();
+        let is_over = now >= steady.end && held.record.unanswered() == 0;
+        if is_over || now >= steady.end + GRACE {
+            return;
+        }
+        if now >= said + PROGRESS {
+            said = now;
+            eprintln!(
+                "clearway-bench: {} of {} s, {}, {} connections lost",
+                (now - steady.begin).min(steady.end - steady.begin).as_secs(),
+                (steady.end - steady.begin).as_secs(),
+                held.record.progress(),
+                held.lost(),
+            );
+        }
+    }
+}
+
+/// Opens connections.
+struct Opener {
+    endpoints: Vec<Endpoint>,
+    /// How many handshakes each endpoint has at the same time.
+    parallel: usize,
+    /// One for all connections, since a clone that is made before the first connection would have a TLS configuration of
+    /// its own.
+    config: Arc<ClientConfig>,
+    remote: SocketAddr,
+    held: Arc<Held>,
+    next: Arc<AtomicUsize>,
+    /// How many handshakes failed.
+    failed: Arc<AtomicUsize>,
+}
+
+impl Opener {
+    fn new(options: &ConnectionsOptions, mtu: Mtu, held: Arc<Held>) -> Outcome<Self> {
+        if !matches!(options.connect.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
+            return Err(format!("{} is not an address of 127.0.0.0/8", options.connect).into());
+        }
+        let addresses = options.addresses.min(options.count);
+        let endpoints = (0..addresses).map(|it| Endpoint::client(local_address(it)));
+        let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
+        // As long as some requests may be lost.
+        let idle_timeout = held.period * 4;
+        let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
+            .application_protocols([load::ALPN])
+            .transport(tls::transport(mtu, idle_timeout))
+            // Each is the connection of another client.
+            .session_store(handshakes::no_sessions());
+        Ok(Self {
+            parallel: options.opening.max(1).div_ceil(endpoints.len()),
+            endpoints,
+            config: Arc::new(config),
+            remote: options.connect,
+            held,
+            next: Arc::default(),
+            failed: Arc::default(),
+        })
+    }
+
+    /// Opens connections until there are `count`, and makes one request on each.
+    fn open(&self, count: usize) -> Outcome {
+        let (sender, ended) = channel();
+        for endpoint in &self.endpoints {
+            for _ in 0..self.parallel {
+                let work = self.work(endpoint.clone(), count);
+                let sender = sender.clone();
+                endpoint.spawn(async move {
+                    // The receiver is gone if another one has failed.
+                    let _ = sender.send(work.await);
+                });
+            }
+        }
+        drop(sender);
+        let (began, before) = (Instant::now(), self.opened());
+        loop {
+            match ended.recv_timeout(PROGRESS) {
+                Ok(outcome) => outcome?,
+                Err(RecvTimeoutError::Timeout) => {
+                    eprintln!(
+                        "clearway-bench: {} of {} connections open, {:.0}/s",
+                        self.opened(),
+                        self.held.clients.len(),
+                        (self.opened() - before) as f64 / began.elapsed().as_secs_f64(),
+                    );
+                    check_memory()
+                        .map_err(|error| format!("{} connections: {error}", self.opened()))?;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        // Those who were too late have counted on.
+        self.next.store(count, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many connections were opened, or are being opened.
+    fn opened(&self) -> usize {
+        self.next.load(Ordering::Relaxed).min(self.held.clients.len())
+    }
+
+    /// Opens one connection after the other at one endpoint.
+    fn work(
+        &self,
+        endpoint: Endpoint,
+        count: usize,
+    ) -> impl Future<Output = Result<(), String>> + Send + 'static {
+        let (config, remote, held) = (self.config.clone(), self.remote, self.held.clone());
+        let (next, failed) = (self.next.clone(), self.failed.clone());
+        async move {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= count {
+                    return Ok(());
+                }
+                let mut attempt = 1;
+                let client = loop {
+                    match Client::connect(&endpoint, &config, remote, "localhost").await {
+                        Ok(client) => break client,
+                        Err(error) if attempt == ATTEMPTS => {
+                            return Err(format!("connection {index}: {error}"));
+                        }
+                        Err(_) => attempt += 1,
+                    }
+                    failed.fetch_add(1, Ordering::Relaxed);
+                };
+                let answer = ask(&client, &held).await;
+                answer.map_err(|error| format!("connection {index}: {error}"))?;
+                // Each index is taken once.
+                let _ = held.clients[index].set(client);
+            }
+        }
+    }
+}
+
+fn check_memory() -> Result<(), String> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    let available = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
+    let available = available.ok_or_else(|| format!("{path} does not have MemAvailable"))? << 10;
+    match available < LEAST_MEMORY {
+        true => Err(format!("only {} MiB of memory are left on this machine", available >> 20)),
+        false => Ok(()),
+    }
+}
+
+/// Addresses that no server is likely to have.
+fn local_address(index: u32) -> SocketAddr {
+    let [_, _, high, low] = (index + 1).to_be_bytes();
+    SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), 0)
+}

@@ -1,0 +1,261 @@
+//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::kernel::{UdpErrors, socket_drops, udp_errors};
+use super::{CLIENT_CORE, Place, Stack, build, certificate, number, round, text};
+use crate::measure::{Process, Server};
+
+const MAX_COUNT: u64 = 300_000;
+/// How many connections have the same local address at most; an endpoint of a client holds 100,000.
+const PER_ADDRESS: u64 = 5000;
+const MIN_ADDRESSES: u64 = 4;
+/// How many seconds after a request a connection makes the next one.
+const PERIOD: u64 = 30;
+/// As long as some requests may be lost.
+const IDLE_TIMEOUT: u64 = 4 * PERIOD;
+/// Memory is settled when it changes by less than this part in a second.
+const SETTLED: f64 = 0.002;
+const MAX_SETTLING: Duration = Duration::from_secs(30);
+
+#[derive(PartialEq, Debug)]
+struct Options {
+    count: u64,
+    minutes: u64,
+    json: bool,
+}
+
+/// What the server and the generator have used at one time.
+#[derive(Clone, Copy)]
+struct Used {
+    server_bytes: f64,
+    generator_bytes: f64,
+    server_cpu: f64,
+    generator_cpu: f64,
+}
+
+/// The measured values.
+struct Measured {
+    /// What the generator has printed.
+    load: Value,
+    /// Bytes of the server for each connection, when all were open and at the end.
+    server_bytes: [f64; 2],
+    generator_bytes: f64,
+    /// CPU seconds of the server and of the generator while requests were counted.
+    cpu: [f64; 2],
+    seconds: f64,
+    /// What the whole machine counted.
+    errors: UdpErrors,
+    /// Datagrams that the sockets of the two processes dropped.
+    drops: u64,
+}
+
+pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let ours = build()?;
+    let place = Place::new(certificate(&ours)?);
+    let measured = measure(&options, &ours, &place)?;
+    report(&options, &measured);
+    verdict(&measured)
+}
+
+fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured, String> {
+    let before = udp_errors()?;
+    // Some handshakes may be tried again.
+    let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
+    let server = place.serve_with(
+        &Stack { name: "clearway", program: program.to_owned(), arguments: &[] },
+        &["--attached", "--max-connections", &max, "--idle-timeout", &idle],
+    )?;
+    let count = options.count.to_string();
+    let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
+    let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();
+    let mut arguments = vec!["connections", "--ca", text(&place.certificate)];
+    arguments.extend(["--connect", &server.address, "--count", &count]);
+    arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
+    let mut generator = Process::start(program, &arguments, CLIENT_CORE, "first")?;
+    let first = number(generator.said())? as f64;
+    let warm = used(&server, &generator)?;
+    step(&mut generator)?;
+    eprintln!("xtask: all connections are open, the server's memory settles");
+    let open = settle(&server, &generator)?;
+    let began = Instant::now();
+    let result = step(&mut generator)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let end = used(&server, &generator)?;
+    let load = serde_json::from_str(&result).map_err(|error| format!("{result:?}: {error}"))?;
+    let others = options.count as f64 - first;
+    Ok(Measured {
+        load,
+        server_bytes: [open, end].map(|it| (it.server_bytes - warm.server_bytes) / others),
+        generator_bytes: (end.generator_bytes - warm.generator_bytes) / others,
+        cpu: [end.server_cpu - open.server_cpu, end.generator_cpu - open.generator_cpu],
+        seconds,
+        errors: udp_errors()?.since(before),
+        drops: socket_drops(server.id())? + socket_drops(generator.id())?,
+    })
+}
+
+/// Lets the generator go on, and returns what it says next.
+fn step(generator: &mut Process) -> Result<String, String> {
+    generator.go_on()?;
+    generator
+        .next_line()
+        .ok_or_else(|| "the generator has failed; the reason is said above".to_owned())
+}
+
+fn used(server: &Server, generator: &Process) -> Result<Used, String> {
+    Ok(Used {
+        server_bytes: server.resident_bytes()? as f64,
+        generator_bytes: generator.resident_bytes()? as f64,
+        server_cpu: server.cpu_seconds()?,
+        generator_cpu: generator.cpu_seconds()?,
+    })
+}
+
+/// Waits until the server's memory does not change any more.
+fn settle(server: &Server, generator: &Process) -> Result<Used, String> {
+    let began = Instant::now();
+    let mut last = used(server, generator)?;
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = used(server, generator)?;
+        let change = (now.server_bytes - last.server_bytes).abs() / last.server_bytes;
+        if change < SETTLED || began.elapsed() > MAX_SETTLING {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+fn report(options: &Options, measured: &Measured) {
+    let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops } = measured;
+    if options.json {
+        let mut object = json!({
+            "case": "connections",
+            "count": options.count,
+            "minutes": options.minutes,
+            "server_bytes_per_connection": server_bytes[0].round(),
+            "server_bytes_per_connection_at_end": server_bytes[1].round(),
+            "generator_bytes_per_connection": generator_bytes.round(),
+            "steady_s": round(*seconds),
+            "server_cpu_s": round(cpu[0]),
+            "generator_cpu_s": round(cpu[1]),
+            "receive_buffer_errors": errors.receive_buffer,
+            "in_errors": errors.input,
+            "socket_drops": drops,
+        });
+        if let (Some(object), Some(load)) = (object.as_object_mut(), load.as_object()) {
+            object.extend(load.clone());
+        }
+        println!("{object}");
+        return;
+    }
+    let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
+    let milliseconds = |name| value(name) / 1000.0;
+    println!(
+        "connections  {} at {} local addresses; {:.0} opened per second, {} handshakes failed, {} lost",
+        options.count,
+        value("addresses"),
+        value("opened_per_second"),
+        value("handshakes_failed"),
+        value("lost")
+    );
+    println!(
+        "requests     {} in {seconds:.0} s: {} answered, {} failed ({} more before), {} late (after more than 1 s); \
+         p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+        value("requests"),
+        value("answered"),
+        value("failed"),
+        value("failed_early"),
+        value("late"),
+        milliseconds("p50_us"),
+        milliseconds("p99_us"),
+        milliseconds("max_us")
+    );
+    println!(
+        "memory       {:.1} KiB of the server for each connection, {:.1} at the end; {:.1} of the generator",
+        server_bytes[0] / 1024.0,
+        server_bytes[1] / 1024.0,
+        generator_bytes / 1024.0
+    );
+    println!(
+        "processor    {:.2} s of the server, {:.2} s of the generator in {seconds:.0} s",
+        cpu[0], cpu[1]
+    );
+    println!(
+        "kernel       {} RcvbufErrors, {} InErrors of the machine; {drops} datagrams dropped by these sockets",
+        errors.receive_buffer, errors.input
+    );
+}
+
+/// What must not happen.
+fn verdict(measured: &Measured) -> Result<(), String> {
+    let Measured { load, errors, drops, .. } = measured;
+    let faults = ["lost", "handshakes_failed", "failed", "failed_early"];
+    let mut said: Vec<String> = faults
+        .into_iter()
+        .filter(|name| load[*name] != json!(0))
+        .map(|name| format!("{} {}", load[name], name.replace('_', " ")))
+        .collect();
+    if *drops > 0 {
+        said.push(format!("{drops} datagrams dropped by sockets"));
+    } else if errors.receive_buffer + errors.input > 0 {
+        eprintln!("xtask: the datagrams that the kernel dropped were those of other programs");
+    }
+    match said.is_empty() {
+        true => Ok(()),
+        false => Err(format!("bench connections: {}", said.join(", "))),
+    }
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { count: 0, minutes: 5, json: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
+        match *argument {
+            "--json" => options.json = true,
+            "--count" => options.count = within(argument, value()?, MAX_COUNT)?,
+            "--minutes" => options.minutes = within(argument, value()?, 24 * 60)?,
+            other => return Err(format!("bench connections has no option {other}")),
+        }
+    }
+    if options.count == 0 {
+        return Err(format!("bench connections needs --count N, from 1 to {MAX_COUNT}"));
+    }
+    Ok(options)
+}
+
+fn within(option: &str, text: &str, most: u64) -> Result<u64, String> {
+    let number = number(text).map_err(|error| format!("{option}: {error}"))?;
+    match (1..=most).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("{option} is {number}, but has to be from 1 to {most}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
+        assert_eq!(error(&[]), "bench connections needs --count N, from 1 to 300000");
+        assert_eq!(error(&["--count"]), "--count needs a value");
+        assert_eq!(error(&["--count", "many"]), "--count: many is not a whole number");
+        assert_eq!(error(&["--count", "0"]), "--count is 0, but has to be from 1 to 300000");
+        assert_eq!(
+            error(&["--count", "300001"]),
+            "--count is 300001, but has to be from 1 to 300000"
+        );
+        assert_eq!(error(&["--minutes", "0"]), "--minutes is 0, but has to be from 1 to 1440");
+        assert_eq!(error(&["--hours", "1"]), "bench connections has no option --hours");
+        let options = Options { count: 300_000, minutes: 1, json: true };
+        assert_eq!(parse(&["--count", "300000", "--minutes", "1", "--json"]), Ok(options));
+    }
+}

@@ -1,0 +1,101 @@
+//! What the kernel says about datagrams that did not reach their program.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Counters of all UDP sockets over IPv4 of this network namespace (`/proc/net/snmp`, RFC 4113).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct UdpErrors {
+    /// `InErrors`: datagrams that could not be delivered for any reason.
+    pub(super) input: u64,
+    /// `RcvbufErrors`: those of them for which a socket had no room.
+    pub(super) receive_buffer: u64,
+}
+
+impl UdpErrors {
+    pub(super) fn since(self, earlier: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(earlier.input),
+            receive_buffer: self.receive_buffer.saturating_sub(earlier.receive_buffer),
+        }
+    }
+}
+
+pub(super) fn udp_errors() -> Result<UdpErrors, String> {
+    let path = "/proc/net/snmp";
+    let text = read(path)?;
+    udp_errors_in(&text).ok_or_else(|| format!("{path} does not have InErrors and RcvbufErrors"))
+}
+
+/// The first line that begins with `Udp:` has the names, the second the values.
+fn udp_errors_in(text: &str) -> Option<UdpErrors> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let value = |wanted| {
+        let mut all = names.split_whitespace().zip(values.split_whitespace());
+        all.find(|(name, _)| *name == wanted)?.1.parse().ok()
+    };
+    Some(UdpErrors { input: value("InErrors")?, receive_buffer: value("RcvbufErrors")? })
+}
+
+/// How many datagrams the IPv4 UDP sockets of a process have dropped since they exist.
+pub(super) fn socket_drops(process: u32) -> Result<u64, String> {
+    let folder = format!("/proc/{process}/fd");
+    let open = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
+    let inodes: BTreeSet<String> = open
+        .filter_map(|descriptor| {
+            let target = fs::read_link(descriptor.ok()?.path()).ok()?;
+            Some(target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    Ok(drops_in(&read("/proc/net/udp")?, &inodes))
+}
+
+/// The sum of the last column over the sockets with these inodes, which are in the tenth.
+fn drops_in(table: &str, inodes: &BTreeSet<String>) -> u64 {
+    let drops = table.lines().skip(1).filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let is_ours = inodes.contains(*columns.get(9)?);
+        columns.last().filter(|_| is_ours)?.parse::<u64>().ok()
+    });
+    drops.sum()
+}
+
+fn read(path: &str) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text = "\
+Tcp: RtoAlgorithm InErrors
+Tcp: 1 7
+Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors
+Udp: 100 2 31 90 30 0
+UdpLite: InDatagrams NoPorts InErrors
+UdpLite: 0 0 0
+";
+        let found = udp_errors_in(text);
+        assert_eq!(found, Some(UdpErrors { input: 31, receive_buffer: 30 }));
+        assert_eq!(udp_errors_in("Udp: InDatagrams\nUdp: 1\n"), None);
+        assert!(udp_errors().is_ok());
+    }
+
+    #[test]
+    fn drops_are_those_of_the_sockets_asked_for() {
+        let table = "\
+   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
+  12: 0100007F:0016 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 5
+  13: 0100007F:0017 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0000000000000000 9
+";
+        let inodes = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(drops_in(table, &inodes(&["4711"])), 5);
+        assert_eq!(drops_in(table, &inodes(&["4711", "4712"])), 14);
+        assert_eq!(drops_in(table, &inodes(&[])), 0);
+        assert_eq!(socket_drops(std::process::id()), Ok(0));
+    }
+}
