@@ -16,6 +16,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::TLS13;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::{Outcome, ServerOptions, http3, tls};
@@ -107,24 +108,42 @@ async fn make(options: &HandshakesOptions) -> Outcome {
     let endpoint = Endpoint::client(local.parse()?)?;
     let mut summary = HandshakesSummary::start();
     let mut running = JoinSet::new();
-    for number in 0..options.count + options.parallel {
-        if number >= options.parallel
-            && let Some(done) = running.join_next().await
-            && let Some(connection) = summary.add(done?)
-        {
-            close(&connection);
+    let connect = |began| -> Outcome<_> {
+        let connecting = endpoint.connect_with(&config, options.connect, "localhost")?;
+        Ok(async move {
+            let connection = connecting.await.map_err(|error| error.to_string())?;
+            Ok((connection, Instant::elapsed(&began)))
+        })
+    };
+    let mut dues = options.pace().map(|pace| {
+        let (sender, dues) = mpsc::unbounded_channel();
+        pace.start(move |_, due| sender.send(due).is_ok());
+        dues
+    });
+    let mut left = if dues.is_some() { 0 } else { options.count };
+    loop {
+        while left > 0 && running.len() < options.parallel {
+            left -= 1;
+            running.spawn(connect(Instant::now())?);
         }
-        if number < options.count {
-            let connecting = endpoint.connect_with(&config, options.connect, "localhost")?;
-            running.spawn(async move {
-                let began = Instant::now();
-                let connection = connecting.await.map_err(|error| error.to_string())?;
-                Ok((connection, began.elapsed()))
-            });
+        tokio::select! {
+            due = next(&mut dues), if dues.is_some() => match due {
+                Some(due) => { running.spawn(connect(due)?); }
+                None => dues = None,
+            },
+            Some(done) = running.join_next() => {
+                summary.add(done?).iter().for_each(close);
+            }
+            else => break,
         }
     }
     summary.print(sessions.used.load(Ordering::Relaxed)).iter().for_each(close);
     Ok(())
+}
+
+/// When the next handshake is due; `None` if there is none.
+async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
+    dues.as_mut()?.recv().await
 }
 
 fn close(connection: &Connection) {

@@ -9,7 +9,8 @@ use clearway::http3::Client;
 use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode};
 use peer_common::{LoadOptions, Schedule, Tally};
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::pattern::Sink;
@@ -29,20 +30,37 @@ async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     let clients = connect(config, options.connect, options.connections).await?;
     let schedule = Schedule::new(options);
     let tally = Arc::new(Mutex::new(Tally::default()));
-    let mut running = Vec::new();
-    for worker in 0..schedule.workers() {
-        let client = &clients[worker % clients.len()];
-        let work =
-            ask_again_and_again(client.clone(), options.size, schedule, worker, tally.clone());
-        let (sender, outcome) = oneshot::channel();
-        client.spawn(async move {
-            // The receiver is gone only if another worker has failed.
-            let _ = sender.send(work.await.map_err(|error| error.to_string()));
-        });
-        running.push(outcome);
+    let (sender, mut ended) = mpsc::unbounded_channel();
+    // The receiver is gone only if another task has failed.
+    let report = move |outcome: Outcome| {
+        let _ = sender.send(outcome.map_err(|error| error.to_string()));
+    };
+    match options.pace() {
+        Some(pace) => {
+            let (clients, tally, size) = (clients.clone(), tally.clone(), options.size);
+            let runtime = Handle::current();
+            pace.start(move |number, due| {
+                let _guard = runtime.enter();
+                let client = clients[number % clients.len()].clone();
+                let (asking, tally, report) = (client.clone(), tally.clone(), report.clone());
+                client.spawn(async move { report(ask(&asking, size, due, &tally).await) });
+                true
+            });
+        }
+        None => {
+            for worker in 0..schedule.workers() {
+                let client = clients[worker % clients.len()].clone();
+                let (asking, tally, report) = (client.clone(), tally.clone(), report.clone());
+                let size = options.size;
+                client.spawn(async move {
+                    report(ask_again_and_again(&asking, size, schedule, &tally).await);
+                });
+            }
+            drop(report);
+        }
     }
-    for worker in running {
-        worker.await??;
+    while let Some(outcome) = ended.recv().await {
+        outcome?;
     }
     let elapsed = schedule.elapsed();
     for client in &clients {
@@ -79,35 +97,34 @@ pub(crate) async fn connect(
 }
 
 async fn ask_again_and_again(
-    client: Client,
+    client: &Client,
     size: u64,
     schedule: Schedule,
-    worker: usize,
-    tally: Arc<Mutex<Tally>>,
+    tally: &Mutex<Tally>,
 ) -> Outcome {
-    let url = format!("https://localhost/zero/{size}");
-    let mut index = 0;
-    while let Some(mut began) = schedule.due(worker, index) {
-        index += 1;
-        if began > Instant::now() {
-            tokio::time::sleep_until(began.into()).await;
-            began = Instant::now();
-        }
-        let response = client.send(Request::get(&url).body(())?).await?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("the server responded with status {}", response.status()).into());
-        }
-        let mut body = response.into_body();
-        let mut sink = Sink::new();
-        while let Some(chunk) = body.chunk().await {
-            if !sink.accept(&chunk?) {
-                return Err(format!("wrong bytes after {}", sink.received).into());
-            }
-        }
-        if sink.received != size {
-            return Err(format!("only {} of {size} bytes were received", sink.received).into());
-        }
-        tally.lock().unwrap_or_else(PoisonError::into_inner).add(began, sink.received);
+    while let Some(began) = schedule.next() {
+        ask(client, size, began, tally).await?;
     }
+    Ok(())
+}
+
+/// Makes one request, whose latency counts from `began`.
+async fn ask(client: &Client, size: u64, began: Instant, tally: &Mutex<Tally>) -> Outcome {
+    let url = format!("https://localhost/zero/{size}");
+    let response = client.send(Request::get(url).body(())?).await?;
+    if response.status() != StatusCode::OK {
+        return Err(format!("the server responded with status {}", response.status()).into());
+    }
+    let mut body = response.into_body();
+    let mut sink = Sink::new();
+    while let Some(chunk) = body.chunk().await {
+        if !sink.accept(&chunk?) {
+            return Err(format!("wrong bytes after {}", sink.received).into());
+        }
+    }
+    if sink.received != size {
+        return Err(format!("only {} of {size} bytes were received", sink.received).into());
+    }
+    tally.lock().unwrap_or_else(PoisonError::into_inner).add(began, sink.received);
     Ok(())
 }

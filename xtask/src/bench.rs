@@ -11,7 +11,9 @@ mod requests;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use self::pairs::Run;
+use serde_json::Value;
+
+use self::pairs::{Latency, Run};
 use crate::command::{cargo, root, run as show, target};
 use crate::measure::{self, Server};
 
@@ -114,8 +116,42 @@ impl Place {
         client: &Stack,
         command: &str,
         options: &[&str],
-        read: impl Fn(&serde_json::Value) -> Option<(f64, f64)>,
+        read: impl Fn(&Value) -> Option<(f64, f64)>,
     ) -> Result<Run, String> {
+        let (result, cpu) = self.ask(server, client, command, options)?;
+        let is_usable = |(count, seconds): &(f64, f64)| *count > 0.0 && *seconds > 0.0;
+        let (count, seconds) =
+            read(&result).filter(is_usable).ok_or_else(|| unusable(server, client, &result))?;
+        let cpu = cpu.map(|seconds| seconds * 1e6 / count);
+        Ok(Run { per_second: count / seconds, cpu, latency: None })
+    }
+
+    /// Runs `command` of the client with a new server, at half of the rate that `run` had. `read` finds the latencies in the
+    /// line that the client prints.
+    fn latency(
+        &self,
+        run: &Run,
+        [server, client]: [&Stack; 2],
+        command: &str,
+        options: &[&str],
+        read: impl Fn(&Value) -> Option<[f64; 2]>,
+    ) -> Result<Latency, String> {
+        let rate = run.per_second / 2.0;
+        let text = rate.to_string();
+        let options = [options, &["--rate", &text]].concat();
+        let (result, _) = self.ask(server, client, command, &options)?;
+        let microseconds = read(&result).ok_or_else(|| unusable(server, client, &result))?;
+        Ok(Latency { rate, microseconds })
+    }
+
+    /// Runs `command` of the client with a new server: the line that it prints, and the CPU seconds of server and client.
+    fn ask(
+        &self,
+        server: &Stack,
+        client: &Stack,
+        command: &str,
+        options: &[&str],
+    ) -> Result<(Value, [f64; 2]), String> {
         let listening = self.serve(server)?;
         let before = listening.cpu_seconds()?;
         let mut arguments = vec![command, "--ca", text(&self.certificate)];
@@ -123,14 +159,12 @@ impl Place {
         arguments.extend(options);
         arguments.extend(client.arguments);
         let (result, client_cpu) = measure::client(&client.program, &arguments, CLIENT_CORE)?;
-        let server_cpu = listening.cpu_seconds()? - before;
-        let is_usable = |(count, seconds): &(f64, f64)| *count > 0.0 && *seconds > 0.0;
-        let (count, seconds) = read(&result).filter(is_usable).ok_or_else(|| {
-            format!("{} with {} did not end well: {result}", client.name, server.name)
-        })?;
-        let cpu = [server_cpu, client_cpu].map(|seconds| seconds * 1e6 / count);
-        Ok(Run { per_second: count / seconds, cpu })
+        Ok((result, [listening.cpu_seconds()? - before, client_cpu]))
     }
+}
+
+fn unusable(server: &Stack, client: &Stack, result: &Value) -> String {
+    format!("{} with {} did not end well: {result}", client.name, server.name)
 }
 
 fn stacks(ours: &Path, peers: &[&'static str]) -> Result<Stacks, String> {

@@ -39,9 +39,10 @@ The project's development tasks.
         --rounds N           how often each pair runs each case (default 5)
         --seconds N          how long a run takes (default 2)
         --size BYTES         size of each response (default 1024)
+        --latency            also the latency at half of the measured rate, counted from when a request is due
         --json               print one object per case
   cargo xtask bench handshakes full and resumed handshakes, as bench requests
-        --peer NAME, --rounds N, --json
+        --peer NAME, --rounds N, --latency, --json
         --count N            handshakes in a run (default 2000)
   cargo xtask bench connections
                              open connections to one server, and make a request of 1 KiB on each every 30 seconds: what is

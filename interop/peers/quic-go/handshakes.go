@@ -44,6 +44,7 @@ func handshakes(arguments []string) error {
 	connect := flags.String("connect", "", "the address of the server, whose certificate must be for localhost")
 	count := flags.Int("count", 200, "number of handshakes")
 	parallel := flags.Int("parallel", 20, "how many of them run at the same time")
+	rate := flags.Float64("rate", 0, "handshakes per second, however many run at the same time then")
 	keyExchange := flags.String("key-exchange", "x25519mlkem768", "how keys are exchanged: x25519mlkem768 or x25519")
 	resume := flags.Bool("resume", false, "resume sessions: all but the first handshakes use a ticket of an earlier one")
 	if err := flags.Parse(arguments); err != nil {
@@ -87,26 +88,34 @@ func handshakes(arguments []string) error {
 	began := time.Now()
 	var lock sync.Mutex
 	var group sync.WaitGroup
-	permits := make(chan struct{}, *parallel)
-	for range *count {
-		permits <- struct{}{}
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			connection, took, err := handshake(transport, remote, tlsConfig, config)
-			<-permits
-			if err == nil {
-				keepOpen(open, connection)
-			}
-			lock.Lock()
-			defer lock.Unlock()
-			if err != nil {
-				fmt.Fprintln(os.Stderr, "handshake:", err)
-				result.Failed++
-			} else {
-				result.Seconds = append(result.Seconds, took.Seconds())
-			}
-		}()
+	run := func(began time.Time) {
+		connection, err := handshake(transport, remote, tlsConfig, config)
+		took := time.Since(began)
+		if err == nil {
+			keepOpen(open, connection)
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "handshake:", err)
+			result.Failed++
+		} else {
+			result.Seconds = append(result.Seconds, took.Seconds())
+		}
+	}
+	if *rate > 0 {
+		pace(*rate, *count, func(_ int, due time.Time) {
+			group.Go(func() { run(due) })
+		})
+	} else {
+		permits := make(chan struct{}, *parallel)
+		for range *count {
+			permits <- struct{}{}
+			group.Go(func() {
+				run(time.Now())
+				<-permits
+			})
+		}
 	}
 	group.Wait()
 	result.Elapsed = time.Since(began).Seconds()
@@ -139,13 +148,8 @@ func closeHandshake(connection *quic.Conn) {
 	connection.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
 
-func handshake(transport *quic.Transport, remote net.Addr, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, time.Duration, error) {
+func handshake(transport *quic.Transport, remote net.Addr, tlsConfig *tls.Config, config *quic.Config) (*quic.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
-	began := time.Now()
-	connection, err := transport.Dial(ctx, remote, tlsConfig, config)
-	if err != nil {
-		return nil, 0, err
-	}
-	return connection, time.Since(began), nil
+	return transport.Dial(ctx, remote, tlsConfig, config)
 }

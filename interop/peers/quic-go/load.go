@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -26,17 +28,23 @@ type loadResult struct {
 	P99      int64   `json:"p99_us"`
 }
 
-// loadWorker makes one request after the other.
-type loadWorker struct {
-	client   *http3.ClientConn
-	url      string
-	size     int64
-	start    time.Time
-	end      time.Time
-	first    time.Duration
-	interval time.Duration
-	// The latencies of the answered requests in microseconds.
+// loadClient makes requests on one connection.
+type loadClient struct {
+	connection *http3.ClientConn
+	url        string
+	size       int64
+}
+
+// latencies are those of the answered requests in microseconds.
+type latencies struct {
+	lock sync.Mutex
 	took []int64
+}
+
+func (l *latencies) add(took time.Duration) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.took = append(l.took, took.Microseconds())
 }
 
 // load makes requests over HTTP/3, as many at a time as asked for, and prints how many were answered and how long they took.
@@ -49,41 +57,100 @@ func load(arguments []string) error {
 	streams := flags.Int("streams", 1, "number of requests in flight on each connection")
 	size := flags.Int64("size", 1024, "bytes in each response")
 	seconds := flags.Float64("seconds", 3, "for how long requests are made")
-	rate := flags.Float64("rate", 0, "requests per second of all connections together; by default as many as are answered")
+	rate := flags.Float64("rate", 0, "requests per second of all connections together, however many are in flight then; by default as many as are answered")
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	clients, closeAll, err := openAll(*ca, *connect, *connections)
+	opened, closeAll, err := openAll(*ca, *connect, *connections)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	workers := make([]*loadWorker, *connections**streams)
+	clients := make([]*loadClient, len(opened))
+	for index, connection := range opened {
+		clients[index] = &loadClient{connection, fmt.Sprintf("https://localhost/zero/%d", *size), *size}
+	}
+	all := &latencies{}
 	start := time.Now()
-	for index := range workers {
-		worker := &loadWorker{
-			client: clients[index%len(clients)],
-			url:    fmt.Sprintf("https://localhost/zero/%d", *size),
-			size:   *size,
-			start:  start,
-			end:    start.Add(time.Duration(*seconds * float64(time.Second))),
-		}
-		if *rate > 0 {
-			worker.interval = time.Duration(float64(len(workers)) / *rate * float64(time.Second))
-			worker.first = worker.interval * time.Duration(index) / time.Duration(len(workers))
-		}
-		workers[index] = worker
+	if *rate > 0 {
+		err = askAtRate(clients, all, *rate, int(*rate**seconds))
+	} else {
+		err = askAgain(clients, all, *streams, start.Add(time.Duration(*seconds*float64(time.Second))))
 	}
-	failed := make(chan error, len(workers))
-	for _, worker := range workers {
-		go func() { failed <- worker.run() }()
+	if err != nil {
+		return err
 	}
-	for range workers {
+	return printLoad(all.took, *size, time.Since(start))
+}
+
+// askAgain has so many requests in flight on each connection until the end.
+func askAgain(clients []*loadClient, all *latencies, streams int, end time.Time) error {
+	failed := make(chan error, len(clients)*streams)
+	for range streams {
+		for _, client := range clients {
+			go func() {
+				buffer := client.buffer()
+				for began := time.Now(); began.Before(end); began = time.Now() {
+					if err := client.ask(buffer); err != nil {
+						failed <- err
+						return
+					}
+					all.add(time.Since(began))
+				}
+				failed <- nil
+			}()
+		}
+	}
+	for range cap(failed) {
 		if err := <-failed; err != nil {
 			return err
 		}
 	}
-	return printLoad(workers, time.Since(start))
+	return nil
+}
+
+// askAtRate makes requests when they are due, on one connection after the other. What a request takes counts from then.
+func askAtRate(clients []*loadClient, all *latencies, rate float64, count int) error {
+	failed := make(chan error, count)
+	buffers := sync.Pool{New: func() any { return clients[0].buffer() }}
+	pace(rate, count, func(number int, due time.Time) {
+		client := clients[number%len(clients)]
+		go func() {
+			buffer := buffers.Get().([]byte)
+			err := client.ask(buffer)
+			if err == nil {
+				all.add(time.Since(due))
+			}
+			buffers.Put(buffer)
+			failed <- err
+		}()
+	})
+	for range count {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pace calls due for each operation when it is due, in a thread of its own that sleeps in the kernel: the runtime's timers
+// are a millisecond late.
+func pace(rate float64, count int, due func(number int, at time.Time)) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// Otherwise a thread that sleeps keeps the goroutines from running until the runtime notices.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
+	start := time.Now()
+	for number := range count {
+		at := start.Add(time.Duration(float64(number) / rate * float64(time.Second)))
+		if wait := time.Until(at); wait > 0 {
+			rest := syscall.NsecToTimespec(wait.Nanoseconds())
+			// The runtime interrupts threads with signals.
+			for syscall.Nanosleep(&rest, &rest) == syscall.EINTR {
+			}
+		}
+		due(number, at)
+	}
 }
 
 func openAll(ca, connect string, count int) ([]*http3.ClientConn, func(), error) {
@@ -134,60 +201,37 @@ func openAll(ca, connect string, count int) ([]*http3.ClientConn, func(), error)
 	return opened, closeAll, nil
 }
 
-// due returns from when on the latency of a request counts, after waiting for that time, and whether the run is not over then.
-func (w *loadWorker) due(index int) (time.Time, bool) {
-	now := time.Now()
-	if w.interval == 0 {
-		return now, now.Before(w.end)
-	}
-	due := w.start.Add(w.first + w.interval*time.Duration(index))
-	if due.After(now) && due.Before(w.end) {
-		time.Sleep(due.Sub(now))
-		// The timer's own delay is not the server's.
-		due = time.Now()
-	}
-	return due, due.Before(w.end)
+func (c *loadClient) buffer() []byte {
+	return make([]byte, min(c.size+1, 256<<10))
 }
 
-func (w *loadWorker) run() error {
-	buffer := make([]byte, min(w.size+1, 256<<10))
-	for index := 0; ; index++ {
-		began, more := w.due(index)
-		if !more {
-			return nil
-		}
-		request, err := http.NewRequest(http.MethodGet, w.url, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := w.client.RoundTrip(request)
-		if err != nil {
-			return err
-		}
-		if answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", answer.StatusCode)
-		}
-		received, err := io.CopyBuffer(&sink{check: true}, answer.Body, buffer)
-		answer.Body.Close()
-		if err != nil {
-			return err
-		}
-		if received != w.size {
-			return fmt.Errorf("the body ended after %d of %d bytes", received, w.size)
-		}
-		w.took = append(w.took, time.Since(began).Microseconds())
+// ask makes one request, and checks the response.
+func (c *loadClient) ask(buffer []byte) error {
+	request, err := http.NewRequest(http.MethodGet, c.url, nil)
+	if err != nil {
+		return err
 	}
+	answer, err := c.connection.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", answer.StatusCode)
+	}
+	received, err := io.CopyBuffer(&sink{check: true}, answer.Body, buffer)
+	if err != nil {
+		return err
+	}
+	if received != c.size {
+		return fmt.Errorf("the body ended after %d of %d bytes", received, c.size)
+	}
+	return nil
 }
 
-func printLoad(workers []*loadWorker, elapsed time.Duration) error {
-	result := loadResult{Seconds: elapsed.Seconds()}
-	var took []int64
-	for _, worker := range workers {
-		took = append(took, worker.took...)
-		result.Bytes += int64(len(worker.took)) * worker.size
-	}
+func printLoad(took []int64, size int64, elapsed time.Duration) error {
 	slices.Sort(took)
-	result.Requests = len(took)
+	result := loadResult{Requests: len(took), Bytes: int64(len(took)) * size, Seconds: elapsed.Seconds()}
 	if len(took) > 0 {
 		result.P50 = took[len(took)/2]
 		result.P99 = took[len(took)*99/100]

@@ -12,6 +12,17 @@ pub(super) struct Run {
     pub(super) per_second: f64,
     /// Microseconds of processor time for each operation: of the server, and of the client.
     pub(super) cpu: [f64; 2],
+    /// What operations take at half of this rate, if that was measured.
+    pub(super) latency: Option<Latency>,
+}
+
+/// What operations take that are made at a fixed rate, counted from when they were due.
+#[derive(Clone, Copy)]
+pub(super) struct Latency {
+    /// Operations per second.
+    pub(super) rate: f64,
+    /// The median and the 99th percentile.
+    pub(super) microseconds: [f64; 2],
 }
 
 /// Which pair ran which case.
@@ -73,6 +84,9 @@ impl Plan<'_> {
                             run.cpu[1],
                             run.cpu[0],
                         );
+                        if let Some(Latency { rate, microseconds: [p50, p99] }) = run.latency {
+                            eprintln!("xtask: at {rate:.0}/s: p50 {p50:.0} us, p99 {p99:.0} us");
+                        }
                         let key = Key { case, server: server.name, client: client.name };
                         runs.entry(key).or_default().push(run);
                     }
@@ -105,6 +119,63 @@ impl Plan<'_> {
     }
 
     fn compare(&self, row: &Row<'_>, ours: &[Run], theirs: &[Run]) {
+        self.compare_rates(row, ours, theirs);
+        let latencies =
+            |runs: &[Run]| runs.iter().map(|run| run.latency).collect::<Option<Vec<_>>>();
+        if let (Some(ours), Some(theirs)) = (latencies(ours), latencies(theirs)) {
+            for (index, name) in ["p50", "p99"].into_iter().enumerate() {
+                self.compare_latencies(row, index, name, &ours, &theirs);
+            }
+        }
+    }
+
+    fn compare_latencies(
+        &self,
+        row: &Row<'_>,
+        index: usize,
+        name: &str,
+        ours: &[Latency],
+        theirs: &[Latency],
+    ) {
+        let of = |runs: &[Latency], metric: &dyn Fn(&Latency) -> f64| {
+            median(&sorted(runs.iter().map(metric).collect()))
+        };
+        let taken = |run: &Latency| run.microseconds[index];
+        let ratio = |(ours, theirs): (&Latency, &Latency)| taken(ours) / taken(theirs);
+        let ratios = sorted(ours.iter().zip(theirs).map(ratio).collect());
+        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+        let rates = [ours, theirs].map(|runs| of(runs, &|run| run.rate));
+        let taken = [ours, theirs].map(|runs| of(runs, &taken));
+        let Row { case, title, face, peer, .. } = row;
+        if self.json {
+            let object = json!({
+                "case": format!("{case}, {name} latency at half of the rate, {title}"),
+                "face": face,
+                "clearway": round(taken[0]),
+                "peer": peer,
+                "peer_value": round(taken[1]),
+                "unit": "us",
+                "ratio": round(median(&ratios)),
+                "ratio_min": round(least),
+                "ratio_max": round(most),
+                "clearway_rate": round(rates[0]),
+                "peer_rate": round(rates[1]),
+            });
+            println!("{object}");
+        } else {
+            println!(
+                "{case}, {name} latency, {title}, {face}: clearway {:.0} us (at {:.0}/s), {peer} {:.0} us (at {:.0}/s), \
+                 ratio {:.2} ({least:.2} to {most:.2})",
+                taken[0],
+                rates[0],
+                taken[1],
+                rates[1],
+                median(&ratios),
+            );
+        }
+    }
+
+    fn compare_rates(&self, row: &Row<'_>, ours: &[Run], theirs: &[Run]) {
         let ratio = |(ours, theirs): (&Run, &Run)| ours.per_second / theirs.per_second;
         let ratios = sorted(ours.iter().zip(theirs).map(ratio).collect());
         let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
@@ -155,7 +226,8 @@ mod tests {
             operations: "handshakes",
             json: true,
         };
-        let run = Run { per_second: 2.0, cpu: [1.0, 1.0] };
+        let latency = Some(Latency { rate: 1.0, microseconds: [100.0, 200.0] });
+        let run = Run { per_second: 2.0, cpu: [1.0, 1.0], latency };
         let by_clearway = |server| (Key { case: 0, server, client: "clearway" }, vec![run]);
         plan.report(&["clearway, async", "peer"].map(by_clearway).into());
     }

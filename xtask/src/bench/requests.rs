@@ -11,6 +11,7 @@ struct Options {
     rounds: usize,
     seconds: u64,
     size: u64,
+    latency: bool,
     json: bool,
 }
 
@@ -42,18 +43,33 @@ fn measure(
     let (seconds, size) = (options.seconds.to_string(), options.size.to_string());
     let mut arguments = vec!["--connections", &connections, "--streams", &streams];
     arguments.extend(["--seconds", &seconds, "--size", &size]);
-    place.run(server, client, "load", &arguments, |result| {
+    let mut run = place.run(server, client, "load", &arguments, |result| {
         Some((result["requests"].as_f64()?, result["seconds"].as_f64()?))
-    })
+    })?;
+    if options.latency {
+        let latency = place.latency(&run, [server, client], "load", &arguments, |result| {
+            Some([result["p50_us"].as_f64()?, result["p99_us"].as_f64()?])
+        })?;
+        run.latency = Some(latency);
+    }
+    Ok(run)
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { peers: Vec::new(), rounds: 5, seconds: 2, size: 1024, json: false };
+    let mut options = Options {
+        peers: Vec::new(),
+        rounds: 5,
+        seconds: 2,
+        size: 1024,
+        latency: false,
+        json: false,
+    };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
+            "--latency" => options.latency = true,
             "--rounds" => options.rounds = number(value()?)?.max(1) as usize,
             "--seconds" => options.seconds = number(value()?)?.max(1),
             "--size" => options.size = number(value()?)?,

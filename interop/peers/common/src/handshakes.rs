@@ -3,6 +3,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::Pace;
+
 /// A handshake that takes longer has failed.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How many connections stay open after their handshake: a ticket arrives a round trip after it.
@@ -23,12 +25,22 @@ pub struct HandshakesOptions {
     /// How many of them run at the same time.
     #[arg(long, default_value_t = 20)]
     pub parallel: usize,
+    /// Handshakes per second, however many run at the same time then.
+    #[arg(long, value_parser = crate::options::rate)]
+    pub rate: Option<f64>,
     /// How keys are exchanged.
     #[arg(long, value_enum, default_value_t = KeyExchange::X25519mlkem768)]
     pub key_exchange: KeyExchange,
     /// Resume sessions: all but the first handshakes use a ticket of an earlier one.
     #[arg(long)]
     pub resume: bool,
+}
+
+impl HandshakesOptions {
+    /// When handshakes are due, if they are made at a fixed rate.
+    pub fn pace(&self) -> Option<Pace> {
+        self.rate.map(|rate| Pace::new(rate, self.count))
+    }
 }
 
 /// The group of the key exchange.

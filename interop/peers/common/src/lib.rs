@@ -7,6 +7,7 @@ mod handshakes;
 mod interop;
 mod load;
 mod options;
+mod pace;
 mod resource;
 mod sink;
 
@@ -14,6 +15,7 @@ pub use handshakes::{HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary, Ke
 pub use interop::{HQ, Interop, InteropClient, InteropServer, UNSUPPORTED, hq_path};
 pub use load::{LoadOptions, Schedule, Tally};
 pub use options::{ClientOptions, PARALLEL, ServerOptions};
+pub use pace::Pace;
 pub use resource::{Resource, zero_length};
 pub use sink::{Sink, Summary};
 

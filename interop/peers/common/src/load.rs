@@ -2,6 +2,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::Pace;
+
 /// Options of `load`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadOptions {
@@ -23,18 +25,24 @@ pub struct LoadOptions {
     /// For how long requests are made.
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,
-    /// Requests per second of all connections together; by default as many as are answered.
-    #[arg(long)]
+    /// Requests per second of all connections together, however many are in flight then; by default as many as are answered.
+    #[arg(long, value_parser = crate::options::rate)]
     pub rate: Option<f64>,
 }
 
-/// When requests are made: by as many workers as there may be requests in flight, which take turns.
+impl LoadOptions {
+    /// When requests are due, if they are made at a fixed rate. They take turns on the connections.
+    pub fn pace(&self) -> Option<Pace> {
+        self.rate.map(|rate| Pace::new(rate, (rate * self.seconds) as usize))
+    }
+}
+
+/// When requests are made that are not at a fixed rate: by as many workers as there may be requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start: Instant,
     end: Instant,
     workers: usize,
-    interval: Option<Duration>,
 }
 
 impl Schedule {
@@ -42,9 +50,7 @@ impl Schedule {
     pub fn new(options: &LoadOptions) -> Self {
         let start = Instant::now();
         let workers = options.connections * options.streams;
-        let interval = options.rate.map(|rate| Duration::from_secs_f64(workers as f64 / rate));
-        let end = start + Duration::from_secs_f64(options.seconds);
-        Self { start, end, workers, interval }
+        Self { start, end: start + Duration::from_secs_f64(options.seconds), workers }
     }
 
     /// How many workers there are.
@@ -57,17 +63,10 @@ impl Schedule {
         self.start.elapsed()
     }
 
-    /// When request `index` of a worker is due: the time from which its latency counts. `None` if the run is over then. If it is
-    /// in the future, the worker sleeps, and its latency counts from when the worker wakes up.
-    pub fn due(&self, worker: usize, index: u32) -> Option<Instant> {
-        let due = match self.interval {
-            None => Instant::now(),
-            Some(interval) => {
-                let part = worker as f64 / self.workers as f64;
-                self.start + interval.mul_f64(part) + interval * index
-            }
-        };
-        (due < self.end).then_some(due)
+    /// The time from which the latency of a worker's next request counts: now. `None` if the run is over.
+    pub fn next(&self) -> Option<Instant> {
+        let now = Instant::now();
+        (now < self.end).then_some(now)
     }
 }
 

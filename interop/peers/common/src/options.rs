@@ -70,3 +70,9 @@ impl ClientOptions {
         self.connect.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
     }
 }
+
+/// A rate: operations per second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected a number above 0".to_owned())
+}

@@ -3,19 +3,20 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use peer_common::{
     HANDSHAKE_TIMEOUT, HandshakesOptions, HandshakesSummary, KeyExchange, ServerOptions,
 };
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection};
+use quinn::{ClientConfig, Connecting, Connection};
 use rustls::NamedGroup;
 use rustls::client::{
     ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
 };
 use rustls::pki_types::ServerName;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::endpoint::{self, NO_ERROR, Settings};
@@ -98,27 +99,51 @@ pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     let endpoint = endpoint::client(&settings, options.connect)?;
     let mut summary = HandshakesSummary::start();
     let mut running = JoinSet::new();
-    for number in 0..options.count + options.parallel {
-        if number >= options.parallel
-            && let Some(done) = running.join_next().await
-            && let Some(connection) = summary.add(done?)
-        {
-            close(&connection);
+    let connect = |began: Instant| {
+        let connecting = endpoint.connect_with(config.clone(), options.connect, "localhost");
+        anyhow::Ok(complete(connecting?, began))
+    };
+    let mut dues = options.pace().map(|pace| {
+        let (sender, dues) = mpsc::unbounded_channel();
+        pace.start(move |_, due| sender.send(due).is_ok());
+        dues
+    });
+    let mut left = if dues.is_some() { 0 } else { options.count };
+    loop {
+        while left > 0 && running.len() < options.parallel {
+            left -= 1;
+            running.spawn(connect(Instant::now())?);
         }
-        if number < options.count {
-            let connecting = endpoint.connect_with(config.clone(), options.connect, "localhost")?;
-            running.spawn(async move {
-                let began = Instant::now();
-                let connected = tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await;
-                let connection = connected
-                    .map_err(|_| format!("not complete after {HANDSHAKE_TIMEOUT:?}"))?
-                    .map_err(|error| error.to_string())?;
-                Ok((connection, began.elapsed()))
-            });
+        tokio::select! {
+            due = next(&mut dues), if dues.is_some() => match due {
+                Some(due) => { running.spawn(connect(due)?); }
+                None => dues = None,
+            },
+            Some(done) = running.join_next() => {
+                summary.add(done?).iter().for_each(close);
+            }
+            else => break,
         }
     }
     summary.print(tickets.used.load(Ordering::Relaxed)).iter().for_each(close);
     Ok(())
+}
+
+/// When the next handshake is due; `None` if there is none.
+async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
+    dues.as_mut()?.recv().await
+}
+
+/// Waits for the end of a handshake, and returns what it took.
+async fn complete(
+    connecting: Connecting,
+    began: Instant,
+) -> Result<(Connection, Duration), String> {
+    let connected = tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await;
+    let connection = connected
+        .map_err(|_| format!("not complete after {HANDSHAKE_TIMEOUT:?}"))?
+        .map_err(|error| error.to_string())?;
+    Ok((connection, began.elapsed()))
 }
 
 fn close(connection: &Connection) {

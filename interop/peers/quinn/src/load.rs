@@ -12,7 +12,8 @@ use h3_quinn::OpenStreams;
 use http::{Request, StatusCode};
 use peer_common::{LoadOptions, Schedule, Sink, Tally};
 use quinn::{ClientConfig, Endpoint};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 use crate::endpoint::{self, NO_ERROR, Settings};
 use crate::tls;
@@ -55,14 +56,27 @@ async fn make(options: &LoadOptions, endpoint: &Endpoint, config: ClientConfig) 
     }
     let schedule = Schedule::new(options);
     let tally = Rc::new(RefCell::new(Tally::default()));
-    let mut running = Vec::new();
-    for worker in 0..schedule.workers() {
-        let requests = clients[worker % clients.len()].clone();
-        let work = ask_again_and_again(requests, options.size, schedule, worker, tally.clone());
-        running.push(spawn_local(work));
+    let mut running = JoinSet::new();
+    match options.pace() {
+        Some(pace) => {
+            let (sender, mut dues) = mpsc::unbounded_channel();
+            pace.start(move |number, due| sender.send((number, due)).is_ok());
+            while let Some((number, due)) = dues.recv().await {
+                let mut requests = clients[number % clients.len()].clone();
+                let (size, tally) = (options.size, tally.clone());
+                running.spawn_local(async move { ask(&mut requests, size, due, &tally).await });
+            }
+        }
+        None => {
+            for worker in 0..schedule.workers() {
+                let requests = clients[worker % clients.len()].clone();
+                let work = ask_again_and_again(requests, options.size, schedule, tally.clone());
+                running.spawn_local(work);
+            }
+        }
     }
-    for worker in running {
-        worker.await??;
+    while let Some(ended) = running.join_next().await {
+        ended??;
     }
     tally.take().print(schedule.elapsed());
     Ok(())
@@ -72,30 +86,34 @@ async fn ask_again_and_again(
     mut requests: Requests,
     size: u64,
     schedule: Schedule,
-    worker: usize,
     tally: Rc<RefCell<Tally>>,
 ) -> Result<()> {
-    let url = format!("https://localhost/zero/{size}");
-    let mut index = 0;
-    while let Some(mut began) = schedule.due(worker, index) {
-        index += 1;
-        if began > Instant::now() {
-            tokio::time::sleep_until(began.into()).await;
-            began = Instant::now();
-        }
-        let mut stream = requests.send_request(Request::get(&url).body(())?).await?;
-        stream.finish().await?;
-        let status = stream.recv_response().await?.status();
-        ensure!(status == StatusCode::OK, "the server responded with status {status}");
-        let mut sink = Sink::of_generated(size);
-        while let Some(mut data) = stream.recv_data().await? {
-            while data.has_remaining() {
-                let length = data.chunk().len();
-                sink.take(data.chunk())?;
-                data.advance(length);
-            }
-        }
-        tally.borrow_mut().add(began, sink.finish()?);
+    while let Some(began) = schedule.next() {
+        ask(&mut requests, size, began, &tally).await?;
     }
+    Ok(())
+}
+
+/// Makes one request, whose latency counts from `began`.
+async fn ask(
+    requests: &mut Requests,
+    size: u64,
+    began: Instant,
+    tally: &RefCell<Tally>,
+) -> Result<()> {
+    let url = format!("https://localhost/zero/{size}");
+    let mut stream = requests.send_request(Request::get(&url).body(())?).await?;
+    stream.finish().await?;
+    let status = stream.recv_response().await?.status();
+    ensure!(status == StatusCode::OK, "the server responded with status {status}");
+    let mut sink = Sink::of_generated(size);
+    while let Some(mut data) = stream.recv_data().await? {
+        while data.has_remaining() {
+            let length = data.chunk().len();
+            sink.take(data.chunk())?;
+            data.advance(length);
+        }
+    }
+    tally.borrow_mut().add(began, sink.finish()?);
     Ok(())
 }

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use peer_common::{LoadOptions, Schedule, Sink, Tally};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio_quiche::ClientH3Controller;
 use tokio_quiche::http3::driver::{
-    ClientH3Event, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest,
+    ClientH3Event, ClientRequestSender, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest,
 };
 use tokio_quiche::quiche::h3::{Header, NameValue};
 
@@ -28,15 +29,27 @@ async fn make(options: &LoadOptions) -> Result<()> {
     let url = format!("https://localhost/zero/{}", options.size).parse()?;
     let headers = client::headers(&url);
     let schedule = Schedule::new(options);
+    let (senders, dues): (Vec<_>, Vec<_>) = match options.pace() {
+        Some(_) => {
+            let channels = controllers.iter().map(|_| mpsc::unbounded_channel());
+            channels.map(|(sender, dues)| (sender, Some(dues))).unzip()
+        }
+        None => (Vec::new(), controllers.iter().map(|_| None).collect()),
+    };
+    if let Some(pace) = options.pace() {
+        pace.start(move |number, due| senders[number % senders.len()].send(due).is_ok());
+    }
     let mut running = Vec::new();
-    for (index, controller) in controllers.into_iter().enumerate() {
+    for (controller, dues) in controllers.into_iter().zip(dues) {
         let connection = Connection {
+            requests: controller.request_sender(),
             controller,
             headers: headers.clone(),
-            size: options.size,
+            options: options.clone(),
             schedule,
-            first_worker: index * options.streams,
-            workers: (0..options.streams).map(|_| Worker::default()).collect(),
+            dues,
+            next: 0,
+            began: HashMap::new(),
             asked: HashMap::new(),
         };
         running.push(spawn_local(connection.run()));
@@ -51,51 +64,41 @@ async fn make(options: &LoadOptions) -> Result<()> {
     Ok(())
 }
 
-/// Has one request in flight at a time.
-#[derive(Default)]
-struct Worker {
-    index: u32,
-    began: Option<Instant>,
-}
-
 struct Connection {
     controller: ClientH3Controller,
+    requests: ClientRequestSender,
     headers: Vec<Header>,
-    size: u64,
+    options: LoadOptions,
     schedule: Schedule,
-    /// The number of the first worker among those of all connections.
-    first_worker: usize,
-    workers: Vec<Worker>,
-    /// Which worker's request a stream is for.
-    asked: HashMap<u64, usize>,
-}
-
-enum Done {
-    /// The worker's next request is due.
-    Due(usize, Instant),
-    /// The worker's request was answered.
-    Answered(usize),
+    /// When requests are due, if they are made at a fixed rate and there are more.
+    dues: Option<UnboundedReceiver<Instant>>,
+    /// The number of the next request.
+    next: u64,
+    /// When the requests in flight began.
+    began: HashMap<u64, Instant>,
+    /// Which request a stream is for.
+    asked: HashMap<u64, u64>,
 }
 
 impl Connection {
     /// Returns when each request was due, and when its response was complete.
     async fn run(mut self) -> Result<Vec<(Instant, Instant)>> {
-        let requests = self.controller.request_sender();
-        let (mut answered, mut waiting) = (Vec::new(), JoinSet::new());
-        let mut busy = 0;
-        for worker in 0..self.workers.len() {
-            busy += usize::from(self.wait(worker, &mut waiting));
+        let (mut answered, mut receiving) = (Vec::new(), JoinSet::new());
+        if self.dues.is_none() {
+            for _ in 0..self.options.streams {
+                self.ask(self.schedule.next())?;
+            }
         }
-        while busy > 0 {
+        while self.dues.is_some() || !self.began.is_empty() {
             tokio::select! {
                 event = self.controller.event_receiver_mut().recv() => match event {
                     Some(ClientH3Event::NewOutboundRequest { request_id, stream_id }) => {
-                        self.asked.insert(stream_id, usize::try_from(request_id)?);
+                        self.asked.insert(stream_id, request_id);
                     }
                     Some(ClientH3Event::Core(H3Event::IncomingHeaders(response))) => {
-                        let worker = self.asked.remove(&response.stream_id);
-                        let worker = worker.ok_or_else(|| anyhow!("an unexpected response"))?;
-                        waiting.spawn_local(receive(worker, self.size, response));
+                        let request = self.asked.remove(&response.stream_id);
+                        let request = request.ok_or_else(|| anyhow!("an unexpected response"))?;
+                        receiving.spawn_local(receive(request, self.options.size, response));
                     }
                     Some(ClientH3Event::Core(H3Event::ResetStream { stream_id })) => {
                         bail!("stream {stream_id} was reset")
@@ -109,22 +112,17 @@ impl Connection {
                     Some(_) => {}
                     None => bail!("the connection ended"),
                 },
-                Some(done) = waiting.join_next() => match done?? {
-                    Done::Due(worker, began) => {
-                        self.workers[worker].began = Some(began);
-                        let request = NewClientRequest {
-                            request_id: worker as u64,
-                            headers: self.headers.clone(),
-                            body_writer: None,
-                        };
-                        requests.send(request).map_err(|_| anyhow!("the connection is closed"))?;
+                Some(request) = receiving.join_next() => {
+                    if let Some(began) = self.began.remove(&request??) {
+                        answered.push((began, Instant::now()));
                     }
-                    Done::Answered(worker) => {
-                        if let Some(began) = self.workers[worker].began.take() {
-                            answered.push((began, Instant::now()));
-                        }
-                        busy -= usize::from(!self.wait(worker, &mut waiting));
+                    if self.options.rate.is_none() {
+                        self.ask(self.schedule.next())?;
                     }
+                }
+                due = next(&mut self.dues), if self.dues.is_some() => match due {
+                    Some(due) => self.ask(Some(due))?,
+                    None => self.dues = None,
                 },
             }
         }
@@ -132,23 +130,25 @@ impl Connection {
         Ok(answered)
     }
 
-    /// Waits in the background until the worker's next request is due. `false` if there is none.
-    fn wait(&mut self, worker: usize, waiting: &mut JoinSet<Result<Done>>) -> bool {
-        let index = self.workers[worker].index;
-        self.workers[worker].index += 1;
-        let Some(due) = self.schedule.due(self.first_worker + worker, index) else { return false };
-        waiting.spawn_local(async move {
-            if due <= Instant::now() {
-                return Ok(Done::Due(worker, due));
-            }
-            tokio::time::sleep_until(due.into()).await;
-            Ok(Done::Due(worker, Instant::now()))
-        });
-        true
+    /// Makes a request whose latency counts from `began`, if there is one.
+    fn ask(&mut self, began: Option<Instant>) -> Result<()> {
+        let Some(began) = began else { return Ok(()) };
+        let request_id = self.next;
+        self.next += 1;
+        self.began.insert(request_id, began);
+        let headers = self.headers.clone();
+        let request = NewClientRequest { request_id, headers, body_writer: None };
+        self.requests.send(request).map_err(|_| anyhow!("the connection is closed"))
     }
 }
 
-async fn receive(worker: usize, size: u64, mut response: IncomingH3Headers) -> Result<Done> {
+/// When the next request is due; `None` if there is none.
+async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> {
+    dues.as_mut()?.recv().await
+}
+
+/// Receives the response to a request, whose number it returns.
+async fn receive(request: u64, size: u64, mut response: IncomingH3Headers) -> Result<u64> {
     let status = response.headers.iter().find(|header| header.name() == b":status");
     ensure!(status.is_some_and(|status| status.value() == b"200"), "the status is not 200");
     let mut sink = Sink::of_generated(size);
@@ -164,5 +164,5 @@ async fn receive(worker: usize, size: u64, mut response: IncomingH3Headers) -> R
         }
     }
     sink.finish()?;
-    Ok(Done::Answered(worker))
+    Ok(request)
 }
