@@ -86,7 +86,7 @@ impl<C> HandshakesSummary<C> {
     pub fn print(mut self, resumed: usize) -> VecDeque<C> {
         let elapsed = self.began.elapsed().as_secs_f64();
         self.seconds.sort_by(f64::total_cmp);
-        let seconds: Vec<_> = self.seconds.iter().map(|time| format!("{time:.4}")).collect();
+        let seconds: Vec<_> = self.seconds.iter().map(|time| format!("{time:.6}")).collect();
         println!(
             r#"{{"failed":{},"resumed":{resumed},"elapsed":{elapsed:.6},"seconds":[{}]}}"#,
             self.failed,
