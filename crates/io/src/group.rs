@@ -1,17 +1,20 @@
 //! Several shards at one port.
 
+mod sockets;
+
 use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use std::io;
+use std::net::UdpSocket;
 use std::sync::Arc;
 
 use clearway_transport::{EndpointConfig, ServerConfig};
 
 use crate::application::{Acceptor, ServerSetup};
 use crate::mailbox::{Mailbox, ShardHandle};
-use crate::shard::{Siblings, Sockets, Start, listen, spawn, start};
-use crate::shard_ids::{IdFormat, MAX_SHARDS, ShardIds};
-use crate::socket::Socket;
+use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared};
+use crate::shard::{GroupStart, Siblings, Start, listen, spawn, start};
+use crate::shard_ids::{IdFormat, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::steering::{self, Steering};
 
 /// What the shards of a group need to be servers.
@@ -25,11 +28,25 @@ pub struct GroupServerSetup<'a> {
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
 }
 
+/// How a group of shards gets its sockets. The default is to open them.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct GroupOptions {
+    /// Sockets that were bound by somebody else, such as a service manager, all at one address: one for each shard, in the
+    /// order in which they were bound, since the kernel numbers them so. More than one need the option SO_REUSEPORT. Without
+    /// any, and for [preferred addresses](ServerConfig::preferred_addresses), they are opened.
+    pub sockets: Vec<UdpSocket>,
+    /// Lets the group replace that of a process that runs, and be replaced. If there is such a process, the sockets are its own.
+    pub hot_restart: Option<HotRestart>,
+}
+
 /// Shards that share a port; see [`spawn_group`].
 #[derive(Clone, Debug)]
 pub struct ShardGroup {
     shards: Vec<ShardHandle>,
     steering: Option<Steering>,
+    /// Waits for the process that replaces this one.
+    _keeper: Option<Arc<Keeper>>,
 }
 
 impl ShardGroup {
@@ -74,75 +91,106 @@ pub fn spawn_group(
     config: EndpointConfig,
     server: Option<GroupServerSetup<'_>>,
 ) -> io::Result<ShardGroup> {
-    spawn_steered(address, count, config, server, Steering::BEST)
+    spawn_group_with(address, count, config, server, GroupOptions::default())
 }
 
-/// As [`spawn_group`], with `steering` at best.
+/// As [`spawn_group`], with sockets from elsewhere: those of a service manager, or of a process that this one replaces.
+///
+/// When this returns, the process that was replaced does not receive any more, except what is forwarded to it. A group that
+/// can be replaced can have [`MAX_SHARDS_WITH_HOT_RESTART`] shards. Until its last handle is dropped it can be.
+///
+/// # Errors
+/// As for [`spawn_group`]; [`InvalidInput`](io::ErrorKind::InvalidInput) if the sockets given are of several addresses or not
+/// as many as shards; and those of the hand-over, whose cause is a [`HotRestartError`]. The process that runs is then not
+/// replaced, and goes on.
+pub fn spawn_group_with(
+    address: SocketAddr,
+    count: NonZeroUsize,
+    config: EndpointConfig,
+    server: Option<GroupServerSetup<'_>>,
+    options: GroupOptions,
+) -> io::Result<ShardGroup> {
+    spawn_steered(address, count, config, server, options, Steering::BEST)
+}
+
+/// As [`spawn_group_with`], with `steering` at best.
 pub(crate) fn spawn_steered(
     address: SocketAddr,
     count: NonZeroUsize,
     config: EndpointConfig,
     server: Option<GroupServerSetup<'_>>,
+    options: GroupOptions,
     steering: Steering,
 ) -> io::Result<ShardGroup> {
     let count = count.get();
+    let GroupOptions { sockets: given, hot_restart } = options;
+    check_count(count, hot_restart.is_some())?;
+    let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
+    let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
+    if count == 1 && given.is_empty() && hot_restart.is_none() {
+        let server = server.zip(acceptor(0));
+        let server = server.map(|(config, acceptor)| ServerSetup { config, acceptor });
+        let shards = vec![spawn(address, config, server)?];
+        return Ok(ShardGroup { shards, steering: None, _keeper: None });
+    }
+    let mut hot_restart = hot_restart;
+    let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
+    let is_replacing = inherited.is_some();
+    let format = match &hot_restart {
+        Some(_) => IdFormat::with_generations(count),
+        None => IdFormat::new(count),
+    };
+    let (sockets, predecessors, steering) = match inherited {
+        Some(Inheritance { shards, steering }) => {
+            let (sockets, pipes) = sockets::inherit(shards, address, count, server.as_mut())?;
+            (sockets, pipes, steering)
+        }
+        None => {
+            let sockets = match given.is_empty() {
+                true => sockets::twins(count, listen(address, server.as_mut())?)?,
+                false => sockets::given(given, count, server.as_mut())?,
+            };
+            let steer = || steering::steer(&sockets::by_address(&sockets), format, steering);
+            let steering = (count > 1).then(steer);
+            (sockets, Vec::new(), steering)
+        }
+    };
+    let mailboxes = (0..count).map(|_| Mailbox::new().map(Arc::new));
+    let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
+    let generation = hot_restart.as_ref().map(HotRestart::generation).unwrap_or_default();
+    let prepared =
+        hot_restart.map(|it| it.prepare(sockets::duplicates(&sockets)?, &mailboxes, steering));
+    let prepared = prepared.transpose()?;
+    let places = Siblings::all(GroupStart {
+        format,
+        generation,
+        mailboxes: &mailboxes,
+        predecessors: &predecessors,
+    });
+    let all = sockets.into_iter().zip(mailboxes).zip(places).enumerate();
+    let shards = all.map(|(shard, ((mut sockets, mailbox), siblings))| {
+        let id_generator = Arc::new(ShardIds::new(format, shard, generation));
+        let config = EndpointConfig { id_generator, ..config.clone() };
+        let (server, acceptor) = (server.clone(), acceptor(shard));
+        let (siblings, predecessor) = (Some(siblings), predecessors.get(shard).cloned());
+        // The process that runs receives until it has been replaced.
+        sockets.listen(!is_replacing);
+        start(Start { sockets, config, server, acceptor, mailbox, siblings, predecessor })
+    });
+    let shards = shards.collect::<io::Result<_>>()?;
+    let keeper = prepared.map(Prepared::take_over).transpose()?.map(Arc::new);
+    Ok(ShardGroup { shards, steering, _keeper: keeper })
+}
+
+fn check_count(count: usize, can_be_replaced: bool) -> io::Result<()> {
+    if can_be_replaced && count > MAX_SHARDS_WITH_HOT_RESTART {
+        return Err(HotRestartError::TooManyShards { limit: MAX_SHARDS_WITH_HOT_RESTART }.into());
+    }
     if count > MAX_SHARDS {
         let error = format!("a port cannot have more than {MAX_SHARDS} shards");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
     }
-    let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
-    let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
-    if count == 1 {
-        let server = server.zip(acceptor(0));
-        let server = server.map(|(config, acceptor)| ServerSetup { config, acceptor });
-        return Ok(ShardGroup { shards: vec![spawn(address, config, server)?], steering: None });
-    }
-    let sockets = listen_together(count, listen(address, server.as_mut())?)?;
-    let format = IdFormat::new(count);
-    let steering = steering::steer(&by_address(&sockets), format, steering);
-    let mailboxes = (0..count).map(|_| Mailbox::new().map(Arc::new));
-    let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
-    let places = Siblings::all(format, &mailboxes);
-    let all = sockets.into_iter().zip(mailboxes).zip(places).enumerate();
-    let shards = all.map(|(shard, ((sockets, mailbox), siblings))| {
-        let id_generator = Arc::new(ShardIds::new(format, shard));
-        let config = EndpointConfig { id_generator, ..config.clone() };
-        let (server, acceptor) = (server.clone(), acceptor(shard));
-        let siblings = Some(siblings);
-        start(Start { sockets, config, server, acceptor, mailbox, siblings })
-    });
-    Ok(ShardGroup { shards: shards.collect::<io::Result<_>>()?, steering: Some(steering) })
-}
-
-/// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
-fn listen_together(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
-    // All of them before the first is bound: one at all addresses is beside one at a preferred address with the same port.
-    first.listening().try_for_each(Socket::permit_twins)?;
-    let mut all = vec![first];
-    for _ in 1..count {
-        let mut twins = all[0].listening().map(Socket::bind_twin);
-        let main = twins.next().ok_or(io::ErrorKind::NotConnected)??;
-        let mut sockets = Sockets::new(main);
-        for twin in twins {
-            sockets.add_permanent(twin?);
-        }
-        all.push(sockets);
-    }
-    Ok(all)
-}
-
-/// The listening sockets of all shards, together for each address, in the order of the shards.
-fn by_address(shards: &[Sockets]) -> Vec<Vec<&Socket>> {
-    let mut addresses = Vec::new();
-    for sockets in shards {
-        for (address, socket) in sockets.listening().enumerate() {
-            if addresses.len() <= address {
-                addresses.push(Vec::new());
-            }
-            addresses[address].push(socket);
-        }
-    }
-    addresses
+    Ok(())
 }
 
 #[cfg(test)]

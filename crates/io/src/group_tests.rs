@@ -2,6 +2,8 @@
 mod download;
 #[path = "group_tests/relay.rs"]
 mod relay;
+#[path = "group_tests/restart.rs"]
+mod restart;
 
 use core::num::NonZeroUsize;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -16,7 +18,7 @@ use clearway_transport::{
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::{GroupServerSetup, ShardGroup, spawn_group, spawn_steered};
+use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_steered};
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
@@ -67,7 +69,8 @@ fn group_at(
     let config = Arc::new(config);
     let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
     let count = NonZeroUsize::new(count).unwrap();
-    spawn_steered(address, count, endpoint_config(), Some(setup), steering)
+    let options = GroupOptions::default();
+    spawn_steered(address, count, endpoint_config(), Some(setup), options, steering)
 }
 
 fn server(count: usize, steering: Steering) -> ShardGroup {

@@ -5,7 +5,7 @@
 //! (RFC 9000 §9.6), or after a client's connection has [migrated](ConnectionWaker::migrate). Everything that belongs to a connection happens there: packets are opened and
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
-//! listen at one port: [`spawn_group`].
+//! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};
@@ -66,6 +66,7 @@ mod group;
 mod guarded;
 mod mailbox;
 mod random;
+mod restart;
 mod running;
 mod shard;
 mod shard_ids;
@@ -79,11 +80,12 @@ pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
-pub use group::{GroupServerSetup, ShardGroup, spawn_group};
+pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
+pub use restart::{HotRestart, HotRestartError};
 pub use running::halt;
 pub use shard::{PreferredAddressUnusable, spawn};
-pub use shard_ids::MAX_SHARDS;
+pub use shard_ids::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};
 pub use statistics::ShardStatistics;
 pub use steering::Steering;

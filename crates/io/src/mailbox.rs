@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
@@ -12,6 +13,7 @@ use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
+use crate::restart::{Conversation, Pipe};
 use crate::socket::Socket;
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::tasks::Task;
@@ -31,8 +33,22 @@ pub(crate) enum Command {
     Release,
     /// Another shard of the group has ended: these sockets were its own, which listen as those with the same numbers do.
     Adopt(Vec<(SocketIndex, Socket)>),
+    /// Another process receives from now on.
+    HandOver(Box<HandOver>),
+    /// This process receives from now on, or again.
+    Listen,
     /// The program is about to end.
     Halt,
+}
+
+/// What a shard gets when another process replaces this one.
+pub(crate) struct HandOver {
+    /// Where it receives what is for its connections.
+    pub(crate) pipe: Pipe,
+    /// Dropped when it has stopped to receive from its listening sockets.
+    pub(crate) stopped: Sender<()>,
+    /// Kept until the shard ends: the other process learns from it when all have ended.
+    pub(crate) lasting: Arc<Conversation>,
 }
 
 /// A request to move a client's connection to another local address.

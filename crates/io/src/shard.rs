@@ -7,6 +7,7 @@
 
 mod attempts;
 mod connections;
+mod partner;
 mod receiving;
 mod sending;
 mod siblings;
@@ -26,14 +27,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup};
 use crate::clock::Clock;
 use crate::guarded::guarded;
-use crate::mailbox::{Command, Mailbox, ShardHandle};
+use crate::mailbox::{Command, HandOver, Mailbox, ShardHandle};
 use crate::random::seed;
+use crate::restart::{Pipe, Piped};
 use crate::running;
 use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
 use crate::tasks::Tasks;
 
 use connections::Connections;
+use partner::Partner;
 use receiving::Verdict;
 use sending::Sender;
 use siblings::Passed;
@@ -41,7 +44,7 @@ use sockets::Open;
 
 #[cfg(test)]
 pub(crate) use siblings::MAX_WAITING;
-pub(crate) use siblings::Siblings;
+pub(crate) use siblings::{GroupStart, Siblings};
 pub(crate) use sockets::Sockets;
 
 /// How many datagrams that other shards received are processed in one turn.
@@ -63,7 +66,7 @@ pub fn spawn(
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
     let sockets = listen(address, server.as_mut())?;
     let mailbox = Arc::new(Mailbox::new()?);
-    start(Start { sockets, config, server, acceptor, mailbox, siblings: None })
+    start(Start { sockets, config, server, acceptor, mailbox, siblings: None, predecessor: None })
 }
 
 /// Opens the sockets of a shard.
@@ -87,11 +90,13 @@ pub(crate) struct Start {
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
+    /// Leads to the same shard of the process that this one replaces.
+    pub(crate) predecessor: Option<Arc<Pipe>>,
 }
 
 /// Starts a shard.
 pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
-    let Start { sockets, config, server, acceptor, mailbox, siblings } = start;
+    let Start { sockets, config, server, acceptor, mailbox, siblings, predecessor } = start;
     let address = sockets.main().map(Socket::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
@@ -111,6 +116,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         turn_began: clock.now(),
         mailbox: mailbox.clone(),
         siblings,
+        partner: predecessor.map(Partner::predecessor),
     };
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
     running::register(mailbox.clone(), thread.spawn(move || shard.run())?);
@@ -118,7 +124,10 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
 }
 
 /// Opens the sockets of a server's preferred addresses, and replaces ports 0 in the configuration by theirs.
-fn listen_at_preferred(sockets: &mut Sockets, server: &mut Arc<ServerConfig>) -> io::Result<()> {
+pub(crate) fn listen_at_preferred(
+    sockets: &mut Sockets,
+    server: &mut Arc<ServerConfig>,
+) -> io::Result<()> {
     let PreferredAddresses { mut v4, mut v6 } = server.preferred_addresses;
     if v4.is_none() && v6.is_none() {
         return Ok(());
@@ -182,6 +191,8 @@ struct Shard {
     turn_began: Timestamp,
     mailbox: Arc<Mailbox>,
     siblings: Option<Siblings>,
+    /// The same shard of the other process, during a hot restart.
+    partner: Option<Partner>,
 }
 
 impl Shard {
@@ -189,6 +200,7 @@ impl Shard {
         while !self.is_over() {
             self.receive();
             self.take_in();
+            self.take_forwarded();
             let now = self.clock.now();
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
@@ -226,10 +238,14 @@ impl Shard {
                 let now = *received_at.get_or_insert_with(|| clock.now());
                 statistics.bytes_received += datagram.len() as u64;
                 let siblings = siblings.as_ref();
-                match siblings.map_or(Passed::No, |it| it.pass_on(*known_as, &meta, datagram)) {
-                    Passed::No => connections.receive(now, *known_as, &meta, datagram),
-                    Passed::On => statistics.handed_over += 1,
-                    Passed::Dropped => statistics.hand_over_dropped += 1,
+                let passed = match siblings {
+                    Some(siblings) => siblings.pass_on(*known_as, &meta, datagram),
+                    None => Passed::No,
+                };
+                count(statistics, passed);
+                if passed == Passed::No {
+                    let passed = connections.receive(now, *known_as, &meta, datagram);
+                    count(statistics, passed);
                 }
             });
             match received {
@@ -268,9 +284,52 @@ impl Shard {
             // Sockets for migrations are none of the group's.
             let is_known = self.sockets.is_listening(taken.socket);
             let socket = if is_known { taken.socket } else { SocketIndex::default() };
-            self.connections.receive(now, socket, &taken.meta, &mut taken.datagram);
+            let passed = self.connections.receive(now, socket, &taken.meta, &mut taken.datagram);
+            count(&mut self.statistics, passed);
             self.statistics.handed_in += 1;
         }
+    }
+
+    /// Receives what the other process of a hot restart forwards, a bounded number.
+    fn take_forwarded(&mut self) {
+        let Some(partner) = &mut self.partner else { return };
+        let pipe = partner.pipe().clone();
+        for _ in 0..MAX_TAKEN_IN {
+            let Some(Piped { meta, socket, datagram }) =
+                partner.receive(self.sockets.buffer.bytes())
+            else {
+                break;
+            };
+            let now = self.clock.now();
+            let passed = self.connections.receive(now, socket, &meta, datagram);
+            count(&mut self.statistics, passed);
+            self.statistics.forwarded_in += 1;
+        }
+        if pipe.has_ended() {
+            let is_replaced = self.partner.take().is_some_and(|partner| partner.is_successor());
+            if is_replaced {
+                // The new process has ended before the old one, whose connections go on all the same.
+                self.listen();
+            }
+        }
+    }
+
+    /// Another process receives from now on, and forwards what is for this shard's connections.
+    fn hand_over(&mut self, hand_over: HandOver) {
+        let HandOver { pipe, stopped, lasting } = hand_over;
+        let pipe = Arc::new(pipe);
+        self.sockets.listen(false);
+        self.connections.leave_clients_to(Some(pipe.clone()));
+        self.partner = Some(Partner::successor(pipe, lasting));
+        drop(stopped);
+    }
+
+    /// This process alone receives from now on.
+    fn listen(&mut self) {
+        self.sockets.listen(true);
+        self.connections.leave_clients_to(None);
+        // What the process before gives back is still to come.
+        self.partner.take_if(|partner| partner.is_successor());
     }
 
     fn carry_out_commands(&mut self, now: Timestamp) {
@@ -304,6 +363,8 @@ impl Shard {
                         self.sockets.adopt(known_as, socket);
                     }
                 }
+                Command::HandOver(hand_over) => self.hand_over(*hand_over),
+                Command::Listen => self.listen(),
                 Command::Halt => self.is_halted = true,
             }
         }
@@ -358,7 +419,8 @@ impl Shard {
         let paused_until = self.sockets.paused_until(now);
         let is_busy = self.connections.has_dirty()
             || (blocked.is_none() && self.connections.has_sending())
-            || self.sockets.may_receive(now);
+            || self.sockets.may_receive(now)
+            || self.partner.as_ref().is_some_and(Partner::may_have_more);
         if is_busy || self.is_over() || !self.may_sleep() {
             self.sockets.try_all();
             return;
@@ -373,13 +435,21 @@ impl Shard {
         });
         let event = PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN);
         let (indices, sockets): (Vec<_>, Vec<_>) = self.sockets.interest(now, blocked).unzip();
-        let mut descriptors: Vec<_> = core::iter::once(event).chain(sockets).collect();
+        let partner =
+            self.partner.as_ref().map(|partner| PollFd::new(partner.pipe(), PollFlags::IN));
+        let has_partner = partner.is_some();
+        let mut descriptors: Vec<_> =
+            core::iter::once(event).chain(partner).chain(sockets).collect();
         // An interruption by a signal is a wake-up for nothing.
         let _ = poll(&mut descriptors, timeout.as_ref());
         let mut ready = descriptors.iter().map(PollFd::revents);
         let is_roused = ready.next().is_some_and(|event| event.intersects(PollFlags::IN));
+        let is_partner_ready = has_partner && ready.next().is_some_and(|it| !it.is_empty());
         let ready: Vec<_> = indices.into_iter().zip(ready).collect();
         self.mailbox.awake(is_roused);
+        if let Some(partner) = self.partner.as_mut().filter(|_| is_partner_ready) {
+            partner.note_readiness();
+        }
         for (index, ready) in ready {
             self.sockets.note_readiness(index, ready);
         }
@@ -411,6 +481,16 @@ impl Drop for Shard {
         if let Some(siblings) = &self.siblings {
             siblings.give_away_sockets(listening);
         }
+    }
+}
+
+fn count(statistics: &mut ShardStatistics, passed: Passed) {
+    match passed {
+        Passed::No => {}
+        Passed::On => statistics.handed_over += 1,
+        Passed::Dropped => statistics.hand_over_dropped += 1,
+        Passed::Forwarded => statistics.forwarded += 1,
+        Passed::ForwardDropped => statistics.forward_dropped += 1,
     }
 }
 

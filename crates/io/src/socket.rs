@@ -60,6 +60,11 @@ impl ReceiveBuffer {
     pub(crate) fn new() -> Self {
         Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
     }
+
+    /// All of it, for what comes from elsewhere.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
 }
 
 /// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
@@ -119,6 +124,11 @@ impl Socket {
         setsockopt(&socket, ReusePort, &true)?;
         socket.bind(&self.local_address.into())?;
         Self::configure(socket)
+    }
+
+    /// A socket that was bound elsewhere: by the process before, or by a service manager.
+    pub(crate) fn bound(socket: UdpSocket) -> io::Result<Self> {
+        Self::configure(socket.into())
     }
 
     fn configure(socket: socket2::Socket) -> io::Result<Self> {

@@ -57,6 +57,14 @@ pub struct ShardStatistics {
     pub handed_in: u64,
     /// UDP payloads received that another shard should have had, for which too many waited already. They are lost.
     pub hand_over_dropped: u64,
+    /// UDP payloads that were given to the other process during a hot restart: by the new one those of the connections that
+    /// the old one has, by the old one those of clients that begin.
+    pub forwarded: u64,
+    /// UDP payloads that the other process of a hot restart has given to this shard.
+    pub forwarded_in: u64,
+    /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
+    /// lost.
+    pub forward_dropped: u64,
     /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
     /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
@@ -138,6 +146,9 @@ impl ShardStatistics {
             handed_over,
             handed_in,
             hand_over_dropped,
+            forwarded,
+            forwarded_in,
+            forward_dropped,
             batches_by_size,
             turns_by_duration,
             turn_nanoseconds,
@@ -168,6 +179,9 @@ impl ShardStatistics {
             handed_over,
             handed_in,
             hand_over_dropped,
+            forwarded,
+            forwarded_in,
+            forward_dropped,
             turn_nanoseconds,
         ];
         Parts { counters, batches_by_size, turns_by_duration }
@@ -175,7 +189,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 26;
+const COUNTERS: usize = 29;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::{Steering, steer};
-use crate::shard_ids::{FIRST_OCTET, IdFormat, ShardIds};
+use crate::shard_ids::{FIRST_OCTET, Generation, IdFormat, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::socket::{ReceiveBuffer, Socket};
 
 fn group(address: &str, count: usize) -> Vec<Socket> {
@@ -54,14 +54,18 @@ fn senders(to: SocketAddr, count: usize) -> Vec<UdpSocket> {
 }
 
 /// From 32 ports, packets with both headers and IDs of every shard get to their shards, and others anywhere.
-fn finds_shards(address: &str, count: usize, steering: Steering) {
+fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], steering: Steering) {
+    let count = usize::from(format.count());
     let mut sockets = group(address, count);
-    let format = IdFormat::new(count);
     let steered = steer(&[sockets.iter().collect()], format, steering);
     assert_eq!(steered, steering);
     let mut random = Random::from_number(7);
-    let ids: Vec<_> =
-        (0..count).map(|shard| ShardIds::new(format, shard).generate(&mut random)).collect();
+    let mut ids = Vec::new();
+    for shard in 0..count {
+        for generation in generations {
+            ids.push(ShardIds::new(format, shard, *generation).generate(&mut random));
+        }
+    }
     // A large group takes long to look at.
     let enough = if count > 8 { 2 } else { 32 };
     for sender in senders(sockets[0].local_address(), enough) {
@@ -73,8 +77,10 @@ fn finds_shards(address: &str, count: usize, steering: Steering) {
         let others = [
             long(&[FIRST_OCTET, 1, 0, 0, 0, 0, 0, 0, 0]),
             long(&[FIRST_OCTET ^ 1, 1, 0, 0, 0, 0, 0, 0]),
-            // With 256 shards there is no such second octet.
-            short(&[FIRST_OCTET, 255, 0, 0, 0, 0, 0, 0][..if count == 256 { 7 } else { 8 }]),
+            // With 256 shards, or 128 of two generations, there is no such second octet.
+            short(
+                &[FIRST_OCTET, 255, 0, 0, 0, 0, 0, 0][..if format.limit() == 256 { 7 } else { 8 }],
+            ),
             vec![0x40, FIRST_OCTET, 1],
             vec![0xc0, 0, 0, 0, 1, 8, FIRST_OCTET],
             vec![0x40],
@@ -82,24 +88,36 @@ fn finds_shards(address: &str, count: usize, steering: Steering) {
         for other in &others {
             sender.send(other).unwrap();
         }
-        let all = received(&mut sockets, 2 * count + others.len());
+        let all = received(&mut sockets, 2 * ids.len() + others.len());
         for (shard, datagrams) in all.iter().enumerate() {
             let of = |datagram: &[u8]| match datagram {
-                [0x40, id @ ..] if id.len() == 48 => format.shard(&id[..8]),
-                [0xc0, 0, 0, 0, 1, 8, id @ ..] if id.len() == 48 => format.shard(&id[..8]),
+                [0x40, id @ ..] if id.len() == 48 => shard_of(format, &id[..8]),
+                [0xc0, 0, 0, 0, 1, 8, id @ ..] if id.len() == 48 => shard_of(format, &id[..8]),
                 _ => None,
             };
             assert!(datagrams.iter().all(|it| of(it).is_none_or(|of| of == shard)), "{shard}");
             let ours = datagrams.iter().filter(|it| of(it).is_some()).count();
-            assert_eq!(ours, 2, "of shard {shard}");
+            assert_eq!(ours, 2 * generations.len(), "of shard {shard}");
         }
     }
 }
 
+/// The shard that issued `id`.
+fn shard_of(format: IdFormat, id: &[u8]) -> Option<usize> {
+    format.issuer(id).map(|issuer| issuer.shard)
+}
+
+/// As [`finds_shards`], with IDs of one generation and of two.
+fn finds_all(address: &str, count: usize, steering: Steering) {
+    finds_shards(address, IdFormat::new(count), &[Generation::Even], steering);
+    let both = [Generation::Even, Generation::Odd];
+    finds_shards(address, IdFormat::with_generations(count), &both, steering);
+}
+
 #[test]
 fn classic_bpf_finds_the_shard_whatever_the_port_of_the_client() {
-    finds_shards("127.0.0.1:0", 3, Steering::ClassicBpf);
-    finds_shards("[::]:0", 5, Steering::ClassicBpf);
+    finds_all("127.0.0.1:0", 3, Steering::ClassicBpf);
+    finds_all("[::]:0", 5, Steering::ClassicBpf);
 }
 
 /// What this process may do: where it may not load the program, that is found out, and classic BPF takes its place.
@@ -115,8 +133,8 @@ fn best() -> Steering {
 #[test]
 fn ebpf_finds_the_shard_whatever_the_port_of_the_client() {
     if best() == Steering::Ebpf {
-        finds_shards("127.0.0.1:0", 3, Steering::Ebpf);
-        finds_shards("[::]:0", 5, Steering::Ebpf);
+        finds_all("127.0.0.1:0", 3, Steering::Ebpf);
+        finds_all("[::]:0", 5, Steering::Ebpf);
     }
     let sockets = group("127.0.0.1:0", 3);
     let steered = steer(&[sockets.iter().collect()], IdFormat::new(3), Steering::Ebpf);
@@ -141,7 +159,9 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
-        finds_shards("127.0.0.1:0", 256, steering);
+        finds_shards("127.0.0.1:0", IdFormat::new(256), &[Generation::Even], steering);
+        let format = IdFormat::with_generations(MAX_SHARDS_WITH_HOT_RESTART);
+        finds_shards("127.0.0.1:0", format, &[Generation::Even, Generation::Odd], steering);
     }
 }
 

@@ -162,6 +162,16 @@ impl Endpoint {
         self.connections.get_mut(handle.0).map(|entry| &mut entry.connection)
     }
 
+    /// Whether a UDP payload from `remote` belongs to one of the endpoint's connections by its connection ID. One that does not
+    /// may be the first packet of a new connection, a stateless reset, or nothing.
+    pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
+        let id_len = self.config.id_generator.len();
+        let invariant = Invariant::decode(datagram, id_len).ok();
+        let destination =
+            invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
+        destination.is_some_and(|it| self.routes.find(&it, remote).is_some())
+    }
+
     /// Processes one received UDP payload, which is decrypted in place: its bytes have no meaning afterwards.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
         let id_len = self.config.id_generator.len();

@@ -16,10 +16,12 @@ use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
+use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
 use crate::guarded::{Guarded, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
+use crate::restart::Pipe;
 use crate::socket::Meta;
 use crate::statistics::ShardStatistics;
 use crate::timers::Timers;
@@ -66,6 +68,8 @@ pub(super) struct Connections {
     sending: VecDeque<ConnectionHandle>,
     is_shutting_down: bool,
     counts: Counts,
+    /// Leads to the process that has replaced this one, which takes the clients that begin.
+    successor: Option<Arc<Pipe>>,
     mailbox: Arc<Mailbox>,
 }
 
@@ -87,6 +91,7 @@ impl Connections {
             sending: VecDeque::new(),
             is_shutting_down: false,
             counts: Counts::default(),
+            successor: None,
             mailbox,
         }
     }
@@ -113,15 +118,27 @@ impl Connections {
         self.timers.earliest()
     }
 
-    /// Takes in one datagram.
+    /// From now on another process takes the clients that begin, or does no longer.
+    pub(super) fn leave_clients_to(&mut self, successor: Option<Arc<Pipe>>) {
+        self.successor = successor;
+    }
+
+    /// Takes in one datagram, or gives it to the process that has replaced this one.
     pub(super) fn receive(
         &mut self,
         now: Timestamp,
         socket: SocketIndex,
         meta: &Meta,
         datagram: &mut [u8],
-    ) {
+    ) -> Passed {
         let Meta { remote, local_ip, ecn } = *meta;
+        // A client's own ID may look like one of ours, and that in its answer to a Retry is one. Here it would be refused.
+        if let Some(successor) = &self.successor
+            && is_long(datagram)
+            && !self.endpoint.has_connection_for(remote, datagram)
+        {
+            return successor.send(socket, meta, datagram).into();
+        }
         let arrival = Arrival { remote, socket, local_ip, ecn };
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Connection(handle) => {
@@ -131,6 +148,7 @@ impl Connections {
             Received::Incoming(incoming) => self.decide(now, incoming),
             Received::Done => {}
         }
+        Passed::No
     }
 
     fn decide(&mut self, now: Timestamp, incoming: Incoming) {
@@ -394,4 +412,9 @@ impl Connections {
             self.counts.panics += 1;
         }
     }
+}
+
+/// Whether a datagram begins with a long header (RFC 8999 §5.1).
+fn is_long(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & 0x80 != 0)
 }

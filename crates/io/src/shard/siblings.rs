@@ -2,7 +2,8 @@
 //!
 //! The kernel chooses the socket of a datagram. It may be the wrong one: where it goes by the 4-tuple and a client's address
 //! changed, and where it merged datagrams, of which it looks at the first. So the connection ID of every datagram is looked
-//! at here, and one that another shard issued is handed over. Nothing is shared but the queues of those.
+//! at here, and one that another shard issued is handed over. Nothing is shared but the queues of those. During a hot restart
+//! one that the process before issued is forwarded to that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +13,8 @@ use clearway_transport::SocketIndex;
 use clearway_wire::header::Invariant;
 
 use crate::mailbox::{Command, Mailbox};
-use crate::shard_ids::{ID_LEN, IdFormat};
+use crate::restart::{Pipe, Sent};
+use crate::shard_ids::{Generation, ID_LEN, IdFormat, Issuer};
 use crate::socket::{Meta, Socket};
 
 /// How many datagrams wait for a shard at most; further ones are dropped, as a full socket's buffer drops them.
@@ -31,6 +33,8 @@ pub(crate) struct HandedOver {
 /// All shards of one port.
 pub(crate) struct Group {
     format: IdFormat,
+    /// That of this process.
+    generation: Generation,
     members: Box<[Member]>,
 }
 
@@ -44,6 +48,8 @@ struct Member {
     /// The shard takes nothing more.
     has_ended: AtomicBool,
     mailbox: Arc<Mailbox>,
+    /// Leads to the shard with the same number in the process that this one has replaced.
+    predecessor: Option<Arc<Pipe>>,
 }
 
 /// What became of a datagram.
@@ -55,6 +61,30 @@ pub(super) enum Passed {
     On,
     /// Too many wait for that shard: it is lost.
     Dropped,
+    /// The other process of a hot restart has it.
+    Forwarded,
+    /// Too many wait for the other process: it is lost.
+    ForwardDropped,
+}
+
+impl From<Sent> for Passed {
+    fn from(sent: Sent) -> Self {
+        match sent {
+            Sent::Done => Self::Forwarded,
+            Sent::Full => Self::ForwardDropped,
+            // As for a shard that has ended.
+            Sent::Ended => Self::No,
+        }
+    }
+}
+
+/// What a group of shards begins with.
+pub(crate) struct GroupStart<'a> {
+    pub(crate) format: IdFormat,
+    pub(crate) generation: Generation,
+    pub(crate) mailboxes: &'a [Arc<Mailbox>],
+    /// Those to the shards of the process before, if there is one.
+    pub(crate) predecessors: &'a [Arc<Pipe>],
 }
 
 /// A shard's place in its group.
@@ -67,28 +97,39 @@ pub(crate) struct Siblings {
 }
 
 impl Siblings {
-    /// The places of all shards, each of which has one of the `mailboxes`.
-    pub(crate) fn all(format: IdFormat, mailboxes: &[Arc<Mailbox>]) -> Vec<Self> {
+    /// The places of all shards, each of which has one of the mailboxes.
+    pub(crate) fn all(start: GroupStart<'_>) -> Vec<Self> {
+        let GroupStart { format, generation, mailboxes, predecessors } = start;
         let (members, queues): (Vec<_>, Vec<_>) = mailboxes
             .iter()
-            .map(|mailbox| {
-                let (sender, queue) = sync_channel(MAX_WAITING);
+            .enumerate()
+            .map(|(shard, mailbox)| {
+                let (queue, receiver) = sync_channel(MAX_WAITING);
                 let (bytes, has_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
-                (Member { queue: sender, bytes, has_ended, mailbox: mailbox.clone() }, queue)
+                let mailbox = mailbox.clone();
+                let predecessor = predecessors.get(shard).cloned();
+                (Member { queue, bytes, has_ended, mailbox, predecessor }, receiver)
             })
             .unzip();
-        let group = Arc::new(Group { format, members: members.into() });
+        let group = Arc::new(Group { format, generation, members: members.into() });
         let place = |(own, queue)| Self { group: group.clone(), own, queue, next: None };
         queues.into_iter().enumerate().map(place).collect()
     }
 
-    /// Gives a datagram to the shard whose connection ID it has, if that is another one. `socket` is the listening socket
-    /// that it came to.
+    /// Gives a datagram to the shard whose connection ID it has, if that is another one or one of the process before. `socket`
+    /// is the listening socket that it came to.
     pub(super) fn pass_on(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Passed {
         let Ok(invariant) = Invariant::decode(datagram, ID_LEN) else { return Passed::No };
-        let shard = self.group.format.shard(invariant.destination_connection_id());
-        let Some(shard) = shard.filter(|shard| *shard != self.own) else { return Passed::No };
+        let issuer = self.group.format.issuer(invariant.destination_connection_id());
+        let Some(Issuer { shard, generation }) = issuer else { return Passed::No };
         let member = self.group.members.get(shard);
+        if generation != self.group.generation {
+            let pipe = member.and_then(|member| member.predecessor.as_ref());
+            return pipe.map_or(Passed::No, |pipe| pipe.send(socket, meta, datagram).into());
+        }
+        if shard == self.own {
+            return Passed::No;
+        }
         let member = member.filter(|member| !member.has_ended.load(Ordering::Relaxed));
         // The connections of a shard that has ended are not known here either, so a stateless reset is the answer.
         let Some(member) = member else { return Passed::No };

@@ -3,14 +3,16 @@ use std::sync::Arc;
 use clearway_transport::{ConnectionIdGenerator, EcnCodepoint, SocketIndex};
 use clearway_units::Random;
 
-use super::{MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
+use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
 use crate::mailbox::Mailbox;
-use crate::shard_ids::{IdFormat, ShardIds};
+use crate::restart::Pipe;
+use crate::shard_ids::{Generation, IdFormat, ShardIds};
 use crate::socket::Meta;
 
 fn siblings(count: usize) -> Vec<Siblings> {
     let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
-    Siblings::all(IdFormat::new(count), &mailboxes)
+    let (format, generation) = (IdFormat::new(count), Generation::Even);
+    Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] })
 }
 
 fn meta() -> Meta {
@@ -19,7 +21,8 @@ fn meta() -> Meta {
 
 /// A packet for a connection of `shard` of three.
 fn packet(shard: usize, size: usize) -> Vec<u8> {
-    let id = ShardIds::new(IdFormat::new(3), shard).generate(&mut Random::from_number(1));
+    let id = ShardIds::new(IdFormat::new(3), shard, Generation::Even);
+    let id = id.generate(&mut Random::from_number(1));
     let mut packet = vec![0x40];
     packet.extend_from_slice(id.as_bytes());
     packet.resize(size, 7);
@@ -84,4 +87,59 @@ fn what_belongs_to_a_shard_that_ended_stays() {
     drop(all.remove(1));
     assert_eq!(pass(&all[0], &packet(1, 65_000)), Passed::No);
     assert_eq!(pass(&all[1], &packet(1, 65_000)), Passed::No);
+}
+
+/// A group of three that has replaced another one, and the ends of the pipes that the other one has.
+fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
+    let format = IdFormat::with_generations(3);
+    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    let (predecessors, theirs): (Vec<_>, Vec<_>) = (0..3)
+        .map(|_| {
+            let (ours, theirs) = Pipe::pair().unwrap();
+            (Arc::new(Pipe::new(ours)), Pipe::new(theirs))
+        })
+        .unzip();
+    let (mailboxes, predecessors) = (&mailboxes[..], &predecessors[..]);
+    let start = GroupStart { format, generation, mailboxes, predecessors };
+    (Siblings::all(start), theirs)
+}
+
+fn packet_of(shard: usize, generation: Generation) -> Vec<u8> {
+    let ids = ShardIds::new(IdFormat::with_generations(3), shard, generation);
+    let id = ids.generate(&mut Random::from_number(shard as u64));
+    [&[0x40], id.as_bytes(), &[7; 40]].concat()
+}
+
+#[test]
+fn what_the_process_before_issued_is_forwarded_to_the_same_shard_of_it() {
+    for generation in [Generation::Even, Generation::Odd] {
+        let (mut all, theirs) = replacing(generation);
+        let mut buffer = [0; 2000];
+        for from in 0..3 {
+            for to in 0..3 {
+                let old = packet_of(to, generation.other());
+                assert_eq!(pass(&all[from], &old), Passed::Forwarded);
+                let piped = theirs[to].receive(&mut buffer).unwrap();
+                assert_eq!((piped.meta, piped.socket), (meta(), SocketIndex(1)));
+                assert_eq!(piped.datagram, old);
+                let expected = if from == to { Passed::No } else { Passed::On };
+                assert_eq!(pass(&all[from], &packet_of(to, generation)), expected);
+                assert_eq!(all[to].take().is_some(), from != to);
+            }
+        }
+        assert!(theirs.iter().all(|pipe| pipe.receive(&mut buffer).is_none()));
+    }
+}
+
+#[test]
+fn a_full_pipe_is_counted_and_a_closed_one_is_none() {
+    let (all, mut theirs) = replacing(Generation::Odd);
+    let old = packet_of(1, Generation::Even);
+    while pass(&all[0], &old) == Passed::Forwarded {}
+    assert_eq!(pass(&all[0], &old), Passed::ForwardDropped);
+    assert_eq!(pass(&all[0], &packet_of(2, Generation::Even)), Passed::Forwarded);
+    assert!(theirs[1].receive(&mut [0; 2000]).is_some());
+    assert_eq!(pass(&all[2], &old), Passed::Forwarded);
+    drop(theirs.remove(1));
+    assert_eq!(pass(&all[0], &old), Passed::No, "a stateless reset is the answer");
 }

@@ -35,6 +35,8 @@ pub(super) struct Open {
 pub(crate) struct Sockets {
     open: BTreeMap<SocketIndex, Open>,
     next: u32,
+    /// Whether anything is received from the listening sockets. Otherwise another process does that, in a hot restart.
+    is_listening: bool,
     /// What is received goes through this one buffer.
     pub(super) buffer: ReceiveBuffer,
 }
@@ -42,9 +44,21 @@ pub(crate) struct Sockets {
 impl Sockets {
     /// The socket that connections begin with is number 0.
     pub(crate) fn new(main: Socket) -> Self {
-        let mut sockets = Self { open: BTreeMap::new(), next: 0, buffer: ReceiveBuffer::new() };
+        let (open, buffer) = (BTreeMap::new(), ReceiveBuffer::new());
+        let mut sockets = Self { open, next: 0, is_listening: true, buffer };
         sockets.add_permanent(main);
         sockets
+    }
+
+    /// Receives from the listening sockets, or leaves that to another process. Connections send through them either way.
+    pub(crate) fn listen(&mut self, is_listening: bool) {
+        self.is_listening = is_listening;
+        self.try_all();
+    }
+
+    /// The sockets that this process receives from.
+    fn active(&self) -> impl Iterator<Item = &Open> {
+        self.open.values().filter(|open| self.is_listening || open.users.is_some())
     }
 
     /// The socket at which the shard listens.
@@ -99,11 +113,13 @@ impl Sockets {
         self.open.get_mut(&index).map(|open| &mut open.socket)
     }
 
-    /// All sockets, and the buffer for what they receive.
+    /// All sockets that this process receives from, and the buffer for what they receive.
     pub(super) fn receiving(
         &mut self,
     ) -> (impl Iterator<Item = (SocketIndex, &mut Open)>, &mut ReceiveBuffer) {
-        (self.open.iter_mut().map(|(index, open)| (*index, open)), &mut self.buffer)
+        let Self { open, is_listening, buffer, .. } = self;
+        let active = open.iter_mut().filter(|(_, open)| *is_listening || open.users.is_some());
+        (active.map(|(index, open)| (*index, open)), buffer)
     }
 
     /// How many datagrams of one size the kernel takes in one call.
@@ -166,8 +182,7 @@ impl Sockets {
 
     /// Whether there may be something to receive without waiting.
     pub(super) fn may_receive(&self, now: Timestamp) -> bool {
-        let mut sockets = self.open.values();
-        sockets.any(|open| {
+        self.active().any(|open| {
             let Open { socket, failures, .. } = open;
             failures.paused_until(now).is_none() && (socket.may_have_more() || socket.has_errors())
         })
@@ -180,7 +195,7 @@ impl Sockets {
 
     /// Until when a socket is left alone because it could not receive.
     pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.open.values().filter_map(|open| open.failures.paused_until(now)).min()
+        self.active().filter_map(|open| open.failures.paused_until(now)).min()
     }
 
     /// What to wait for: that a socket can receive, and that `blocked` can send. A socket that could not receive may be
@@ -190,12 +205,14 @@ impl Sockets {
         now: Timestamp,
         blocked: Option<SocketIndex>,
     ) -> impl Iterator<Item = (SocketIndex, PollFd<'_>)> {
-        let active =
-            self.open.iter().filter(move |(_, it)| it.failures.paused_until(now).is_none());
-        active.map(move |(index, open)| {
-            let is_blocked = blocked == Some(*index);
-            let flags = if is_blocked { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            (*index, PollFd::new(&open.socket, flags))
+        self.open.iter().filter_map(move |(index, open)| {
+            if open.failures.paused_until(now).is_some() {
+                return None;
+            }
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::IN, self.is_listening || open.users.is_some());
+            flags.set(PollFlags::OUT, blocked == Some(*index));
+            (!flags.is_empty()).then(|| (*index, PollFd::new(&open.socket, flags)))
         })
     }
 

@@ -1,0 +1,332 @@
+//! One group replaces another, as one process replaces another.
+
+use core::num::NonZeroUsize;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use clearway_transport::{EndpointConfig, ResetKey};
+
+use super::{
+    Client, Entrance, Everyone, GroupOptions, GroupServerSetup, PATIENCE, Relay, ShardGroup,
+    ShardHandle, address, client, download, endpoint_config, loopback, server_config, short_header,
+    spawn_steered, total, wait_until,
+};
+use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
+use crate::steering::Steering;
+use crate::{HotRestart, HotRestartError};
+
+/// The path of a unix socket, of which nothing is left.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("clearway-{}-{name}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A group that can be replaced, and what says that it was.
+struct Process {
+    group: ShardGroup,
+    replaced: Receiver<()>,
+}
+
+fn try_start(
+    place: &Place,
+    address: SocketAddr,
+    count: usize,
+    steering: Steering,
+) -> io::Result<Process> {
+    let begun = Instant::now();
+    let mut hot_restart = loop {
+        match HotRestart::at(&place.0) {
+            Err(HotRestartError::Draining) => {
+                assert!(begun.elapsed() < PATIENCE, "the process before does not end");
+                std::thread::yield_now();
+            }
+            found => break found?,
+        }
+    };
+    let (replace, replaced) = channel();
+    hot_restart.on_replaced(move || {
+        // Not every test waits for it.
+        let _ = replace.send(());
+    });
+    let config =
+        EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
+    let server = Arc::new(server_config());
+    let setup = GroupServerSetup { config: server, acceptor: &mut |_| Box::new(Everyone) };
+    let options = GroupOptions { sockets: Vec::new(), hot_restart: Some(hot_restart) };
+    let count = NonZeroUsize::new(count).unwrap();
+    let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
+    Ok(Process { group, replaced })
+}
+
+fn start(place: &Place, count: usize, steering: Steering) -> Process {
+    try_start(place, loopback(), count, steering).unwrap()
+}
+
+/// The error of a process that cannot replace another one.
+fn cause(error: &io::Error) -> &HotRestartError {
+    error.get_ref().and_then(|cause| cause.downcast_ref()).unwrap_or_else(|| panic!("{error}"))
+}
+
+/// Clients download, each from several ports, before one process replaces another, during that and after it.
+fn connections_go_on(count: usize, steering: Steering) {
+    const CLIENTS: usize = 24;
+    let place = Place::new(&format!("goes-on-{count}-{steering:?}"));
+    let old = start(&place, count, steering);
+    let address = address(&old.group);
+    let (_relay, entrances) = Relay::start(address, 2 * CLIENTS);
+    let (leaving, staying) = (client(), client());
+    let begin = |shard: &ShardHandle, entrances: &[Entrance]| -> Vec<Client> {
+        entrances.iter().map(|entrance| download(shard, entrance, &[2, 1], false)).collect()
+    };
+    let (first, second) = entrances.split_at(CLIENTS);
+    let first = begin(&leaving, first);
+    assert!(first.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
+    let before = total(&old.group);
+    assert_eq!(before.connections, CLIENTS as u64);
+    // Some are on their way while this process takes over.
+    let wakers: Vec<_> = first.iter().map(|client| client.waker.recv().unwrap()).collect();
+    let ask = |number| first.iter().zip(&wakers).for_each(|(it, waker)| it.ask(waker, number));
+    ask(3);
+    let new = start(&place, count, steering);
+    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
+    assert!(first.iter().all(|client| client.next() == Ok(3)));
+    for number in 4..8 {
+        ask(number);
+        assert!(first.iter().all(|client| client.next() == Ok(number)));
+    }
+    // Those that begin now come to the new process.
+    let second = begin(&staying, second);
+    assert!(second.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
+    let (then, now) = (total(&old.group), total(&new.group));
+    assert_eq!(then.connections, CLIENTS as u64);
+    assert_eq!(now.connections, CLIENTS as u64);
+    assert!(now.forwarded > 0 && now.forward_dropped == 0, "{now:?}");
+    assert_eq!(new.group.steering(), (count > 1).then_some(steering));
+    wait_until(&old.group, |then| then.forwarded_in == total(&new.group).forwarded);
+    if steering > Steering::Hash {
+        assert_eq!((now.handed_over, then.handed_over), (0, 0));
+    }
+    // A third one waits until the first has ended.
+    let early = HotRestart::at(&place.0).unwrap_err();
+    assert!(matches!(early, HotRestartError::Draining), "{early}");
+    drop(old);
+    leaving.shutdown(0_u32.into(), b"");
+    let third = start(&place, count, steering);
+    assert_eq!(new.replaced.recv_timeout(PATIENCE), Ok(()));
+    let wakers: Vec<_> = second.iter().map(|client| client.waker.recv().unwrap()).collect();
+    for number in 3..5 {
+        second.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
+        assert!(second.iter().all(|client| client.next() == Ok(number)));
+    }
+    assert!(total(&third.group).forwarded > 0);
+    assert_eq!(total(&new.group).connections, CLIENTS as u64);
+}
+
+#[test]
+fn connections_go_on_in_the_process_that_was_replaced() {
+    connections_go_on(3, Steering::Hash);
+    connections_go_on(3, Steering::ClassicBpf);
+    connections_go_on(1, Steering::Hash);
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// An ID of each shard of both generations; the old process answers for its own, and after it the new one.
+#[test]
+fn the_packets_of_lost_connections_are_answered_with_stateless_resets() {
+    let place = Place::new("resets");
+    let old = start(&place, 3, Steering::Hash);
+    let new = start(&place, 3, Steering::Hash);
+    let (socket, address) = (socket(), address(&new.group));
+    let reset_of_each = || {
+        (0..6).map(|slot| {
+            socket.send_to(&short_header(slot), address).unwrap();
+            let mut reset = [0; 100];
+            let length = socket.recv(&mut reset).unwrap();
+            assert!(length < 60);
+            reset[length - 16..length].to_vec()
+        })
+    };
+    let by_both: Vec<_> = reset_of_each().collect();
+    let now = total(&new.group);
+    assert_eq!((now.forwarded, total(&old.group).forwarded_in), (3, 3));
+    drop(old);
+    drop(start_after(&place, &new));
+    let by_one: Vec<_> = reset_of_each().collect();
+    assert!(by_both == by_one, "the tokens depend on the process");
+    assert_eq!(total(&new.group).forwarded, 3, "nobody is there any more");
+}
+
+/// Waits until the process before `new` has ended: only then another one could replace it. Here none does.
+fn start_after(place: &Place, new: &Process) -> HotRestart {
+    let begun = Instant::now();
+    loop {
+        match HotRestart::at(&place.0) {
+            Ok(next) => {
+                assert!(next.replaces() && next.local_address() == Some(address(&new.group)));
+                assert_eq!(next.shards(), Some(new.group.shards().len()));
+                return next;
+            }
+            Err(HotRestartError::Draining) => {
+                assert!(begun.elapsed() < PATIENCE);
+                std::thread::yield_now();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// A client chooses its first connection ID, which may look like one of the old process.
+#[test]
+fn the_old_process_gives_back_what_begins_a_connection() {
+    let place = Place::new("gives-back");
+    let old = start(&place, 3, Steering::Hash);
+    let new = start(&place, 3, Steering::Hash);
+    let socket = socket();
+    for second in 0..6 {
+        // Of a version that nobody speaks, so that Version Negotiation is the answer.
+        let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, FIRST_OCTET, second];
+        first.resize(14, 7);
+        first.extend([0; 1200]);
+        socket.send_to(&first, address(&new.group)).unwrap();
+        let mut answer = [0; 100];
+        let length = socket.recv(&mut answer).unwrap();
+        assert_eq!(answer[1..5], [0; 4]);
+        assert!(length > 14);
+    }
+    let (then, now) = (total(&old.group), total(&new.group));
+    assert_eq!((now.forwarded, now.forwarded_in), (3, 3));
+    assert_eq!((then.forwarded, then.forwarded_in), (3, 3));
+    assert_eq!(then.datagrams_sent, 0);
+}
+
+/// A process that does not become ready, whatever the reason, changes nothing.
+#[test]
+fn the_old_process_goes_on_if_the_new_one_fails() {
+    let place = Place::new("fails");
+    let old = start(&place, 3, Steering::Hash);
+    let running = address(&old.group);
+    let (_relay, entrances) = Relay::start(running, 1);
+    let shard = client();
+    let connection = download(&shard, &entrances[0], &[1], false);
+    assert_eq!(connection.next(), Ok(1));
+    let waker = connection.waker.recv().unwrap();
+    let mut number = 1;
+    let mut still_serves = |group: &ShardGroup| {
+        number += 1;
+        connection.ask(&waker, number);
+        assert_eq!(connection.next(), Ok(number));
+        assert_eq!(total(group).connections, 1);
+    };
+    drop(HotRestart::at(&place.0).unwrap());
+    still_serves(&old.group);
+    let error = try_start(&place, loopback(), 2, Steering::Hash).err().unwrap();
+    let named = cause(&error);
+    assert!(matches!(named, HotRestartError::ShardCount { running: 3, asked: 2 }), "{named}");
+    still_serves(&old.group);
+    for other in ["127.0.0.2:0", "127.0.0.1:1"] {
+        let error = try_start(&place, other.parse().unwrap(), 3, Steering::Hash).err().unwrap();
+        assert!(matches!(cause(&error), HotRestartError::Addresses { .. }), "{error}");
+        still_serves(&old.group);
+    }
+    let error = try_start(&place, loopback(), MAX_SHARDS_WITH_HOT_RESTART + 1, Steering::Hash);
+    let error = error.err().unwrap();
+    assert!(matches!(cause(&error), HotRestartError::TooManyShards { limit: 128 }), "{error}");
+    still_serves(&old.group);
+    assert!(old.replaced.try_recv().is_err());
+    // And one that does succeeds.
+    let new = try_start(&place, running, 3, Steering::Hash).unwrap();
+    still_serves(&old.group);
+    assert_eq!(total(&new.group).connections, 0);
+}
+
+/// If the new process ends before the old one, that receives by itself again.
+#[test]
+fn the_old_process_outlives_the_new_one() {
+    let place = Place::new("outlives");
+    let old = start(&place, 3, Steering::Hash);
+    let (_relay, entrances) = Relay::start(address(&old.group), 30);
+    let shard = client();
+    let begin = |entrance| download(&shard, entrance, &[1], false);
+    let clients: Vec<_> = entrances.iter().map(begin).collect();
+    assert!(clients.iter().all(|client| client.next() == Ok(1)));
+    let new = start(&place, 3, Steering::Hash);
+    drop(new);
+    let wakers: Vec<_> = clients.iter().map(|client| client.waker.recv().unwrap()).collect();
+    for number in 2..5 {
+        clients.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
+        assert!(clients.iter().all(|client| client.next() == Ok(number)));
+    }
+    assert!(!place.0.exists(), "it was the new one's");
+}
+
+/// What a process that has ended left does not keep the next one from starting.
+#[test]
+fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
+    let place = Place::new("stale");
+    // A socket at which nobody listens any more.
+    drop(UnixListener::bind(&place.0).unwrap());
+    assert!(place.0.exists());
+    let process = start(&place, 2, Steering::Hash);
+    let mode = fs::metadata(&place.0).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(process);
+    assert!(!place.0.exists());
+    // What is no socket is left alone.
+    fs::write(&place.0, b"precious").unwrap();
+    let error = try_start(&place, loopback(), 1, Steering::Hash).err().unwrap();
+    assert!(matches!(cause(&error), HotRestartError::Path { .. }), "{error}");
+    assert_eq!(fs::read(&place.0).unwrap(), b"precious");
+    let missing = HotRestart::at("/nonexistent/socket").unwrap();
+    assert!(!missing.replaces() && missing.local_address().is_none());
+    let gone = Place(PathBuf::from("/nonexistent/socket"));
+    let error = try_start(&gone, loopback(), 1, Steering::Hash).err().unwrap();
+    assert!(matches!(cause(&error), HotRestartError::Path { .. }), "{error}");
+}
+
+#[test]
+fn sockets_that_somebody_else_bound_are_used() {
+    let given = UdpSocket::bind(loopback()).unwrap();
+    let at = given.local_addr().unwrap();
+    let options = GroupOptions { sockets: vec![given.try_clone().unwrap()], hot_restart: None };
+    let count = NonZeroUsize::MIN;
+    let best = Steering::BEST;
+    let any = loopback();
+    let config = Arc::new(server_config());
+    let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
+    let group = spawn_steered(any, count, endpoint_config(), Some(setup), options, best).unwrap();
+    assert_eq!(address(&group), at);
+    let (_relay, entrances) = Relay::start(at, 1);
+    let client = download(&client(), &entrances[0], &[1], true);
+    assert_eq!(client.next(), Ok(1));
+    let other = UdpSocket::bind(loopback()).unwrap();
+    for (sockets, count) in [(vec![&given], 2), (vec![&given, &other], 2)] {
+        let sockets = sockets.into_iter().map(|it| it.try_clone().unwrap()).collect();
+        let options = GroupOptions { sockets, hot_restart: None };
+        let count = NonZeroUsize::new(count).unwrap();
+        let error = spawn_steered(any, count, endpoint_config(), None, options, best).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+    }
+}

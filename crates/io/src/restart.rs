@@ -1,0 +1,276 @@
+//! A process takes the port of another one over while that serves.
+//!
+//! Both have the same UDP sockets: the new one gets duplicates through a unix socket, so that the group at the port stays as
+//! it is, with its order and the program that steers. From the moment of hand-over only the new process receives. What has
+//! a connection ID of the old one it forwards, and the old one sends through its own duplicates.
+
+mod error;
+mod keeper;
+mod message;
+mod pipe;
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::mailbox::{Command, Mailbox};
+use crate::random::seed;
+use crate::shard_ids::Generation;
+use crate::steering::Steering;
+
+pub use error::HotRestartError;
+pub(crate) use keeper::Keeper;
+use keeper::{Kept, SocketPath};
+pub(crate) use message::Conversation;
+use message::{Message, Offer, Secrets};
+pub(crate) use pipe::{Pipe, Piped, Sent};
+
+/// How long a process that starts waits for the one that runs to answer, and to stop receiving.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Lets a server replace another one that runs, and be replaced: without a connection cut and without a client refused.
+///
+/// Processes with the same path for their unix socket replace each other. The new one gets the UDP sockets of the one that
+/// runs, and from the moment at which it has started it alone receives. The old process keeps its connections: datagrams with
+/// its connection IDs are forwarded to it through the new one, which costs a copy and two calls to the kernel each. When it
+/// has ended, packets of its connections are answered with stateless resets.
+///
+/// The socket is accessible to this user alone, and each process checks that the other one has its own effective user ID.
+pub struct HotRestart {
+    path: PathBuf,
+    secrets: Secrets,
+    predecessor: Option<Predecessor>,
+    on_replaced: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// The process that runs, and what it hands over.
+struct Predecessor {
+    conversation: Conversation,
+    /// The socket at which processes ask.
+    listener: OwnedFd,
+    generation: Generation,
+    steering: Option<Steering>,
+    shards: Vec<Inherited>,
+}
+
+/// What one shard hands over.
+pub(crate) struct Inherited {
+    /// That with which connections begin, and those at the preferred addresses.
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) pipe: OwnedFd,
+}
+
+impl HotRestart {
+    /// Looks for a process that runs and listens at `path`, and prepares to replace it if there is one. It serves on until the
+    /// group of shards starts to which this is [given](crate::GroupOptions::hot_restart), and if that fails, or this is
+    /// dropped, as if nothing had happened.
+    ///
+    /// This may block for some seconds.
+    ///
+    /// # Errors
+    /// [`HotRestartError::Draining`] if the process that runs has replaced another one that has connections yet: try again
+    /// later. Other errors are about the process that runs, or the path.
+    pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
+        let path = path.as_ref().to_owned();
+        let unusable = |error: io::Error| HotRestartError::Path { path: path.clone(), error };
+        if let Some(conversation) = reach(&path).map_err(unusable)? {
+            let (secrets, predecessor) = listen_to(conversation, &path)?;
+            return Ok(Self { path, secrets, predecessor: Some(predecessor), on_replaced: None });
+        }
+        let secret = || seed().map_err(HotRestartError::NoSeed);
+        let secrets = Secrets { reset_key: secret()?, ticket_secret: secret()? };
+        Ok(Self { path, secrets, predecessor: None, on_replaced: None })
+    }
+
+    /// Whether there is a process to replace.
+    pub fn replaces(&self) -> bool {
+        self.predecessor.is_some()
+    }
+
+    /// The address at which the process to replace listens, and so this one.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        let predecessor = self.predecessor.as_ref()?;
+        predecessor.shards.first()?.sockets.first()?.local_addr().ok()
+    }
+
+    /// How many shards the process to replace has, and so this one.
+    pub fn shards(&self) -> Option<usize> {
+        self.predecessor.as_ref().map(|predecessor| predecessor.shards.len())
+    }
+
+    /// The bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key), which both processes have. With it the
+    /// new one can end the connections that the old one has left.
+    pub fn reset_key(&self) -> [u8; 32] {
+        self.secrets.reset_key
+    }
+
+    /// Bytes for the keys of tickets and tokens ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes have:
+    /// a client that got a Retry from the old one is accepted by the new one. Keys that come from elsewhere have to be
+    /// the same in both.
+    pub fn ticket_secret(&self) -> [u8; 32] {
+        self.secrets.ticket_secret
+    }
+
+    /// Has `replaced` called, on any thread, once another process has replaced this one. From then on only the existing
+    /// connections receive anything. They should be asked to end; the new process cannot be replaced before they have.
+    pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
+        let before = self.on_replaced.take();
+        self.on_replaced = Some(Box::new(move || {
+            if let Some(before) = before {
+                before();
+            }
+            replaced();
+        }));
+    }
+
+    /// That of this process.
+    pub(crate) fn generation(&self) -> Generation {
+        let before = self.predecessor.as_ref().map(|predecessor| predecessor.generation);
+        before.map_or_else(Generation::default, Generation::other)
+    }
+
+    /// The sockets of the process to replace, and what leads to its shards; `None` if there is no such process.
+    pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
+        let predecessor = self.predecessor.as_mut()?;
+        let shards = core::mem::take(&mut predecessor.shards);
+        Some(Inheritance { shards, steering: predecessor.steering })
+    }
+
+    /// Makes ready whatever may fail. If there is no process to replace, the next one can ask from here on. `sockets` are
+    /// duplicates of those of the shards.
+    pub(crate) fn prepare(
+        self,
+        sockets: Vec<Vec<OwnedFd>>,
+        mailboxes: &[Arc<Mailbox>],
+        steering: Option<Steering>,
+    ) -> io::Result<Prepared> {
+        let generation = self.generation();
+        let Self { path, secrets, predecessor, on_replaced } = self;
+        let count = u16::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        let offer = Offer { secrets, count, generation, steering };
+        let (path, predecessor) = match predecessor {
+            Some(Predecessor { conversation, listener, .. }) => {
+                (SocketPath::inherited(path, listener), Some(conversation))
+            }
+            None => {
+                let unusable = |error| HotRestartError::Path { path: path.clone(), error };
+                (SocketPath::listen(&path).map_err(unusable)?, None)
+            }
+        };
+        let on_replaced = on_replaced.unwrap_or_else(|| Box::new(|| {}));
+        let mailboxes = mailboxes.to_vec();
+        let kept = Kept { path, offer, sockets, mailboxes, predecessor, on_replaced };
+        Ok(Prepared { kept, keeper: Keeper::start()? })
+    }
+}
+
+/// What a process gets from the one that it replaces.
+pub(crate) struct Inheritance {
+    pub(crate) shards: Vec<Inherited>,
+    pub(crate) steering: Option<Steering>,
+}
+
+/// A process whose shards have started. Those of one that replaces another one do not receive yet.
+pub(crate) struct Prepared {
+    kept: Kept,
+    keeper: Keeper,
+}
+
+impl Prepared {
+    /// Replaces the process that runs, if there is one. From here on this process can be replaced.
+    pub(crate) fn take_over(self) -> io::Result<Keeper> {
+        let Self { mut kept, mut keeper } = self;
+        if let Some(predecessor) = &kept.predecessor {
+            take_over(predecessor)?;
+            kept.path.own();
+            for mailbox in &kept.mailboxes {
+                // A shard that has ended already is none the less replaced.
+                let _ = mailbox.send(Command::Listen);
+            }
+        }
+        keeper.begin(kept);
+        Ok(keeper)
+    }
+}
+
+/// Says that this process is ready, and waits until the other one has stopped receiving.
+fn take_over(predecessor: &Conversation) -> Result<(), HotRestartError> {
+    let said = predecessor.send(Message::Ready, &[]);
+    match said.and_then(|()| predecessor.receive()) {
+        Ok((Message::Go, _)) => Ok(()),
+        Ok(_) => Err(HotRestartError::Busy),
+        Err(error) => Err(silent(&error)),
+    }
+}
+
+impl fmt::Debug for HotRestart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HotRestart")
+            .field("path", &self.path)
+            .field("replaces", &self.replaces())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The error of a conversation in which the other process says nothing more.
+fn silent(error: &io::Error) -> HotRestartError {
+    match error.kind() {
+        ErrorKind::WouldBlock => HotRestartError::Busy,
+        ErrorKind::InvalidData => HotRestartError::Foreign,
+        _ => HotRestartError::Ended,
+    }
+}
+
+/// Connects to the process that listens at `path`; `None` if there is none.
+fn reach(path: &Path) -> io::Result<Option<Conversation>> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let conversation = Conversation::new(socket, PATIENCE)?;
+    match connect(&conversation, &address) {
+        Ok(()) => Ok(Some(conversation)),
+        Err(Errno::NOENT | Errno::CONNREFUSED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Receives what the process that runs hands over.
+fn listen_to(
+    conversation: Conversation,
+    path: &Path,
+) -> Result<(Secrets, Predecessor), HotRestartError> {
+    let user = conversation
+        .user()
+        .map_err(|error| HotRestartError::Path { path: path.to_owned(), error })?;
+    if user != rustix::process::geteuid().as_raw() {
+        return Err(HotRestartError::OtherUser { user });
+    }
+    conversation.send(Message::HELLO, &[]).map_err(|error| silent(&error))?;
+    let next = || conversation.receive().map_err(|error| silent(&error));
+    let (offer, listener) = match next()? {
+        (Message::Offer(offer), descriptors) => (offer, descriptors.into_iter().next()),
+        (Message::Draining, _) => return Err(HotRestartError::Draining),
+        _ => return Err(HotRestartError::Foreign),
+    };
+    let Offer { secrets, count, generation, steering } = offer;
+    let listener = listener.ok_or(HotRestartError::Foreign)?;
+    let mut shards = Vec::new();
+    for _ in 0..count {
+        let (Message::Shard, mut descriptors) = next()? else {
+            return Err(HotRestartError::Foreign);
+        };
+        let pipe = descriptors.pop().ok_or(HotRestartError::Foreign)?;
+        let sockets: Vec<_> = descriptors.into_iter().map(UdpSocket::from).collect();
+        shards.push(Inherited { sockets, pipe });
+    }
+    let predecessor = Predecessor { conversation, listener, generation, steering, shards };
+    Ok((secrets, predecessor))
+}

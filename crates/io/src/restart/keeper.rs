@@ -1,0 +1,282 @@
+//! The thread of a process that runs at which the next one asks.
+
+use core::time::Duration;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+};
+
+use super::message::{Conversation, Message, Offer};
+use super::pipe::Pipe;
+use crate::mailbox::{Command, HandOver, Mailbox};
+
+/// How long a process that connects may take for its first message.
+const HELLO_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the shards may take until none receives any more.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How many processes may wait for an answer.
+const BACKLOG: i32 = 16;
+
+/// The unix socket at which processes ask, and where it is.
+pub(super) struct SocketPath {
+    path: PathBuf,
+    listener: OwnedFd,
+    /// The device and the number of its file, so that nobody else's is removed.
+    file: Option<(u64, u64)>,
+    /// This process listens there, and removes it at its end.
+    is_own: bool,
+}
+
+impl SocketPath {
+    /// Listens at `path`. A socket that is there was left by a process that has ended, and is replaced.
+    pub(super) fn listen(path: &Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok_and(|it| !it.file_type().is_socket()) {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file"));
+        }
+        let flags = SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // Under another name first: whoever finds the path may connect, and only this user.
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        let _ = fs::remove_file(&temporary);
+        bind(&listener, &SocketAddrUnix::new(&temporary)?)?;
+        let placed = fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))
+            .and_then(|()| Ok(listen(&listener, BACKLOG)?))
+            .and_then(|()| fs::rename(&temporary, path));
+        if let Err(error) = placed {
+            let _ = fs::remove_file(&temporary);
+            return Err(error);
+        }
+        let mut here = Self::inherited(path.to_owned(), listener);
+        here.own();
+        Ok(here)
+    }
+
+    /// That of the process before, which listens there until it has been replaced.
+    pub(super) fn inherited(path: PathBuf, listener: OwnedFd) -> Self {
+        let file = file(&path);
+        Self { path, listener, file, is_own: false }
+    }
+
+    /// From now on it is this process that listens there.
+    pub(super) fn own(&mut self) {
+        self.is_own = true;
+    }
+}
+
+impl Drop for SocketPath {
+    fn drop(&mut self) {
+        if self.is_own && self.file.is_some() && self.file == file(&self.path) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn file(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|it| (it.dev(), it.ino()))
+}
+
+/// What is handed over, and to whom it belongs until then.
+pub(super) struct Kept {
+    pub(super) path: SocketPath,
+    pub(super) offer: Offer,
+    /// Duplicates of the sockets of all shards.
+    pub(super) sockets: Vec<Vec<OwnedFd>>,
+    pub(super) mailboxes: Vec<Arc<Mailbox>>,
+    /// Ends when the process before has ended.
+    pub(super) predecessor: Option<Conversation>,
+    pub(super) on_replaced: Box<dyn FnOnce() + Send>,
+}
+
+/// The thread, which ends with this.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    /// Taken once the thread has something to keep.
+    begin: Option<Sender<Kept>>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread before it is needed: then it is too late for that to fail.
+    pub(super) fn start() -> io::Result<Self> {
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stopped = stop.clone();
+        let (begin, begun) = channel::<Kept>();
+        let thread = thread::Builder::new().name("clearway-restart".to_owned());
+        let thread = thread.spawn(move || {
+            if let Ok(kept) = begun.recv() {
+                kept.wait(&stopped);
+            }
+        })?;
+        Ok(Self { begin: Some(begin), stop, thread: Some(thread) })
+    }
+
+    pub(super) fn begin(&mut self, kept: Kept) {
+        if let Some(begin) = self.begin.take() {
+            // The thread waits for it.
+            let _ = begin.send(kept);
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.begin = None;
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        // It ends by itself where this is the thread: what is called when a process was replaced may drop the last handle.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What came of waiting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Stopped,
+    First,
+    Second,
+}
+
+/// Waits for one of the descriptors, the first of which says that it is over; no longer than `patience`.
+fn wait(
+    stop: &OwnedFd,
+    first: BorrowedFd<'_>,
+    second: Option<BorrowedFd<'_>>,
+) -> io::Result<Ready> {
+    loop {
+        let mut descriptors =
+            vec![PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(first, PollFlags::IN)];
+        descriptors.extend(second.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN)));
+        match poll(&mut descriptors, None) {
+            Err(Errno::INTR) => continue,
+            polled => polled?,
+        };
+        let mut ready = descriptors.iter().map(|it| !it.revents().is_empty());
+        match (ready.next(), ready.next(), ready.next()) {
+            (Some(true), ..) => return Ok(Ready::Stopped),
+            (_, _, Some(true)) => return Ok(Ready::Second),
+            (_, Some(true), _) => return Ok(Ready::First),
+            _ => {}
+        }
+    }
+}
+
+impl Kept {
+    /// Answers processes that ask, until one has replaced this one.
+    fn wait(mut self, stop: &OwnedFd) {
+        loop {
+            let predecessor = self.predecessor.as_ref().map(AsFd::as_fd);
+            match wait(stop, self.path.listener.as_fd(), predecessor) {
+                Ok(Ready::Stopped) => break,
+                // It says nothing: this is its end.
+                Ok(Ready::Second) => {
+                    tracing::info!("the process before has ended");
+                    self.predecessor = None;
+                }
+                Ok(Ready::First) => match self.answer(stop) {
+                    Ok(true) => {
+                        self.path.is_own = false;
+                        return (self.on_replaced)();
+                    }
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "another process has not replaced this one")
+                    }
+                },
+                Err(error) => {
+                    tracing::error!(%error, "this process cannot be replaced");
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Answers one process; whether it has replaced this one.
+    fn answer(&mut self, stop: &OwnedFd) -> io::Result<bool> {
+        let socket = accept_with(&self.path.listener, SocketFlags::CLOEXEC)?;
+        let conversation = Conversation::new(socket, HELLO_PATIENCE)?;
+        let user = conversation.user()?;
+        if user != rustix::process::geteuid().as_raw() {
+            tracing::warn!(user, "a process of another user asks for the sockets");
+            return Ok(false);
+        }
+        match conversation.receive()?.0 {
+            Message::HELLO => {}
+            Message::Hello(_) => {
+                conversation.send(Message::OTHER_VERSION, &[])?;
+                return Ok(false);
+            }
+            _ => return Ok(false),
+        }
+        if self.predecessor.is_some() {
+            conversation.send(Message::Draining, &[])?;
+            return Ok(false);
+        }
+        let pipes = self.offer(&conversation)?;
+        // It may take its time, and end before it is ready.
+        if wait(stop, conversation.as_fd(), None)? == Ready::Stopped {
+            return Ok(false);
+        }
+        match conversation.receive() {
+            Ok((Message::Ready, _)) => {}
+            Ok(_) | Err(_) => return Ok(false),
+        }
+        let conversation = Arc::new(conversation);
+        let is_replaced = self.stop_receiving(pipes, &conversation)
+            && conversation.send(Message::Go, &[]).is_ok();
+        if !is_replaced {
+            self.receive_again();
+            // A process that has ended needs no answer.
+            let _ = conversation.send(Message::Stay, &[]);
+        }
+        Ok(is_replaced)
+    }
+
+    /// Hands everything over; returns this process's ends of the pipes.
+    fn offer(&self, conversation: &Conversation) -> io::Result<Vec<OwnedFd>> {
+        conversation.send(Message::Offer(self.offer), &[self.path.listener.as_fd()])?;
+        let mut pipes = Vec::new();
+        for sockets in &self.sockets {
+            let (ours, theirs) = Pipe::pair()?;
+            let descriptors = sockets.iter().chain([&theirs]).map(AsFd::as_fd);
+            conversation.send(Message::Shard, &descriptors.collect::<Vec<_>>())?;
+            pipes.push(ours);
+        }
+        Ok(pipes)
+    }
+
+    /// Has no shard receive from the UDP sockets any more; whether all have stopped.
+    fn stop_receiving(&self, pipes: Vec<OwnedFd>, lasting: &Arc<Conversation>) -> bool {
+        let (stopped, all_stopped) = channel::<()>();
+        for (mailbox, pipe) in self.mailboxes.iter().zip(pipes) {
+            let (stopped, lasting) = (stopped.clone(), lasting.clone());
+            let hand_over = HandOver { pipe: Pipe::new(pipe), stopped, lasting };
+            // A shard that has ended receives nothing.
+            let _ = mailbox.send(Command::HandOver(Box::new(hand_over)));
+        }
+        drop(stopped);
+        // They say nothing, but drop their ends.
+        all_stopped.recv_timeout(STOP_PATIENCE) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    fn receive_again(&self) {
+        for mailbox in &self.mailboxes {
+            let _ = mailbox.send(Command::Listen);
+        }
+    }
+}

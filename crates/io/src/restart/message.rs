@@ -1,0 +1,258 @@
+//! What a process that runs and the one that is to replace it say to each other.
+//!
+//! ```text
+//! new                             running
+//!  Hello                     ->
+//!                            <-   Offer, with the socket at which this conversation began
+//!                            <-   Shard, with its UDP sockets and an end of its pipe; once for each
+//!  Ready                     ->
+//!                            <-   Go: from now on the new one receives
+//! ```
+//!
+//! Instead of Offer there may be Draining or Version, and instead of Go there may be Stay. The conversation is kept open
+//! until the running process has ended, so that the new one knows of that.
+
+use core::mem::MaybeUninit;
+use core::time::Duration;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::shard_ids::Generation;
+use crate::steering::Steering;
+
+/// The version of this conversation and of what goes through the pipes.
+const VERSION: u8 = 1;
+const MAGIC: &[u8] = b"clearway hot restart";
+const MAX_LEN: usize = 128;
+/// A shard listens at three addresses at most; there is one pipe.
+const MAX_DESCRIPTORS: usize = 4;
+
+/// What both processes need, and nobody else may know.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Secrets {
+    pub(crate) reset_key: [u8; 32],
+    pub(crate) ticket_secret: [u8; 32],
+}
+
+/// What the running process hands over besides its sockets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) secrets: Secrets,
+    pub(crate) count: u16,
+    /// The generation of the running process.
+    pub(crate) generation: Generation,
+    pub(crate) steering: Option<Steering>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// A process of this version would replace the other one.
+    Hello(u8),
+    /// The process before the running one has connections yet.
+    Draining,
+    /// The running process has this version, which is another one.
+    Version(u8),
+    Offer(Offer),
+    /// The sockets of the next shard come with this.
+    Shard,
+    Ready,
+    Go,
+    /// The running process cannot stop receiving, and goes on.
+    Stay,
+}
+
+impl Message {
+    pub(crate) const HELLO: Self = Self::Hello(VERSION);
+    pub(crate) const OTHER_VERSION: Self = Self::Version(VERSION);
+
+    fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Hello(version) => [&[0, version], MAGIC].concat(),
+            Self::Draining => vec![1],
+            Self::Version(version) => vec![2, version],
+            Self::Offer(offer) => {
+                let Offer { secrets, count, generation, steering } = offer;
+                let [high, low] = count.to_be_bytes();
+                let head = [3, high, low, generation.number(), number(steering)];
+                [&head[..], &secrets.reset_key, &secrets.ticket_secret].concat()
+            }
+            Self::Shard => vec![4],
+            Self::Ready => vec![5],
+            Self::Go => vec![6],
+            Self::Stay => vec![7],
+        }
+    }
+
+    fn decode(message: &[u8]) -> Option<Self> {
+        Some(match *message {
+            [0, version, ref magic @ ..] if magic == MAGIC => Self::Hello(version),
+            [1] => Self::Draining,
+            [2, version] => Self::Version(version),
+            [3, high, low, generation, steering, ref secrets @ ..] => {
+                let (reset_key, ticket_secret) = secrets.split_first_chunk()?;
+                let secrets = Secrets {
+                    reset_key: *reset_key,
+                    ticket_secret: ticket_secret.try_into().ok()?,
+                };
+                let count = u16::from_be_bytes([high, low]);
+                let generation = Generation::from_number(generation);
+                Self::Offer(Offer { secrets, count, generation, steering: steered(steering) })
+            }
+            [4] => Self::Shard,
+            [5] => Self::Ready,
+            [6] => Self::Go,
+            [7] => Self::Stay,
+            _ => return None,
+        })
+    }
+}
+
+const fn number(steering: Option<Steering>) -> u8 {
+    match steering {
+        None => 0,
+        Some(Steering::Hash) => 1,
+        Some(Steering::ClassicBpf) => 2,
+        Some(Steering::Ebpf) => 3,
+    }
+}
+
+const fn steered(number: u8) -> Option<Steering> {
+    match number {
+        1 => Some(Steering::Hash),
+        2 => Some(Steering::ClassicBpf),
+        3 => Some(Steering::Ebpf),
+        _ => None,
+    }
+}
+
+/// A conversation: one end of a unix socket.
+#[derive(Debug)]
+pub(crate) struct Conversation(OwnedFd);
+
+impl Conversation {
+    /// None of its messages is waited for longer than `patience`.
+    pub(crate) fn new(socket: OwnedFd, patience: Duration) -> io::Result<Self> {
+        for direction in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&socket, direction, Some(patience))?;
+        }
+        Ok(Self(socket))
+    }
+
+    /// The effective user ID of the process at the other end.
+    pub(crate) fn user(&self) -> io::Result<u32> {
+        Ok(socket_peercred(&self.0)?.uid.as_raw())
+    }
+
+    pub(crate) fn send(&self, message: Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        let message = message.encode();
+        let parts = [IoSlice::new(&message)];
+        loop {
+            match sendmsg(&self.0, &parts, &mut control, SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                sent => return Ok(sent.map(drop)?),
+            }
+        }
+    }
+
+    /// The next message, with what came with it.
+    ///
+    /// # Errors
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if the other end was closed, [`WouldBlock`](ErrorKind::WouldBlock) if
+    /// nothing came in time, [`InvalidData`](ErrorKind::InvalidData) if it is no message.
+    pub(crate) fn receive(&self) -> io::Result<(Message, Vec<OwnedFd>)> {
+        let mut buffer = [0; MAX_LEN];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let mut parts = [IoSliceMut::new(&mut buffer)];
+            match recvmsg(&self.0, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                received => break received?,
+            }
+        };
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        if received.bytes == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let is_cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+        let message = buffer.get(..received.bytes).and_then(Message::decode);
+        match message.filter(|_| !is_cut) {
+            Some(message) => Ok((message, descriptors)),
+            None => Err(ErrorKind::InvalidData.into()),
+        }
+    }
+}
+
+impl AsFd for Conversation {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    fn pair() -> (Conversation, Conversation) {
+        let flags = SocketFlags::CLOEXEC;
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        let patience = Duration::from_secs(10);
+        (Conversation::new(one, patience).unwrap(), Conversation::new(other, patience).unwrap())
+    }
+
+    #[test]
+    fn messages_arrive_with_what_belongs_to_them() {
+        let (one, other) = pair();
+        let secrets = Secrets { reset_key: [1; 32], ticket_secret: [2; 32] };
+        let steerings =
+            [None, Some(Steering::Hash), Some(Steering::ClassicBpf), Some(Steering::Ebpf)];
+        let offer = |steering| {
+            let generation = Generation::Odd;
+            Message::Offer(Offer { secrets, count: 128, generation, steering })
+        };
+        let mut messages = vec![Message::HELLO, Message::Draining, Message::OTHER_VERSION];
+        messages.extend(steerings.map(offer));
+        messages.extend([Message::Shard, Message::Ready, Message::Go, Message::Stay]);
+        for message in messages {
+            let file = std::fs::File::open("/dev/null").unwrap();
+            one.send(message, &[file.as_fd(); MAX_DESCRIPTORS]).unwrap();
+            let (received, descriptors) = other.receive().unwrap();
+            assert!(received == message);
+            assert_eq!(descriptors.len(), MAX_DESCRIPTORS);
+        }
+        assert_eq!(other.user().unwrap(), rustix::process::geteuid().as_raw());
+        drop(one);
+        assert_eq!(other.receive().err().map(|it| it.kind()), Some(ErrorKind::UnexpectedEof));
+    }
+
+    #[test]
+    fn what_is_no_message_is_none() {
+        let (one, other) = pair();
+        for wrong in [&[0, 1][..], &[1, 1], &[3, 0, 1, 0, 0, 9], &[99], &[4; MAX_LEN + 1]] {
+            rustix::net::send(&one, wrong, SendFlags::empty()).unwrap();
+            assert_eq!(other.receive().err().map(|it| it.kind()), Some(ErrorKind::InvalidData));
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The datagrams that one process gives to the other: a pair of unix sockets for each shard.
+//!
+//! The new process forwards what has connection IDs of the old one. The old one gives back what begins a connection: a
+//! client's own first connection ID may look like one of ours, and after a Retry it is one.
+//!
+//! ```text
+//! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6
+//! ECN (8)
+//! Port (16)          the sender's
+//! Socket (32)        the number of the listening socket
+//! Flow (32)          the sender's flow information and scope, if its address is of IPv6
+//! Scope (32)
+//! Address (128)      the sender's
+//! Local (128)        the local address
+//! Datagram (..)
+//! ```
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clearway_transport::{EcnCodepoint, SocketIndex};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType, recv,
+    sendmsg, socketpair,
+};
+
+use crate::socket::Meta;
+
+const HEADER_LEN: usize = 48;
+/// Asked for; the kernel gives less to those without CAP_NET_ADMIN.
+const BUFFER_SIZE: usize = 4 << 20;
+
+const REMOTE_IS_V6: u8 = 1;
+const HAS_LOCAL: u8 = 2;
+const LOCAL_IS_V6: u8 = 4;
+
+/// One end.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    socket: OwnedFd,
+    has_ended: AtomicBool,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    Done,
+    /// Too many wait already: it is lost.
+    Full,
+    /// There is nobody at the other end.
+    Ended,
+}
+
+/// A datagram that came.
+pub(crate) struct Piped<'a> {
+    pub(crate) meta: Meta,
+    pub(crate) socket: SocketIndex,
+    pub(crate) datagram: &'a mut [u8],
+}
+
+impl Pipe {
+    /// Both ends. What does not fit is dropped: neither side ever waits for the other.
+    pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let ends = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        for end in [&ends.0, &ends.1] {
+            if set_socket_send_buffer_size_force(end, BUFFER_SIZE).is_err() {
+                let _ = set_socket_send_buffer_size(end, BUFFER_SIZE);
+            }
+        }
+        Ok(ends)
+    }
+
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self { socket, has_ended: AtomicBool::new(false) }
+    }
+
+    /// Nobody is at the other end any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Gives a datagram to the other process, which came to the listening socket `socket`.
+    pub(crate) fn send(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Sent {
+        if self.has_ended() {
+            return Sent::Ended;
+        }
+        let header = encode(socket, meta);
+        let parts = [IoSlice::new(&header), IoSlice::new(datagram)];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            match sendmsg(&self.socket, &parts, &mut SendAncillaryBuffer::default(), flags) {
+                Ok(_) => return Sent::Done,
+                Err(Errno::INTR) => {}
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                    self.has_ended.store(true, Ordering::Relaxed);
+                    return Sent::Ended;
+                }
+                // For want of room, as a rule.
+                Err(_) => return Sent::Full,
+            }
+        }
+    }
+
+    /// The next datagram of the other process, in `buffer`; `None` if none waits.
+    pub(crate) fn receive<'a>(&self, buffer: &'a mut [u8]) -> Option<Piped<'a>> {
+        loop {
+            match recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((length, _)) if length > 0 => {
+                    // What is no message of ours is nothing.
+                    let is_message = length >= HEADER_LEN;
+                    if is_message {
+                        return decode(buffer.get_mut(..length)?);
+                    }
+                }
+                Ok(_) => {
+                    self.has_ended.store(true, Ordering::Relaxed);
+                    return None;
+                }
+                // The other end was closed with datagrams in it; those in this one are still there.
+                Err(Errno::INTR | Errno::CONNRESET) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn encode(SocketIndex(socket): SocketIndex, meta: &Meta) -> [u8; HEADER_LEN] {
+    let Meta { remote, local_ip, ecn } = *meta;
+    let (flow, scope) = match remote {
+        SocketAddr::V4(_) => (0, 0),
+        SocketAddr::V6(remote) => (remote.flowinfo(), remote.scope_id()),
+    };
+    let mut flags = if remote.is_ipv6() { REMOTE_IS_V6 } else { 0 };
+    if let Some(local) = local_ip {
+        flags |= HAS_LOCAL | if local.is_ipv6() { LOCAL_IS_V6 } else { 0 };
+    }
+    let mut header = [0; HEADER_LEN];
+    header[0] = flags;
+    header[1] = ecn.bits();
+    header[2..4].copy_from_slice(&remote.port().to_be_bytes());
+    header[4..8].copy_from_slice(&socket.to_be_bytes());
+    header[8..12].copy_from_slice(&flow.to_be_bytes());
+    header[12..16].copy_from_slice(&scope.to_be_bytes());
+    header[16..32].copy_from_slice(&octets(remote.ip()));
+    header[32..48].copy_from_slice(&local_ip.map(octets).unwrap_or_default());
+    header
+}
+
+fn decode(message: &mut [u8]) -> Option<Piped<'_>> {
+    let (header, datagram) = message.split_first_chunk_mut::<HEADER_LEN>()?;
+    let word = |at: usize| {
+        header.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |it| u32::from_be_bytes(*it))
+    };
+    let address = |at: usize, is_v6| {
+        let octets: [u8; 16] = *header.get(at..)?.first_chunk()?;
+        let [a, b, c, d, ..] = octets;
+        Some(if is_v6 { Ipv6Addr::from(octets).into() } else { Ipv4Addr::new(a, b, c, d).into() })
+    };
+    let [flags, ecn, port @ ..] = *header.first_chunk::<4>()?;
+    let port = u16::from_be_bytes(port);
+    let remote = match address(16, flags & REMOTE_IS_V6 != 0)? {
+        IpAddr::V4(ip) => (ip, port).into(),
+        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, word(8), word(12)).into(),
+    };
+    let local_ip = (flags & HAS_LOCAL != 0).then(|| address(32, flags & LOCAL_IS_V6 != 0));
+    let meta = Meta { remote, local_ip: local_ip.flatten(), ecn: EcnCodepoint::from_bits(ecn & 3) };
+    Some(Piped { meta, socket: SocketIndex(word(4)), datagram })
+}
+
+/// An IPv4 address stands at the beginning.
+fn octets(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [a, b, c, d] = ip.octets();
+            [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        }
+        IpAddr::V6(ip) => ip.octets(),
+    }
+}
+
+#[cfg(test)]
+#[path = "pipe_tests.rs"]
+mod tests;
