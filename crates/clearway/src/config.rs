@@ -3,9 +3,10 @@
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
 use core::time::Duration;
+use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
-use clearway_io::MAX_SHARDS;
+use clearway_io::{HotRestart, MAX_SHARDS};
 use clearway_transport::{
     ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
     ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys, TlsClientConfig,
@@ -276,6 +277,8 @@ pub struct ServerConfig {
     pub(crate) shards: NonZeroUsize,
     pub(crate) observers: Observers,
     preferred_addresses: PreferredAddresses,
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) hot_restart: Option<HotRestart>,
 }
 
 /// What a server proves itself with.
@@ -338,6 +341,8 @@ impl ServerConfig {
             shards: NonZeroUsize::MIN,
             observers: Observers::default(),
             preferred_addresses: PreferredAddresses::default(),
+            sockets: Vec::new(),
+            hot_restart: None,
         }
     }
 
@@ -460,6 +465,37 @@ impl ServerConfig {
     pub fn observer(mut self, factory: Arc<dyn ObserverFactory>) -> Self {
         self.observers = Observers::new(factory);
         self
+    }
+
+    /// Listens at sockets that were bound by somebody else, such as a service manager: one for each [shard](Self::shards), all
+    /// at one address, in the order in which they were bound, and with SO_REUSEPORT if there are several. The address with
+    /// which the server is started then has no effect. Sockets at preferred addresses are opened all the same.
+    ///
+    /// # Errors
+    /// Sockets at several addresses, or not as many as shards, are an error when the server is started.
+    pub fn listening_sockets(mut self, sockets: impl IntoIterator<Item = UdpSocket>) -> Self {
+        self.sockets = sockets.into_iter().collect();
+        self
+    }
+
+    /// Lets this server replace one that runs in another process, and be replaced. It has to have as many
+    /// [shards](Self::shards) and the same addresses; port 0 is that of the other one. When it has started, it has replaced the
+    /// other one. [`Endpoint::replaced`](crate::Endpoint::replaced) tells a server when it is its turn.
+    ///
+    /// Without [`ticket_keys`](Self::ticket_keys), both have keys of their own in common, so that sessions are resumed
+    /// across the restart. With them, both need the same.
+    ///
+    /// # Errors
+    /// When the server is started: an [`io::Error`](std::io::Error) whose cause is a
+    /// [`HotRestartError`](crate::HotRestartError). The other process then goes on.
+    pub fn hot_restart(mut self, hot_restart: HotRestart) -> Self {
+        self.hot_restart = Some(hot_restart);
+        self
+    }
+
+    /// Keys of tickets and tokens for a server that has none, and has both in common with another process.
+    pub(crate) fn default_ticket_keys(&mut self, secret: &[u8; 32]) {
+        self.ticket_keys.get_or_insert_with(|| TicketKeys::new(secret));
     }
 
     /// The settings of the endpoint.

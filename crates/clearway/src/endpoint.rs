@@ -6,12 +6,12 @@ use core::num::NonZeroUsize;
 use core::pin::pin;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    GroupServerSetup, ShardGroup, ShardHandle, ShardStatistics, Steering,
+    GroupOptions, GroupServerSetup, ShardGroup, ShardHandle, ShardStatistics, Steering,
 };
 use clearway_transport::{
     Connection, EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, Statistics,
@@ -71,6 +71,9 @@ struct EndpointShared {
     /// The number of connections that exist.
     living: AtomicUsize,
     is_idle: Notify,
+    /// Another process receives at the address.
+    is_replaced: AtomicBool,
+    was_replaced: Notify,
 }
 
 /// Clients that nobody has accepted yet.
@@ -87,6 +90,8 @@ impl EndpointShared {
             has_waiting: Notify::new(),
             living: AtomicUsize::new(0),
             is_idle: Notify::new(),
+            is_replaced: AtomicBool::new(false),
+            was_replaced: Notify::new(),
         })
     }
 
@@ -104,6 +109,14 @@ impl EndpointShared {
         // Dropped after the lock is released, since this closes connections.
         drop(abandoned);
         self.has_waiting.notify_waiters();
+    }
+
+    /// Another process gets the clients from now on. Those that wait can be accepted yet.
+    fn replace(&self) {
+        self.lock().is_closed = true;
+        self.has_waiting.notify_waiters();
+        self.is_replaced.store(true, Ordering::SeqCst);
+        self.was_replaced.notify_waiters();
     }
 }
 
@@ -204,7 +217,7 @@ impl Endpoint {
     /// If the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
         let (max, shared) = (DEFAULT_MAX_CONNECTIONS, EndpointShared::new());
-        Self::start(bind, NonZeroUsize::MIN, max, None, shared)
+        Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), shared)
     }
 
     /// An endpoint at the local address `bind` that accepts connections, and can also make them.
@@ -234,7 +247,7 @@ impl Endpoint {
 
     fn serve<A: Acceptor + 'static>(
         bind: SocketAddr,
-        config: ServerConfig,
+        mut config: ServerConfig,
         mut acceptor: impl FnMut(usize) -> A,
         shared: Arc<EndpointShared>,
     ) -> Result<Self, EndpointError> {
@@ -248,6 +261,13 @@ impl Endpoint {
                 shared: shared.clone(),
             })
         };
+        let sockets = core::mem::take(&mut config.sockets);
+        let mut hot_restart = config.hot_restart.take();
+        if let Some(hot_restart) = &mut hot_restart {
+            config.default_ticket_keys(&hot_restart.ticket_secret());
+            let shared = shared.clone();
+            hot_restart.on_replaced(move || shared.replace());
+        }
         let mut config = config.build()?;
         if shards > NonZeroUsize::MIN && config.shared_tokens.is_none() {
             let keys = TicketKeys::new(&clearway_io::seed()?);
@@ -255,8 +275,11 @@ impl Endpoint {
                 Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
         }
         let setup = GroupServerSetup { config: Arc::new(config), acceptor: &mut configured };
-        let shared = shared.clone();
-        Ok(Self::start(bind, shards, max_connections.div_ceil(shards.get()), Some(setup), shared)?)
+        let mut options = GroupOptions::default();
+        options.sockets = sockets;
+        options.hot_restart = hot_restart;
+        let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
+        Ok(Self::start(bind, shards, max, Some(setup), options, shared)?)
     }
 
     fn start(
@@ -264,16 +287,21 @@ impl Endpoint {
         shards: NonZeroUsize,
         max_connections: usize,
         server: Option<GroupServerSetup<'_>>,
+        options: GroupOptions,
         shared: Arc<EndpointShared>,
     ) -> io::Result<Self> {
+        let reset_key = match &options.hot_restart {
+            Some(hot_restart) => hot_restart.reset_key(),
+            None => clearway_io::seed()?,
+        };
         let config = EndpointConfig {
             id_generator: Arc::new(RandomIds),
-            reset_key: ResetKey::new(&clearway_io::seed()?),
+            reset_key: ResetKey::new(&reset_key),
             max_connections,
         };
         // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
-        let group = clearway_io::spawn_group(bind, shards, config, server)?;
+        let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
         let owner = Owner { group, begun: AtomicUsize::new(0), shared };
         Ok(Self { owner: Arc::new(owner), default_client: None })
     }
@@ -369,7 +397,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed.
+    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed, or was
+    /// [replaced](Self::replaced) and nobody waits any more.
     pub async fn accept(&self) -> Option<Connecting> {
         let shared = &self.owner.shared;
         loop {
@@ -408,6 +437,20 @@ impl Endpoint {
             if shared.living.load(Ordering::SeqCst) == 0 {
                 return;
             }
+            notified.await;
+        }
+    }
+
+    /// Waits until another process has replaced this one; see [`ServerConfig::hot_restart`](crate::ServerConfig::hot_restart).
+    /// From then on that process gets all clients, and here the existing connections go on. They should be asked to end,
+    /// for example by [`http3::Server::shutdown`](crate::http3::Server::shutdown), and this process should end after the last
+    /// one ([`wait_idle`](Self::wait_idle)): the other one cannot be replaced before.
+    pub async fn replaced(&self) {
+        let shared = &self.owner.shared;
+        let mut notified = pin!(shared.was_replaced.notified());
+        // From here on no signal is missed.
+        notified.as_mut().enable();
+        if !shared.is_replaced.load(Ordering::SeqCst) {
             notified.await;
         }
     }
