@@ -470,9 +470,14 @@ impl Batch<'_> {
     /// Tells the peer that the connection is shutting down, a server in two steps (RFC 9114 §5.2), and returns whether no
     /// more requests can be accepted.
     fn has_shut_down(&mut self) -> bool {
+        let is_established = self.state.established.is_some();
+        if !is_established && self.http3.role() == Role::Server {
+            // For the client the handshake may be complete, and a request be in transit.
+            return false;
+        }
         if !core::mem::replace(self.has_said_goaway, true) {
-            // Before the handshake is complete, no request can be in transit that was permitted.
-            match self.state.established.is_some() {
+            // Before the handshake is complete, nothing of the server can be in transit.
+            match is_established {
                 true => self.http3.shutdown(&mut self.streams),
                 false => self.http3.goaway(&mut self.streams),
             }

@@ -6,6 +6,7 @@ mod early_sessions;
 mod early_support;
 mod exchange;
 mod extensions;
+mod hot_restart;
 mod in_shard;
 mod malformed;
 mod on_shards;

@@ -164,3 +164,42 @@ fn a_silent_server_is_detected_by_the_idle_timeout() {
         assert!(matches!(error, Error::Connection(_)), "{error}");
     });
 }
+
+/// The handshake may be complete for the client, and not for the server. A request that is made then is answered, or not
+/// processed for certain.
+#[test]
+fn a_request_that_follows_the_handshake_is_not_lost() {
+    run(async {
+        for round in 0..30 {
+            let (server, config) = configs(TransportConfig::default());
+            let server = Arc::new(Server::bind(loopback(), server).unwrap());
+            let serving = server.clone();
+            tokio::spawn(async move { serving.serve(|_| async { Response::new("") }).await });
+            let (endpoint, address) =
+                (Endpoint::client(loopback()).unwrap(), server.local_address());
+            let clients: Vec<_> = (0..8)
+                .map(|_| {
+                    let (endpoint, config) = (endpoint.clone(), config.clone());
+                    tokio::spawn(async move {
+                        let client =
+                            Client::connect(&endpoint, &config, address, "localhost").await;
+                        // Who came too late was refused.
+                        let Ok(client) = client else { return Ok(()) };
+                        client.send(get("/")).await.map(drop)
+                    })
+                })
+                .collect();
+            while server.endpoint().statistics().connections == 0 {
+                tokio::task::yield_now().await;
+            }
+            tokio::time::sleep(Duration::from_micros(300 * round)).await;
+            server.shutdown().await;
+            for client in clients {
+                match client.await.unwrap() {
+                    Ok(()) | Err(Error::GoingAway) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    });
+}
