@@ -9,6 +9,7 @@ mod http3;
 mod memory;
 mod metrics;
 mod reload;
+mod restart;
 mod store;
 mod ticket_keys;
 mod tunnel;
@@ -21,8 +22,8 @@ use std::time::Duration;
 use clap::Args;
 use clearway::http3::{Config, Timeouts};
 use clearway::{
-    ConfigError, Endpoint, EndpointError, MAX_SHARDS, PreferredAddressUnusable, ServerConfig,
-    Version,
+    ConfigError, Endpoint, EndpointError, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
+    PreferredAddressUnusable, ServerConfig, Version,
 };
 use clearway_network::{parse_duration, parse_size};
 
@@ -39,13 +40,15 @@ use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
 use metrics::{MetricsOptions, Requests};
+use restart::{Beginning, Ending, RestartOptions, not_replaced};
 use store::Store;
 
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
 /// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again. Responses are
-/// sent in the order that the clients' priorities ask for (RFC 9218). When the server is interrupted (Ctrl-C, SIGTERM), it
+/// sent in the order that the clients' priorities ask for (RFC 9218). If a service manager has opened UDP sockets for this
+/// program (LISTEN_FDS), it listens at these, with a thread for each. When the server is interrupted (Ctrl-C, SIGTERM), it
 /// asks its clients for no more requests, answers those that are on their way, and ends; interrupted again, it ends at
 /// once. SSLKEYLOGFILE is honoured.
 #[derive(Args, Debug)]
@@ -67,6 +70,8 @@ pub(crate) struct ServeCommand {
     /// CAP_BPF by eBPF, else by classic BPF.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
+    #[command(flatten)]
+    restart: RestartOptions,
     #[command(flatten)]
     certificates: CertificateOptions,
     #[command(flatten)]
@@ -143,6 +148,8 @@ Examples:
   Serve two names with a certificate each, only to clients with a certificate of our own CA:
     clearway serve --cert a.pem --key a.key --cert b.pem --key b.key --client-ca ca.pem
     clearway get --cert me.pem --key me.key https://a.example:4433/file
+  Start a new version in the place of the one that runs, without cutting a connection: the same command twice
+    clearway serve /srv/www --listen 0.0.0.0:443 --hot-restart /run/www/restart --cert … --key …
   Take clients at an address that several machines share, and go on at that of this machine:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
   Let Prometheus read metrics, and report every connection on standard error:
@@ -174,23 +181,27 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
             .advise("choose a folder that this user may read")
     })?;
     command.reports.start()?;
+    let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
-    let exporter = command.metrics.listen().await?;
+    let exporter = command.metrics.listen(beginning.is_replacing).await?;
     let requests = Requests::new();
     let live = command.live.start().await?;
-    let config = config(&command, &presented, live)?;
+    let listen = beginning.listen;
+    let config = config(&command, &presented, beginning, live)?;
     let log = AccessLog { is_quiet: command.quiet };
     let (interrupt, hung_up) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
         tokio::spawn(reloading.run(hung_up));
     }
+    let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
+    let ending = Ending { interrupt, timeout, drain };
     if command.http09 {
-        let server = http09::Http09::bind(command.listen, config)?;
+        let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
             exporter.start(server.endpoint().clone(), &requests);
         }
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
-        server.run(files, log, interrupt, command.shutdown_timeout).await;
+        server.run(files, log, ending).await;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
         let http3 = Config {
@@ -199,13 +210,13 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
             datagrams: command.echo,
             ..command.http3.config()
         };
-        let server = http3::Http3::bind(command.listen, config, http3, timeouts)?;
+        let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
             exporter.start(server.endpoint().clone(), &requests);
         }
         announce(&command, &presented, server.endpoint(), "h3")?;
         let site = http3::Site { files, log, requests };
-        server.run(site, interrupt, command.shutdown_timeout).await;
+        server.run(site, ending).await;
     }
     Ok(())
 }
@@ -213,6 +224,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
 fn config(
     command: &ServeCommand,
     presented: &Presented,
+    beginning: Beginning,
     live: Option<Traces>,
 ) -> Result<ServerConfig, Failure> {
     let mut transport = command.connection.transport();
@@ -232,7 +244,7 @@ fn config(
     };
     let config = config
         .transport(transport)
-        .shards(shards(command.shards))
+        .shards(shards(command.shards, beginning.shards, command.restart.is_given()))
         .require_retry(command.retry)
         .early_data(!command.no_early_data)
         .key_log_from_environment();
@@ -240,19 +252,22 @@ fn config(
         Some(file) => config.ticket_keys(ticket_keys::follow(file)?),
         None => config,
     };
-    let config = prefer(config, &command.preferred_address)?;
+    let config = prefer(beginning.configure(config), &command.preferred_address)?;
     Ok(match observers {
         Some(observers) => config.observer(observers),
         None => config,
     })
 }
 
-/// As many shards as were asked for, or as there are cores.
-fn shards(count: Option<u16>) -> NonZeroUsize {
+/// As many shards as were asked for, or as there are sockets already, or as there are cores.
+fn shards(count: Option<u16>, given: Option<NonZeroUsize>, can_be_replaced: bool) -> NonZeroUsize {
     let asked = count.and_then(|count| NonZeroUsize::new(count.into()));
-    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let most = NonZeroUsize::new(MAX_SHARDS).unwrap_or(NonZeroUsize::MIN);
-    asked.unwrap_or_else(cores).min(most)
+    let cores = || {
+        let most = if can_be_replaced { MAX_SHARDS_WITH_HOT_RESTART } else { MAX_SHARDS };
+        let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        cores.min(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
+    };
+    asked.or(given).unwrap_or_else(cores)
 }
 
 /// The configuration with the preferred addresses, of which there is at most one of each family.
@@ -295,6 +310,9 @@ fn announce(
 fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
     match error {
         EndpointError::Io(error) => {
+            if let Some(error) = error.get_ref().and_then(|cause| cause.downcast_ref()) {
+                return not_replaced(error);
+            }
             let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
             match cause {
                 Some(PreferredAddressUnusable { address, error, .. }) => {
@@ -308,18 +326,6 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
                 .advise("give --preferred-address an address of this machine")
         }
         error => Failure::new(format!("cannot serve at {listen}: {error}")),
-    }
-}
-
-/// Waits for the end of a shutdown, until the program is interrupted again or `timeout` has passed.
-async fn end(shutdown: impl Future<Output = ()>, interrupt: &mut Interrupt, timeout: Duration) {
-    tokio::select! {
-        () = shutdown => {}
-        // A second interrupt ends the server at once.
-        _ = interrupt.received() => {}
-        () = tokio::time::sleep(timeout) => {
-            output::status(&format!("not all responses were complete after {timeout:?}; the rest is cut off"));
-        }
     }
 }
 
@@ -364,8 +370,10 @@ impl AccessLog {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use clap::{Args, Command};
-    use clearway::MAX_SHARDS;
+    use clearway::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};
 
     use super::{ServeCommand, shards};
 
@@ -383,7 +391,11 @@ mod tests {
             let error = parse(wrong).unwrap_err();
             assert!(error.contains(wrong) && error.contains("is not in 1..=256"), "{error}");
         }
-        assert_eq!(shards(Some(3)).get(), 3);
-        assert!((1..=MAX_SHARDS).contains(&shards(None).get()));
+        let given = NonZeroUsize::new(5);
+        assert_eq!(shards(Some(3), given, false).get(), 3);
+        assert_eq!(shards(None, given, false), NonZeroUsize::new(5).unwrap());
+        for (can_be_replaced, most) in [(false, MAX_SHARDS), (true, MAX_SHARDS_WITH_HOT_RESTART)] {
+            assert!((1..=most).contains(&shards(None, None, can_be_replaced).get()));
+        }
     }
 }

@@ -2,17 +2,17 @@
 //! path, and the response is just the content of the file.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
 
 use super::files::{Files, Found};
+use super::restart::{Cause, Ending};
 use super::store::Reader;
-use super::{AccessLog, cannot_serve, end};
+use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
-use crate::interrupt::Interrupt;
 
 /// The maximum length of a request line, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
@@ -31,14 +31,8 @@ impl Http09 {
         &self.0
     }
 
-    /// Serves until the program is interrupted.
-    pub(super) async fn run(
-        self,
-        files: Files,
-        log: AccessLog,
-        mut interrupt: Interrupt,
-        timeout: Duration,
-    ) {
+    /// Serves until the program is interrupted, or was replaced and its clients have closed their connections.
+    pub(super) async fn run(self, files: Files, log: AccessLog, mut ending: Ending) {
         let serving = async {
             while let Some(connecting) = self.0.accept().await {
                 let files = files.clone();
@@ -55,12 +49,15 @@ impl Http09 {
                 });
             }
         };
-        tokio::select! {
-            _ = interrupt.received() => {}
-            () = serving => {}
+        let cause = tokio::select! {
+            cause = ending.begin(&self.0) => cause,
+            // Nobody comes any more.
+            () = serving => Cause::Replaced,
+        };
+        if cause == Cause::Interrupted {
+            self.0.close(VarInt::from_u32(0), b"the server is being stopped");
         }
-        self.0.close(VarInt::from_u32(0), b"the server is being stopped");
-        end(self.0.wait_idle(), &mut interrupt, timeout).await;
+        ending.complete(cause, self.0.wait_idle()).await;
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
@@ -10,10 +9,10 @@ use http::{Request, Response};
 use super::answer::{Content, answer};
 use super::files::Files;
 use super::metrics::Requests;
+use super::restart::Ending;
 use super::tunnel::{Tunnel, echo};
-use super::{AccessLog, cannot_serve, end};
+use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use clearway::{Endpoint, ServerConfig};
 
 /// How much of a request's content is read and discarded, in bytes, before the client is told to stop.
@@ -38,9 +37,9 @@ impl Http3 {
         self.0.endpoint()
     }
 
-    /// Serves until the program is interrupted, and then answers the requests that are on their way, as far as `timeout`
-    /// allows.
-    pub(super) async fn run(self, site: Site, mut interrupt: Interrupt, timeout: Duration) {
+    /// Serves until the program is interrupted or replaced, and then answers the requests that are on their way, as far as
+    /// there is time.
+    pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let server = &self.0;
         let serving = async {
             while let Some((request, responder)) = server.accept().await {
@@ -48,8 +47,8 @@ impl Http3 {
             }
         };
         let ending = async {
-            interrupt.received().await;
-            end(server.shutdown(), &mut interrupt, timeout).await;
+            let cause = ending.begin(server.endpoint()).await;
+            ending.complete(cause, server.shutdown()).await;
         };
         tokio::select! {
             () = ending => {}

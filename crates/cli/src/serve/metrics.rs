@@ -6,8 +6,10 @@
 mod requests;
 mod shards;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use clearway::Endpoint;
@@ -28,6 +30,9 @@ use shards::Shards;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The path of the metrics.
 const PATH: &str = "/metrics";
+/// How long a server tries to listen where the one that it has replaced did, and how often.
+const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
+const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The options for metrics.
 #[derive(Args, Debug)]
@@ -41,34 +46,72 @@ pub(crate) struct MetricsOptions {
 }
 
 impl MetricsOptions {
-    /// Begins to listen, if an address is given.
+    /// Begins to listen, if an address is given. While another server that this one replaces listens there, it is left to that.
     ///
     /// # Errors
     ///
     /// If the address cannot be listened on.
-    pub(super) async fn listen(&self) -> Result<Option<Exporter>, Failure> {
+    pub(super) async fn listen(&self, is_replacing: bool) -> Result<Option<Exporter>, Failure> {
         let Some(address) = self.metrics else { return Ok(None) };
         let failed = |error| Listening::METRICS.failed(address, &error);
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let listener = match TcpListener::bind(address).await {
+            Err(error) if is_replacing && error.kind() == io::ErrorKind::AddrInUse => None,
+            bound => Some(bound.map_err(failed)?),
+        };
         Ok(Some(Exporter { listener, address, names: self.metrics_name.clone() }))
     }
 }
 
 /// Listens at the address of the metrics.
 pub(super) struct Exporter {
-    listener: TcpListener,
+    /// `None` while the server that is being replaced listens there.
+    listener: Option<TcpListener>,
     address: SocketAddr,
     names: Vec<String>,
 }
 
 impl Exporter {
-    /// Answers requests from now on, in a task.
+    /// Answers requests from now on, in a task, until another server replaces this one.
     pub(super) fn start(self, endpoint: Endpoint, requests: &Requests) {
-        let Self { listener, address, names } = self;
-        let registry = registry(Shards::new(move || endpoint.shard_statistics()), requests);
-        tokio::spawn(async move { http1::serve(listener, &names, Metrics(registry)).await });
-        output::status(&format!("metrics are at http://{address}{PATH}"));
+        let shards = endpoint.clone();
+        let registry = registry(Shards::new(move || shards.shard_statistics()), requests);
+        tokio::spawn(async move {
+            let exporting = self.run(Metrics(registry));
+            tokio::select! {
+                () = exporting => {}
+                () = endpoint.replaced() => {}
+            }
+        });
+    }
+
+    async fn run(self, metrics: Metrics) {
+        let listener = match self.listener {
+            Some(listener) => Ok(listener),
+            None => take_over(self.address).await,
+        };
+        let listener = listener.and_then(|it| it.local_addr().map(|address| (it, address)));
+        match listener {
+            Ok((listener, address)) => {
+                output::status(&format!("metrics are at http://{address}{PATH}"));
+                http1::serve(listener, &self.names, metrics).await;
+            }
+            Err(error) => output::status(&format!("no metrics are offered at {}: {error}", self.address)),
+        }
+    }
+}
+
+/// Listens at `address` as soon as the server that was replaced no longer does.
+async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
+    let begun = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < TAKE_OVER_TIME =>
+            {
+                tokio::time::sleep(TAKE_OVER_INTERVAL).await;
+            }
+            bound => return bound,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod bad_input;
 mod certificates;
 mod demo;
+mod hot_restart;
 mod http3;
 mod interrupted;
 mod lab;

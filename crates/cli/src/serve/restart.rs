@@ -1,0 +1,214 @@
+//! Where the server gets its sockets from, and how it ends.
+
+use std::future::Future;
+use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clearway::{Endpoint, HotRestart, HotRestartError, ServerConfig};
+use listenfd::ListenFd;
+
+use super::parse_timeout;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output;
+
+/// How often a process that waits looks whether it is its turn.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How often it says so.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// The options that concern the processes before and after this one.
+#[derive(Args, Debug)]
+pub(super) struct RestartOptions {
+    /// Replace the server that was started with this unix socket, if there is one, and let the next one replace this one: no
+    /// connection is cut, and no client refused. The old server gets no new clients, asks the others for no more requests,
+    /// answers those that are on their way, and ends. Both need the same --listen, --preferred-address, --shards and
+    /// --ticket-keys; if this server cannot start, the old one goes on. Only this user can use the socket.
+    #[arg(long, value_name = "SOCKET")]
+    hot_restart: Option<PathBuf>,
+    /// When another server has replaced this one, end after this time at the latest, and cut off responses that are not
+    /// complete then. By default they may take as long as they need; the next server can only start after that.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout, requires = "hot_restart")]
+    drain: Option<Duration>,
+}
+
+/// What the server begins with.
+pub(super) struct Beginning {
+    /// Where it listens, unless somebody has bound its sockets: as asked for, or as those are.
+    pub(super) listen: SocketAddr,
+    /// How many shards it must have, unless it is told otherwise.
+    pub(super) shards: Option<NonZeroUsize>,
+    /// Whether another server runs until this one has begun.
+    pub(super) is_replacing: bool,
+    sockets: Vec<UdpSocket>,
+    hot_restart: Option<HotRestart>,
+}
+
+impl RestartOptions {
+    /// Whether the server can be replaced, and so have half as many shards.
+    pub(super) fn is_given(&self) -> bool {
+        self.hot_restart.is_some()
+    }
+
+    /// How long it may drain.
+    pub(super) fn drain(&self) -> Option<Duration> {
+        self.drain
+    }
+
+    /// Takes the sockets of a service manager, and looks for a server to replace.
+    pub(super) async fn begin(&self, listen: SocketAddr) -> Result<Beginning, Failure> {
+        let sockets = activated()?;
+        let mut beginning =
+            Beginning { listen, shards: None, is_replacing: false, sockets, hot_restart: None };
+        if let Some(first) = beginning.sockets.first() {
+            beginning.listen = first.local_addr().map_err(|error| unusable(&error))?;
+            beginning.shards = NonZeroUsize::new(beginning.sockets.len());
+        }
+        if let Some(path) = &self.hot_restart {
+            let found = look_for(path).await?;
+            if let Some(shards) = found.shards() {
+                beginning.shards = NonZeroUsize::new(shards);
+                beginning.is_replacing = true;
+            }
+            beginning.hot_restart = Some(found);
+        }
+        Ok(beginning)
+    }
+}
+
+impl Beginning {
+    /// The configuration of a server that begins so.
+    pub(super) fn configure(self, config: ServerConfig) -> ServerConfig {
+        let config = config.listening_sockets(self.sockets);
+        match self.hot_restart {
+            Some(hot_restart) => config.hot_restart(hot_restart),
+            None => config,
+        }
+    }
+}
+
+/// The UDP sockets that a service manager has opened for this process (LISTEN_FDS and LISTEN_PID; sd_listen_fds(3)).
+fn activated() -> Result<Vec<UdpSocket>, Failure> {
+    let mut given = ListenFd::from_env();
+    let count = given.len();
+    let take = |at| match given.take_udp_socket(at) {
+        Ok(Some(socket)) => Ok(socket),
+        Ok(None) => Err(unusable(&std::io::ErrorKind::NotFound.into())),
+        Err(error) => Err(unusable(&error)),
+    };
+    (0..count).map(take).collect()
+}
+
+fn unusable(error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot use the sockets of the service manager: {error}"))
+        .advise("use ListenDatagram= in its configuration, with one address")
+}
+
+/// Looks for a server to replace, and waits until it can be replaced.
+async fn look_for(path: &Path) -> Result<HotRestart, Failure> {
+    let begun = Instant::now();
+    let mut said: Option<Instant> = None;
+    loop {
+        let at = path.to_owned();
+        let found = tokio::task::spawn_blocking(move || HotRestart::at(at)).await;
+        match found {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(error @ HotRestartError::Draining)) => {
+                if said.is_none_or(|said| said.elapsed() >= PROGRESS) {
+                    let seconds = begun.elapsed().as_secs();
+                    output::status(&format!("{error}; waiting until it has ended ({seconds} s)"));
+                    said = Some(Instant::now());
+                }
+                tokio::time::sleep(INTERVAL).await;
+            }
+            Ok(Err(error)) => return Err(not_replaced(&error)),
+            Err(error) => return Err(Failure::new(format!("cannot start threads: {error}"))),
+        }
+    }
+}
+
+/// The failure of a server that cannot replace another one.
+pub(super) fn not_replaced(error: &HotRestartError) -> Failure {
+    let failure = Failure::new(format!("cannot take over: {error}"));
+    match error {
+        HotRestartError::ShardCount { running, .. } => {
+            failure.advise(format!("give --shards {running}, or stop the running process first"))
+        }
+        HotRestartError::Addresses { .. } => failure.advise(
+            "give --listen and --preferred-address as they are there, or stop the running process \
+             first",
+        ),
+        HotRestartError::TooManyShards { limit } => {
+            failure.advise(format!("give --shards {limit} or less"))
+        }
+        HotRestartError::OtherUser { .. } => {
+            failure.advise("start this server as that user, or choose another --hot-restart")
+        }
+        HotRestartError::Foreign => {
+            failure.advise("stop it first; the next restart can be a hot one again")
+        }
+        HotRestartError::Busy | HotRestartError::Ended => failure.advise("start this server again"),
+        HotRestartError::Path { .. } => {
+            failure.advise("choose a folder that exists, and that only this user can write to")
+        }
+        _ => failure,
+    }
+}
+
+/// How the server ends.
+pub(super) struct Ending {
+    pub(super) interrupt: Interrupt,
+    /// How long responses in progress may take when it was interrupted.
+    pub(super) timeout: Duration,
+    /// How long they may take when it was replaced.
+    pub(super) drain: Option<Duration>,
+}
+
+/// Why the server ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    Interrupted,
+    /// Another process serves from now on.
+    Replaced,
+}
+
+impl Ending {
+    /// Waits until the server has to end.
+    pub(super) async fn begin(&mut self, endpoint: &Endpoint) -> Cause {
+        tokio::select! {
+            _ = self.interrupt.received() => Cause::Interrupted,
+            () = endpoint.replaced() => Cause::Replaced,
+        }
+    }
+
+    /// Waits for the end of a shutdown, until the program is interrupted (again), or its time has passed.
+    pub(super) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
+        let limit = match cause {
+            Cause::Interrupted => Some(self.timeout),
+            Cause::Replaced => {
+                output::status(
+                    "another process has replaced this one, which ends after its last connection",
+                );
+                self.drain
+            }
+        };
+        let expired = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shutdown => {}
+            // A second interrupt ends the server at once, and so does the first one after it was replaced.
+            _ = self.interrupt.received() => {}
+            () = expired => {
+                let limit = limit.unwrap_or_default();
+                output::status(&format!("not all responses were complete after {limit:?}; the rest is cut off"));
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! One server replaces another while clients are served.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clearway::http3::{Client, Error, PROTOCOL};
+use clearway::{ClientConfig, Endpoint};
+use http::Request;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Scratch, clearway, fail, succeed};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server, and what it prints.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+    errors: BufReader<std::process::ChildStderr>,
+}
+
+impl Server {
+    fn start(scratch: &Scratch, more: &[&str]) -> Self {
+        Self::listening(command(scratch, more))
+    }
+
+    fn listening(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let address = line.strip_prefix("listening on https://").unwrap_or_else(|| {
+            let mut why = String::new();
+            errors.read_to_string(&mut why).unwrap();
+            panic!("{line}{why}")
+        });
+        let address = address.split(' ').next().unwrap().parse().unwrap();
+        Self { child, address, errors }
+    }
+
+    /// Waits until it ends by itself.
+    fn end(mut self) -> (ExitStatus, String) {
+        let begun = Instant::now();
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let mut errors = String::new();
+        self.errors.read_to_string(&mut errors).unwrap();
+        (self.child.wait().unwrap(), errors)
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that can be replaced; all of a test have one certificate.
+fn command(scratch: &Scratch, more: &[&str]) -> Command {
+    let (root, socket) = (scratch.path("root"), scratch.path("s"));
+    let (certificate, key) = (scratch.path("cert.pem"), scratch.path("key.pem"));
+    let arguments = ["serve", &root, "--quiet", "--hot-restart", &socket];
+    let identity = ["--cert", &certificate, "--key", &key];
+    clearway(&[&arguments[..], &identity, more].concat())
+}
+
+/// A folder to serve, and a certificate. The path of a unix socket has at most 107 bytes.
+fn scratch(name: &str) -> Scratch {
+    let scratch = Scratch::new(name);
+    scratch.fill("root/small", 100);
+    let identity = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    fs::write(scratch.path("cert.pem"), identity.cert.pem()).unwrap();
+    fs::write(scratch.path("key.pem"), identity.signing_key.serialize_pem()).unwrap();
+    scratch
+}
+
+fn url(address: SocketAddr, path: &str) -> String {
+    format!("https://localhost:{}/{path}", address.port())
+}
+
+fn serves(scratch: &Scratch, address: SocketAddr) {
+    let certificate = scratch.path("cert.pem");
+    let content = fs::read(scratch.path("root/small")).unwrap();
+    let output = succeed(&["get", "--quiet", "--ca", &certificate, &url(address, "small")]);
+    assert_eq!(output.stdout, content);
+}
+
+/// Makes short requests until it is over: on a new connection each, or on one until the server asks for no more.
+async fn request_often(
+    address: SocketAddr,
+    reuses: bool,
+    is_over: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
+) -> Result<(), String> {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = ClientConfig::dangerous_without_certificate_verification();
+    let config = config.application_protocols([PROTOCOL]);
+    let mut client: Option<Client> = None;
+    while !is_over.load(Ordering::SeqCst) {
+        let connected = match client.take().filter(|client| reuses && client.is_open()) {
+            Some(client) => client,
+            None => Client::connect(&endpoint, &config, address, "localhost")
+                .await
+                .map_err(|error| format!("cannot connect: {error}"))?,
+        };
+        let request = Request::get("https://localhost/small").body(()).unwrap();
+        let response = match connected.send(request).await {
+            // It was not sent, or certainly not processed: RFC 9114 §5.2 asks for another connection.
+            Err(Error::GoingAway) => continue,
+            response => response.map_err(|error| format!("no response: {error}"))?,
+        };
+        if !response.status().is_success() {
+            return Err(format!("status {}", response.status()));
+        }
+        let body = response.into_body().bytes(1000).await;
+        let body = body.map_err(|error| format!("no content: {error}"))?;
+        assert_eq!(body.len(), 100);
+        count.fetch_add(1, Ordering::SeqCst);
+        client = Some(connected);
+    }
+    Ok(())
+}
+
+/// A download that lasts from the first server's start to its end, while two others come and go.
+#[test]
+fn no_request_fails_and_a_long_download_is_completed() {
+    let scratch = scratch("hr-load");
+    let content = scratch.fill("root/long", 3_000_000);
+    let shards = ["--shards", "2"];
+    let first = Server::start(&scratch, &[&["--listen", "127.0.0.1:0"][..], &shards].concat());
+    let address = first.address;
+    let listen = address.to_string();
+    let more = ["--listen", &listen, "--shards", "2"];
+    let (certificate, target) = (scratch.path("cert.pem"), scratch.path("downloaded"));
+    let long = url(address, "long");
+    // Some six seconds long.
+    let link = crate::support::Running::link(&listen, &["--rate", "4mbit"]);
+    let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address];
+    let mut download =
+        clearway(&[&download[..], &["-o", &target, &long]].concat()).spawn().unwrap();
+
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (is_over, count) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+    let workers: Vec<_> = [true, true, false, false]
+        .map(|reuses| {
+            let (is_over, count) = (is_over.clone(), count.clone());
+            runtime.spawn(request_often(address, reuses, is_over, count))
+        })
+        .into();
+    let wait_for = |more: usize| {
+        let (begun, until) = (Instant::now(), count.load(Ordering::SeqCst) + more);
+        while count.load(Ordering::SeqCst) < until {
+            assert!(begun.elapsed() < PATIENCE, "the requests do not proceed");
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    wait_for(100);
+    let second = Server::start(&scratch, &more);
+    assert_eq!(second.address, address);
+    wait_for(100);
+    assert!(download.try_wait().unwrap().is_none(), "the download ended too early for this test");
+    // The third one waits for the end of the first, and so for the download.
+    let waiting = Server::listening(command(&scratch, &more));
+    assert!(download.wait().unwrap().success());
+    assert!(fs::read(&target).unwrap() == content);
+    let (status, said) = first.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("another process has replaced this one"), "{said}");
+    wait_for(100);
+    let fourth = Server::start(&scratch, &more);
+    let (status, said) = second.end();
+    assert!(status.success(), "{status}: {said}");
+    let mut third = waiting;
+    let mut line = String::new();
+    while !line.contains("a previous process is still draining; waiting until it has ended") {
+        line.clear();
+        assert_ne!(third.errors.read_line(&mut line).unwrap(), 0, "it did not wait");
+    }
+    wait_for(100);
+    let (status, said) = third.end();
+    assert!(status.success(), "{status}: {said}");
+    is_over.store(true, Ordering::SeqCst);
+    for worker in workers {
+        let outcome = runtime.block_on(worker).unwrap();
+        assert_eq!(outcome, Ok(()), "after {} requests", count.load(Ordering::SeqCst));
+    }
+    fourth.signal(Signal::INT);
+    let (status, said) = fourth.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(!fs::exists(scratch.path("s")).unwrap(), "the socket is left");
+}
+
+/// A server that cannot start leaves the one that runs as it is.
+#[test]
+fn a_server_that_cannot_start_changes_nothing() {
+    let scratch = scratch("hr-fails");
+    let mut server = Server::start(&scratch, &["--listen", "127.0.0.1:0", "--shards", "2"]);
+    let listen = server.address.to_string();
+    let (root, socket) = (scratch.path("root"), scratch.path("s"));
+    let (certificate, key) = (scratch.path("cert.pem"), scratch.path("key.pem"));
+    let again = ["serve", &root, "--hot-restart", &socket, "--listen", &listen];
+    let good = ["--cert", &certificate, "--key", &key];
+
+    let error = fail(&[&again[..], &good, &["--shards", "3"]].concat());
+    let named = "cannot take over: the running process has 2 shards and this one would have 3";
+    assert!(error.starts_with(named) && error.contains("give --shards 2"), "{error}");
+    serves(&scratch, server.address);
+
+    let bad = scratch.path("root/small");
+    let error = fail(&[&again[..], &["--cert", &bad, "--key", &bad]].concat());
+    assert!(error.contains("small"), "{error}");
+    serves(&scratch, server.address);
+
+    let elsewhere = ["serve", &root, "--hot-restart", &socket, "--listen", "127.0.0.1:1"];
+    let error = fail(&[&elsewhere[..], &good].concat());
+    assert!(error.contains("the running process listens at"), "{error}");
+    serves(&scratch, server.address);
+
+    assert!(server.is_running());
+    // Without --shards there are as many as there.
+    let next = Server::start(&scratch, &["--listen", &listen]);
+    let (status, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
+    serves(&scratch, next.address);
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_one_without_a_folder_is_an_error() {
+    let scratch = scratch("hr-stale");
+    drop(UnixListener::bind(scratch.path("s")).unwrap());
+    let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
+    serves(&scratch, server.address);
+    drop(server);
+    // It was killed: its socket is left.
+    assert!(fs::exists(scratch.path("s")).unwrap());
+    let server = Server::start(&scratch, &["--listen", "127.0.0.1:0"]);
+    serves(&scratch, server.address);
+
+    let (root, missing) = (scratch.path("root"), scratch.path("missing/socket"));
+    let error = fail(&["serve", &root, "--listen", "127.0.0.1:0", "--hot-restart", &missing]);
+    assert!(error.contains("cannot use the socket") && error.contains("missing"), "{error}");
+}
+
+/// With a limit, a server that was replaced ends even if a client does not.
+#[test]
+fn draining_can_be_limited() {
+    let scratch = scratch("hr-drain");
+    scratch.fill("root/long", 3_000_000);
+    let drain = ["--drain", "300ms"];
+    let first = Server::start(&scratch, &[&["--listen", "127.0.0.1:0"][..], &drain].concat());
+    let listen = first.address.to_string();
+    let link = crate::support::Running::link(&listen, &["--rate", "200kbit"]);
+    let (certificate, long) = (scratch.path("cert.pem"), url(first.address, "long"));
+    let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address];
+    let mut download = clearway(&[&download[..], &[&long]].concat());
+    let mut download = download.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    download.stdout.as_mut().unwrap().read_exact(&mut [0; 100]).unwrap();
+    let second = Server::start(&scratch, &["--listen", &listen]);
+    let (status, said) = first.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(said.contains("not all responses were complete after 300ms"), "{said}");
+    serves(&scratch, second.address);
+    download.kill().unwrap();
+    download.wait().unwrap();
+}
+
+/// As a service manager starts it: the socket is descriptor 3, LISTEN_PID the process itself.
+#[test]
+fn the_sockets_of_a_service_manager_are_used() {
+    let scratch = scratch("hr-activated");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
+    let program = format!(
+        "exec 3<&{}; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$0\" \"$@\"",
+        socket.as_raw_fd()
+    );
+    let serve = command(&scratch, &[]);
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &program]).arg(serve.get_program()).args(serve.get_args());
+    shell.env_remove("QLOGDIR").env_remove("SSLKEYLOGFILE").arg0("bash");
+    let server = Server::listening(shell);
+    assert_eq!(server.address, address);
+    drop(socket);
+    serves(&scratch, address);
+}
