@@ -285,6 +285,34 @@ fn draining_can_be_limited() {
     download.wait().unwrap();
 }
 
+/// The new server offers metrics at the address of the old one, which no longer does: the one that is scraped is the one that
+/// serves.
+#[test]
+fn the_address_of_the_metrics_passes_on() {
+    let scratch = scratch("hr-metrics");
+    let metrics = |server: &mut Server| loop {
+        let mut line = String::new();
+        assert_ne!(server.errors.read_line(&mut line).unwrap(), 0, "no address is printed");
+        if let Some(address) = line.strip_prefix("metrics are at ") {
+            return address.trim().to_owned();
+        }
+    };
+    let any = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let mut first = Server::start(&scratch, &any);
+    let page = metrics(&mut first);
+    serves(&scratch, first.address);
+    let scrape = || ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
+    assert!(scrape().contains("clearway_http3_requests_total 1\n"), "{}", scrape());
+
+    let listen = first.address.to_string();
+    let address = page.trim_start_matches("http://").trim_end_matches("/metrics");
+    let mut second = Server::start(&scratch, &["--listen", &listen, "--metrics", address]);
+    assert_eq!(metrics(&mut second), page);
+    assert!(scrape().contains("clearway_http3_requests_total 0\n"), "{}", scrape());
+    let (status, said) = first.end();
+    assert!(status.success(), "{status}: {said}");
+}
+
 /// As a service manager starts it: the socket is descriptor 3, LISTEN_PID the process itself.
 #[test]
 fn the_sockets_of_a_service_manager_are_used() {

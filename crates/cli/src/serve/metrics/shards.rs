@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 25] = [
+static SINGLE: [Single; 28] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -81,6 +81,21 @@ static SINGLE: [Single; 25] = [
         "datagrams_hand_over_dropped",
         "Datagrams lost because too many waited at the shard that should have had them",
         |shard| shard.hand_over_dropped,
+    ),
+    counter(
+        "datagrams_forwarded_out",
+        "Datagrams received and given to the other process of a hot restart",
+        |shard| shard.forwarded,
+    ),
+    counter(
+        "datagrams_forwarded_in",
+        "Datagrams that the other process of a hot restart gave to this one",
+        |shard| shard.forwarded_in,
+    ),
+    counter(
+        "datagrams_forward_dropped",
+        "Datagrams lost because too many waited at the other process of a hot restart",
+        |shard| shard.forward_dropped,
     ),
     counter("batches_received", "Calls to the kernel that received datagrams", |shard| {
         shard.batches_received
