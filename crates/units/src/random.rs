@@ -1,4 +1,4 @@
-use chacha20::ChaCha12Rng;
+use chacha20::{ChaCha12Rng, SerializedRngState};
 use rand_core::{Rng, SeedableRng};
 
 /// The one source of randomness of an endpoint, a link or a simulation (law 11).
@@ -9,23 +9,47 @@ use rand_core::{Rng, SeedableRng};
 /// A clone gives the same numbers again. It is for a search that continues from one state in several ways, never for
 /// secrets.
 #[derive(Debug)]
-pub struct Random(ChaCha12Rng);
+pub struct Random {
+    /// The generator, which keeps 256 bytes that it has produced in advance. `None` while it rests.
+    running: Option<Box<ChaCha12Rng>>,
+    /// Where a generator that rests goes on.
+    place: SerializedRngState,
+}
 
 impl Clone for Random {
     fn clone(&self) -> Self {
-        Self(ChaCha12Rng::deserialize_state(&self.0.serialize_state()))
+        Self::running(ChaCha12Rng::deserialize_state(&self.place()))
     }
 }
 
 impl Random {
     /// A source that is determined by `seed`.
     pub fn from_seed(seed: [u8; 32]) -> Self {
-        Self(ChaCha12Rng::from_seed(seed))
+        Self::running(ChaCha12Rng::from_seed(seed))
     }
 
     /// A source for simulations, from a seed short enough to type.
     pub fn from_number(seed: u64) -> Self {
-        Self(ChaCha12Rng::seed_from_u64(seed))
+        Self::running(ChaCha12Rng::seed_from_u64(seed))
+    }
+
+    fn running(generator: ChaCha12Rng) -> Self {
+        Self { running: Some(Box::new(generator)), place: [0; 49] }
+    }
+
+    fn place(&self) -> SerializedRngState {
+        self.running.as_ref().map_or(self.place, |generator| generator.serialize_state())
+    }
+
+    fn generator(&mut self) -> &mut ChaCha12Rng {
+        let place = &self.place;
+        self.running.get_or_insert_with(|| Box::new(ChaCha12Rng::deserialize_state(place)))
+    }
+
+    /// Gives back memory until the next number is asked for. The numbers stay the same.
+    pub fn rest(&mut self) {
+        self.place = self.place();
+        self.running = None;
     }
 
     /// An independent source, determined by the state of this one.
@@ -38,14 +62,18 @@ impl Random {
     /// An independent source, determined by the seed of this one and by `stream`. It takes no numbers from this one, so
     /// that what this one gives does not depend on whether there is a branch. The seed's own stream is 0.
     pub fn branch(&self, stream: u64) -> Self {
-        let mut branch = ChaCha12Rng::from_seed(self.0.get_seed());
+        let seed = match &self.running {
+            Some(generator) => generator.get_seed(),
+            None => ChaCha12Rng::deserialize_state(&self.place).get_seed(),
+        };
+        let mut branch = ChaCha12Rng::from_seed(seed);
         branch.set_stream(stream);
-        Self(branch)
+        Self::running(branch)
     }
 
     /// Fills `bytes`.
     pub fn fill(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
+        self.generator().fill_bytes(bytes);
     }
 
     /// `N` random bytes.
@@ -57,7 +85,7 @@ impl Random {
 
     /// Any number.
     pub fn number(&mut self) -> u64 {
-        self.0.next_u64()
+        self.generator().next_u64()
     }
 
     /// A number below `bound`, without bias; zero if `bound` is zero.
@@ -67,8 +95,9 @@ impl Random {
         }
         // Multiply-shift; the rejected zone is smaller than `bound`.
         let zone = bound.wrapping_neg() % bound;
+        let generator = self.generator();
         loop {
-            let product = u128::from(self.0.next_u64()) * u128::from(bound);
+            let product = u128::from(generator.next_u64()) * u128::from(bound);
             let low = product as u64;
             if low >= zone {
                 return (product >> 64) as u64;
@@ -78,7 +107,7 @@ impl Random {
 
     /// A number in `[0, 1)` with 53 bits.
     pub fn fraction(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        (self.number() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// `true` with `probability`.
@@ -90,6 +119,21 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rest_changes_no_number() {
+        let mut resting = Random::from_number(7).branch(3);
+        let mut untouched = Random::from_number(7).branch(3);
+        for length in (0..300).chain([7, 1, 64, 0, 256]) {
+            resting.rest();
+            assert_eq!(resting.clone().branch(2).number(), untouched.branch(2).number());
+            let (mut one, mut other) = (vec![0; length], vec![0; length]);
+            resting.fill(&mut one);
+            untouched.fill(&mut other);
+            assert_eq!(one, other);
+            assert_eq!(resting.below(1_000), untouched.below(1_000));
+        }
+    }
 
     #[test]
     fn a_branch_depends_on_the_seed_and_takes_nothing() {

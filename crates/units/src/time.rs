@@ -1,3 +1,5 @@
+use core::fmt;
+use core::num::NonZeroU64;
 use core::ops::{Add, AddAssign};
 use core::time::Duration;
 
@@ -6,38 +8,40 @@ use core::time::Duration;
 /// `std::time::Instant` can only be read from the system clock, so it cannot be used in virtual time and cannot be written
 /// to a trace. A driver on real sockets takes its own start as the origin; the lab starts
 /// at zero. Adding to a timestamp saturates at [`Timestamp::FAR_FUTURE`] (584 years).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Timestamp(u64);
+///
+/// It is stored plus one, so that an `Option` of it takes no more memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The origin.
-    pub const ORIGIN: Self = Self(0);
+    pub const ORIGIN: Self = Self(NonZeroU64::MIN);
     /// The last representable point. Nothing is ever due then.
-    pub const FAR_FUTURE: Self = Self(u64::MAX);
+    pub const FAR_FUTURE: Self = Self(NonZeroU64::MAX);
 
-    /// The point `nanoseconds` after the origin.
+    /// The point `nanoseconds` after the origin, saturating.
     pub const fn from_nanos(nanoseconds: u64) -> Self {
-        Self(nanoseconds)
+        Self(NonZeroU64::MIN.saturating_add(nanoseconds))
     }
 
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get().wrapping_sub(1)
     }
 
     /// The point `duration` after the origin, saturating.
     pub fn from_origin(duration: Duration) -> Self {
-        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+        Self::from_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The time since the origin.
     pub const fn since_origin(self) -> Duration {
-        Duration::from_nanos(self.0)
+        Duration::from_nanos(self.as_nanos())
     }
 
     /// The time from `earlier` to `self`, or `None` if `earlier` is later than `self`.
     pub const fn checked_since(self, earlier: Self) -> Option<Duration> {
-        match self.0.checked_sub(earlier.0) {
+        match self.0.get().checked_sub(earlier.0.get()) {
             Some(nanoseconds) => Some(Duration::from_nanos(nanoseconds)),
             None => None,
         }
@@ -45,13 +49,13 @@ impl Timestamp {
 
     /// The time from `earlier` to `self`, zero if `earlier` is later than `self`.
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// The point `duration` before `self`, or `None` if that is before the origin.
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         let nanoseconds = u64::try_from(duration.as_nanos()).ok()?;
-        self.0.checked_sub(nanoseconds).map(Self)
+        self.as_nanos().checked_sub(nanoseconds).map(Self::from_nanos)
     }
 }
 
@@ -62,6 +66,18 @@ impl Add<Duration> for Timestamp {
     fn add(self, duration: Duration) -> Self {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanoseconds))
+    }
+}
+
+impl Default for Timestamp {
+    fn default() -> Self {
+        Self::ORIGIN
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Timestamp").field(&self.as_nanos()).finish()
     }
 }
 

@@ -1,28 +1,37 @@
+use core::fmt;
+use core::num::NonZeroU64;
+
 /// A packet number: 0 to 2^62 - 1, never reused within its space (RFC 9000 §12.3).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct PacketNumber(u64);
+///
+/// It is stored plus one, so that an `Option` of it takes no more memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PacketNumber(NonZeroU64);
 
 impl PacketNumber {
     /// 0.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::stored(0);
     /// 2^62 - 1.
-    pub const MAX: Self = Self((1 << 62) - 1);
+    pub const MAX: Self = Self::stored((1 << 62) - 1);
     /// The longest encoding in a packet header, in bytes (RFC 9000 §17.1).
     pub const MAX_ENCODED_LEN: usize = 4;
 
+    const fn stored(value: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(value))
+    }
+
     /// `value` if it fits in 62 bits.
     pub const fn new(value: u64) -> Option<Self> {
-        if value <= Self::MAX.0 { Some(Self(value)) } else { None }
+        if value <= Self::MAX.get() { Some(Self::stored(value)) } else { None }
     }
 
     /// The value.
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get().wrapping_sub(1)
     }
 
     /// The next packet number; `None` after the last.
     pub const fn next(self) -> Option<Self> {
-        match self.0.checked_add(1) {
+        match self.get().checked_add(1) {
             Some(value) => Self::new(value),
             None => None,
         }
@@ -35,8 +44,8 @@ impl PacketNumber {
     /// more there is no such encoding; it gets 4 bytes.
     pub const fn encoded_len(self, largest_acked: Option<Self>) -> usize {
         let unacknowledged = match largest_acked {
-            Some(largest_acked) => self.0.saturating_sub(largest_acked.0),
-            None => self.0.saturating_add(1),
+            Some(largest_acked) => self.get().saturating_sub(largest_acked.get()),
+            None => self.get().saturating_add(1),
         };
         match unacknowledged {
             0..0x80 => 1,
@@ -48,7 +57,7 @@ impl PacketNumber {
 
     /// Fills `space` (1 to 4 bytes) with the least significant bytes of the number.
     pub fn encode_truncated(self, space: &mut [u8]) {
-        let mut rest = self.0;
+        let mut rest = self.get();
         for byte in space.iter_mut().rev() {
             *byte = rest as u8;
             rest >>= 8;
@@ -60,7 +69,7 @@ impl PacketNumber {
     pub fn decode(truncated: u64, length: usize, largest: Option<Self>) -> Self {
         let expected = match largest {
             // There is no packet number after the last, so expect the last one itself.
-            Some(largest) => largest.next().unwrap_or(largest).0,
+            Some(largest) => largest.next().unwrap_or(largest).get(),
             None => 0,
         };
         let bits = length.clamp(1, Self::MAX_ENCODED_LEN).saturating_mul(8);
@@ -70,19 +79,31 @@ impl PacketNumber {
         let candidate = (expected & !mask) | (truncated & mask);
         let value = if candidate.saturating_add(half_window) <= expected {
             // The next window, unless that is beyond the last packet number.
-            candidate.checked_add(window).filter(|value| *value <= Self::MAX.0)
+            candidate.checked_add(window).filter(|value| *value <= Self::MAX.get())
         } else if candidate > expected.saturating_add(half_window) {
             candidate.checked_sub(window)
         } else {
             None
         };
-        Self(value.unwrap_or(candidate))
+        Self::stored(value.unwrap_or(candidate))
     }
 
     /// [`Self::decode`] of the bytes as they are in the header.
     pub fn decode_truncated(bytes: &[u8], largest: Option<Self>) -> Self {
         let truncated = bytes.iter().fold(0, |value: u64, byte| value << 8 | u64::from(*byte));
         Self::decode(truncated, bytes.len(), largest)
+    }
+}
+
+impl Default for PacketNumber {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for PacketNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PacketNumber").field(&self.get()).finish()
     }
 }
 

@@ -1,38 +1,47 @@
+use core::fmt;
+use core::num::NonZeroU64;
+
 use crate::{DecodeError, EncodeError, Reader, Writer};
 
 /// A variable-length integer below 2^62 (RFC 9000 §16).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct VarInt(u64);
+///
+/// It is stored plus one, so that an `Option` of it takes no more memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VarInt(NonZeroU64);
 
 impl VarInt {
     /// 2^62 - 1.
-    pub const MAX: Self = Self((1 << 62) - 1);
+    pub const MAX: Self = Self::stored((1 << 62) - 1);
     /// 0.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::stored(0);
+
+    const fn stored(value: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(value))
+    }
 
     /// `value` if it fits in 62 bits.
     pub const fn new(value: u64) -> Option<Self> {
-        if value <= Self::MAX.0 { Some(Self(value)) } else { None }
+        if value <= Self::MAX.get() { Some(Self::stored(value)) } else { None }
     }
 
     /// `value`, or [`VarInt::MAX`] if it does not fit.
     pub const fn saturating(value: u64) -> Self {
-        if value <= Self::MAX.0 { Self(value) } else { Self::MAX }
+        if value <= Self::MAX.get() { Self::stored(value) } else { Self::MAX }
     }
 
     /// The integer `value`, which always fits.
     pub const fn from_u32(value: u32) -> Self {
-        Self(value as u64)
+        Self::stored(value as u64)
     }
 
     /// The value.
     pub const fn get(self) -> u64 {
-        self.0
+        self.0.get().wrapping_sub(1)
     }
 
     /// The length of the shortest encoding in bytes: 1, 2, 4 or 8.
     pub const fn encoded_len(self) -> usize {
-        match self.0 {
+        match self.get() {
             0..=0x3f => 1,
             0x40..=0x3fff => 2,
             0x4000..=0x3fff_ffff => 4,
@@ -47,19 +56,32 @@ impl VarInt {
             0 => u64::from(reader.u8(field)?),
             1 => u64::from(u16::from_be_bytes(reader.array(field)?) & 0x3fff),
             2 => u64::from(u32::from_be_bytes(reader.array(field)?) & 0x3fff_ffff),
-            _ => u64::from_be_bytes(reader.array(field)?) & Self::MAX.0,
+            _ => u64::from_be_bytes(reader.array(field)?) & Self::MAX.get(),
         };
-        Ok(Self(value))
+        Ok(Self::stored(value))
     }
 
     /// Writes the shortest encoding.
     pub fn encode(self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {
+        let value = self.get();
         match self.encoded_len() {
-            1 => writer.u8(self.0 as u8),
-            2 => writer.bytes(&(self.0 as u16 | 0x4000).to_be_bytes()),
-            4 => writer.bytes(&(self.0 as u32 | 0x8000_0000).to_be_bytes()),
-            _ => writer.bytes(&(self.0 | 0xc000_0000_0000_0000).to_be_bytes()),
+            1 => writer.u8(value as u8),
+            2 => writer.bytes(&(value as u16 | 0x4000).to_be_bytes()),
+            4 => writer.bytes(&(value as u32 | 0x8000_0000).to_be_bytes()),
+            _ => writer.bytes(&(value | 0xc000_0000_0000_0000).to_be_bytes()),
         }
+    }
+}
+
+impl Default for VarInt {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl fmt::Debug for VarInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VarInt").field(&self.get()).finish()
     }
 }
 
@@ -71,7 +93,7 @@ impl From<u32> for VarInt {
 
 impl From<VarInt> for u64 {
     fn from(value: VarInt) -> Self {
-        value.0
+        value.get()
     }
 }
 
