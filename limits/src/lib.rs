@@ -6,7 +6,9 @@
 //!   or the reason why no peer can. `tests/tables.rs` compares it with the source.
 //! - [`cost`]: single operations on an endpoint that has many streams, connections, fragments or lost packets;
 //!   `cargo xtask cost` counts their instructions.
+//! - [`idle`]: connections of a server that wait for their next request; `tests/idle.rs` counts the bytes that each keeps.
 
 pub mod attack;
 pub mod cost;
+pub mod idle;
 pub mod scene;

@@ -72,7 +72,7 @@ pub(crate) struct State<F: Face> {
     /// The shard has discarded the connection.
     pub(crate) is_gone: bool,
     pub(crate) remote_address: Option<SocketAddr>,
-    pub(crate) statistics: Option<Statistics>,
+    pub(crate) statistics: Option<Box<Statistics>>,
     /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
     /// What tasks see of its paths.
@@ -259,7 +259,6 @@ impl<F: Face> State<F> {
     /// The handshake is complete.
     pub(crate) fn establish(&mut self, connection: &Connection, effects: &mut Effects<F>) {
         let established = Established::new(connection);
-        self.statistics = Some(established.statistics);
         self.established = Some(Arc::new(established));
         self.remote_address = Some(connection.remote_address());
         self.connecting.wake(effects);

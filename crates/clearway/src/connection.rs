@@ -440,7 +440,7 @@ impl Connection {
 
     /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        let now = self.reference.lock().statistics;
+        let now = self.reference.lock().statistics.as_deref().copied();
         now.unwrap_or_else(|| self.established().statistics)
     }
 

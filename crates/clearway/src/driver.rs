@@ -54,14 +54,18 @@ impl Application for Driver {
             }
             *is_closed = connection.is_closed();
         }
-        state.statistics = Some(connection.statistics());
+        let statistics = connection.statistics();
+        match &mut state.statistics {
+            Some(known) => **known = statistics,
+            None => state.statistics = Some(Box::new(statistics)),
+        }
         state.face.datagrams.exchange(connection, effects);
         drop(state);
         effects.carry_out(shared);
     }
 
     fn closed(&mut self, statistics: &Statistics) {
-        self.shared.lock().statistics = Some(*statistics);
+        self.shared.lock().statistics = Some(Box::new(*statistics));
     }
 }
 

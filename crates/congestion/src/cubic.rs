@@ -33,7 +33,7 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 pub struct Cubic {
     base: Base,
     anchor: Anchor,
-    before_cut: Option<BeforeCut>,
+    before_cut: Option<Box<BeforeCut>>,
 }
 
 /// The window before the last cut, and the curve that leads back to it.
@@ -77,7 +77,7 @@ impl Cubic {
     fn cut(&mut self, event: &Acknowledgement<'_>) {
         let window = self.base.window();
         self.before_cut = (event.newly_ce_marked == 0)
-            .then(|| BeforeCut { base: self.base.before_cut(), anchor: self.anchor });
+            .then(|| Box::new(BeforeCut { base: self.base.before_cut(), anchor: self.anchor }));
         // Both W_max and the cut are computed from the window before the cut (row 14).
         let w_max = if window < self.anchor.w_max {
             scale(window, FAST_CONVERGENCE_NUMERATOR, FAST_CONVERGENCE_DENOMINATOR)

@@ -18,7 +18,7 @@ pub struct Reno {
     base: Base,
     /// Growth of less than a byte so far, in bytes times the window (law 6).
     carry: u64,
-    before_cut: Option<BeforeCut>,
+    before_cut: Option<Box<BeforeCut>>,
 }
 
 impl Reno {
@@ -71,7 +71,8 @@ impl Controller for Reno {
             self.base.collapse(self.reduced(), event);
         } else if self.base.is_new_congestion(event) {
             self.carry = 0;
-            self.before_cut = (event.newly_ce_marked == 0).then(|| self.base.before_cut());
+            self.before_cut =
+                (event.newly_ce_marked == 0).then(|| Box::new(self.base.before_cut()));
             self.base.cut(self.cut_window(event), event);
         } else {
             let acked = self.base.grow(event);

@@ -13,9 +13,11 @@ mod sending;
 mod unidirectional;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
+use clearway_units::memory::{OnDemand, Unused, give_back_map};
 
 use crate::message::Exchange;
 use crate::qpack::{Decoder, Encoder};
@@ -26,7 +28,7 @@ use priorities::Wish;
 use qpack::Blocked;
 use receive::Receive;
 use send::SendPart;
-use unidirectional::Unidirectional;
+use unidirectional::{Unidirectional, UnidirectionalStreams};
 
 /// The types of the QPACK streams (RFC 9204 §4.2).
 const ENCODER_STREAM: u8 = 0x02;
@@ -47,28 +49,18 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Connection {
     role: Role,
-    config: Config,
+    config: Arc<Config>,
     control: LocalControl,
-    unidirectional: BTreeMap<u64, Unidirectional>,
+    unidirectional: UnidirectionalStreams,
     critical: CriticalStreams,
     requests: BTreeMap<u64, RequestStream>,
-    events: VecDeque<Event>,
+    busy: OnDemand<Busy>,
     decoder: Decoder,
     encoder: Encoder,
     /// Our encoder stream (RFC 9204 §4.2); `None` if our configuration permits no table.
     encoder_stream: Option<LocalStream>,
     /// Our decoder stream; `None` if our configuration permits no table.
     decoder_stream: Option<LocalStream>,
-    /// Request streams whose field section waits for entries of the dynamic table.
-    blocked: BTreeMap<u64, Blocked>,
-    /// Priorities for requests that have not arrived yet.
-    early_priorities: BTreeMap<u64, Priority>,
-    /// Datagrams for requests that have not arrived yet.
-    early_datagrams: VecDeque<(u64, Bytes)>,
-    /// Encoded field sections are built here, to keep the allocation.
-    section: Vec<u8>,
-    /// The allocation that the headers of our DATA frames and QPACK instructions share.
-    scratch: BytesMut,
     /// How many bytes of incomplete and blocked field sections are buffered on all streams.
     buffered: usize,
     /// How many more requests the peer may waste; see [`Config::max_cancelled_requests`].
@@ -82,6 +74,38 @@ pub struct Connection {
     closed: bool,
     /// The owner of the QUIC connection reported that it is gone.
     transport_is_closed: bool,
+}
+
+/// What only a busy connection has.
+#[derive(Debug, Default)]
+struct Busy {
+    events: VecDeque<Event>,
+    /// Request streams whose field section waits for entries of the dynamic table.
+    blocked: BTreeMap<u64, Blocked>,
+    /// Priorities for requests that have not arrived yet.
+    early_priorities: BTreeMap<u64, Priority>,
+    /// Datagrams for requests that have not arrived yet.
+    early_datagrams: VecDeque<(u64, Bytes)>,
+    /// Encoded field sections are built here, to keep the allocation.
+    section: Vec<u8>,
+    /// The allocation that the headers of our DATA frames and QPACK instructions share.
+    scratch: BytesMut,
+}
+
+impl Unused for Busy {
+    fn unused() -> &'static Self {
+        static UNUSED: LazyLock<Busy> = LazyLock::new(Busy::default);
+        &UNUSED
+    }
+}
+
+impl Busy {
+    fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.blocked.is_empty()
+            && self.early_priorities.is_empty()
+            && self.early_datagrams.is_empty()
+    }
 }
 
 /// The peer's streams whose type can exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
@@ -131,26 +155,22 @@ impl From<crate::StreamError> for Fault {
 
 impl Connection {
     /// A new connection, whose transport may still be in its handshake. `random` decides the
-    /// reserved values that are sent if [`Config::grease`] is set.
-    pub fn new(role: Role, config: Config, random: &mut Random) -> Self {
+    /// reserved values that are sent if [`Config::grease`] is set. Connections can share a `config`.
+    pub fn new(role: Role, config: impl Into<Arc<Config>>, random: &mut Random) -> Self {
+        let config = config.into();
         Self {
             role,
             control: LocalControl::new(role, &config, random),
-            unidirectional: BTreeMap::new(),
+            unidirectional: UnidirectionalStreams::default(),
             critical: CriticalStreams::default(),
             requests: BTreeMap::new(),
-            events: VecDeque::new(),
+            busy: OnDemand::default(),
             decoder: Decoder::new(config.qpack_max_table_capacity),
             encoder: Encoder::default(),
             encoder_stream: (config.qpack_encoder_table_capacity > 0)
                 .then(|| LocalStream::new(vec![ENCODER_STREAM])),
             decoder_stream: (config.qpack_max_table_capacity > 0)
                 .then(|| LocalStream::new(vec![DECODER_STREAM])),
-            blocked: BTreeMap::new(),
-            early_priorities: BTreeMap::new(),
-            early_datagrams: VecDeque::new(),
-            section: Vec::new(),
-            scratch: BytesMut::new(),
             buffered: 0,
             waste_left: config.max_cancelled_requests,
             peer_settings: None,
@@ -166,13 +186,28 @@ impl Connection {
 
     /// The next event. `None` if there are no more until another method is called.
     pub fn next_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front();
+        let event = self.busy.used().and_then(|busy| busy.events.pop_front());
         if let Some(Event::Priority { stream }) = &event
             && let Some(entry) = self.requests.get_mut(stream)
         {
             entry.wish.is_told = false;
         }
         event
+    }
+
+    /// Gives back the memory that only a busy connection needs. Worth calling when nothing has happened on the connection
+    /// for a while; what is needed again is allocated again.
+    pub fn rest(&mut self) {
+        if self.busy.is_empty() {
+            self.busy.give_back();
+        }
+        give_back_map(&mut self.requests);
+        self.unidirectional.rest();
+        self.encoder.rest();
+        self.decoder.rest();
+        self.control.stream.rest();
+        self.encoder_stream.iter_mut().for_each(LocalStream::rest);
+        self.decoder_stream.iter_mut().for_each(LocalStream::rest);
     }
 
     /// Whether this endpoint is the client or the server.
@@ -242,7 +277,7 @@ impl Connection {
         if self.requests.contains_key(&stream) {
             self.drive_request(transport, stream);
             self.notice_reset(transport, stream);
-        } else if self.unidirectional.contains_key(&stream) {
+        } else if self.unidirectional.contains(stream) {
             self.drive_unidirectional(transport, stream);
         }
         self.flush_feedback(transport);
@@ -300,7 +335,7 @@ impl Connection {
         if !self.closed {
             self.release();
             self.error = Some(error);
-            self.events.push_back(Event::Closed(error));
+            self.busy.events.push_back(Event::Closed(error));
             transport.close(error.code.get(), error.reason);
         }
     }
@@ -309,9 +344,9 @@ impl Connection {
         self.closed = true;
         self.requests.clear();
         self.unidirectional.clear();
-        self.blocked.clear();
-        self.early_priorities.clear();
-        self.early_datagrams.clear();
+        self.busy.blocked.clear();
+        self.busy.early_priorities.clear();
+        self.busy.early_datagrams.clear();
         self.buffered = 0;
     }
 }

@@ -188,12 +188,12 @@ fn a_whole_log() {
         original_destination_connection_id: Some(connection_id(&[0xab; 8])),
         stateless_reset_token: Some(ResetToken::new([0x5e; 16])),
         disable_active_migration: true,
-        preferred_address: Some(PreferredAddress {
+        preferred_address: Some(Box::new(PreferredAddress {
             ipv4: Some("192.0.2.7:4433".parse().unwrap()),
             ipv6: None,
             connection_id: connection_id(&[0x33]),
             stateless_reset_token: ResetToken::new([0x44; 16]),
-        }),
+        })),
         ..TransportParameters::default()
     };
     let mut run = |observation: Observation<'_>| {

@@ -18,6 +18,7 @@ mod mtu;
 mod packet;
 mod probing;
 mod receive;
+mod rest;
 mod shares;
 mod statistics;
 mod timers;
@@ -27,7 +28,7 @@ mod versions;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use clearway_congestion::{Phase, SendLimit};
 use clearway_units::{Random, Timestamp};
@@ -48,10 +49,11 @@ use crate::observer::{LostPacket, Observation, Observer, TimerKind};
 use crate::path::{Arrival, Paths, SocketIndex};
 use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
-use crate::space_id::{PerSpace, SpaceId};
+use crate::space_id::{PerSpace, SpaceId, SpaceStates};
 use crate::streams::Streams;
 use crate::token::{MtuProbe, Token};
 use crate::{Side, TransportError};
+use clearway_units::memory::{OnDemand, Unused};
 
 use lifecycle::Lifecycle;
 use marks::Marks;
@@ -90,7 +92,7 @@ pub struct Connection {
 
     handshake: Handshake,
     versions: Versions,
-    received: PerSpace<ReceivedPackets>,
+    received: SpaceStates<ReceivedPackets>,
     recovery: Recovery,
     paths: Paths,
     streams: Streams,
@@ -104,10 +106,11 @@ pub struct Connection {
     peer: Peer,
     flags: Flags,
     idle: timers::IdleTimer,
+    rest: rest::RestTimer,
     answer: answer::AnswerTimer,
     early: early::Early,
     blocked: blocked::BlockedTimer,
-    held: HeldPackets,
+    held: OnDemand<HeldPackets>,
     outgoing: Outgoing,
     events: VecDeque<Event>,
     counters: statistics::Counters,
@@ -127,16 +130,39 @@ struct Identity {
     retry_source: Option<ConnectionId>,
     /// Whether the peer's Source Connection ID has replaced the one that the client chose at random.
     remote_is_known: bool,
-    /// The token in the Initial packets of this client.
-    token: Vec<u8>,
-    /// The tokens for this server's NEW_TOKEN frame, one for each version that may be negotiated.
-    new_tokens: Vec<(Version, Vec<u8>)>,
-    /// The token of this server's NEW_TOKEN frame, until that is acknowledged.
-    new_token: Option<Vec<u8>>,
+    tokens: OnDemand<Tokens>,
     /// The name of the server that the client connects to.
     server_name: Option<Box<str>>,
     /// Where a client keeps the server's tokens.
     sessions: Option<Arc<dyn ClientSessions>>,
+}
+
+/// The tokens of RFC 9000 §8.1. None is needed for long.
+#[derive(Debug, Default)]
+struct Tokens {
+    /// That in the Initial packets of this client.
+    initial: Vec<u8>,
+    /// Those for this server's NEW_TOKEN frame, one for each version that may be negotiated.
+    for_versions: Vec<(Version, Vec<u8>)>,
+    /// That of this server's NEW_TOKEN frame, until it is acknowledged.
+    new: Option<Vec<u8>>,
+}
+
+impl Unused for Tokens {
+    fn unused() -> &'static Self {
+        static UNUSED: Tokens = Tokens { initial: Vec::new(), for_versions: Vec::new(), new: None };
+        &UNUSED
+    }
+}
+
+impl Identity {
+    /// The connection rests: tokens that are not needed any more are given back.
+    fn rest(&mut self) {
+        let Tokens { initial, for_versions, new } = &*self.tokens;
+        if initial.is_empty() && for_versions.is_empty() && new.is_none() {
+            self.tokens.give_back();
+        }
+    }
 }
 
 /// What is known of the peer.
@@ -170,9 +196,7 @@ struct Flags {
 /// The state of `transmit` between calls: buffers, and the batch that was not yet reported as transmitted.
 #[derive(Debug, Default)]
 struct Outgoing {
-    tokens: PerSpace<Vec<Token>>,
-    settled: Vec<(SpaceId, Token)>,
-    drafts: Vec<Draft>,
+    buffers: OnDemand<OutgoingBuffers>,
     awaits_kernel: bool,
     batch_elicits_ack: bool,
     probes: PerSpace<u8>,
@@ -189,12 +213,44 @@ struct Outgoing {
     ecn: EcnCodepoint,
 }
 
+/// Buffers that are used again for every packet, so that none allocates.
+#[derive(Debug, Default)]
+struct OutgoingBuffers {
+    tokens: PerSpace<Vec<Token>>,
+    settled: Vec<(SpaceId, Token)>,
+    drafts: Vec<Draft>,
+}
+
+impl Unused for OutgoingBuffers {
+    fn unused() -> &'static Self {
+        static UNUSED: LazyLock<OutgoingBuffers> = LazyLock::new(OutgoingBuffers::default);
+        &UNUSED
+    }
+}
+
+impl Outgoing {
+    /// Forgets what was written into a datagram.
+    fn clear_drafts(&mut self) {
+        if let Some(buffers) = self.buffers.used() {
+            buffers.drafts.clear();
+        }
+    }
+
+    /// The connection rests: gives back the buffers, unless something is in them.
+    fn rest(&mut self) {
+        if self.buffers.tokens.iter().all(|(_, tokens)| tokens.is_empty()) {
+            self.buffers.give_back();
+        }
+    }
+}
+
 /// The observer, and what was last reported to it.
 struct Watch {
     observer: Option<Box<dyn Observer>>,
     phase: Option<Phase>,
     lost: Vec<LostPacket>,
-    timers: [Option<Timestamp>; TimerKind::COUNT],
+    /// Kept for an observer only.
+    timers: Option<Box<[Option<Timestamp>; TimerKind::COUNT]>>,
     in_flight: u64,
     ecn: Option<EcnState>,
 }

@@ -257,8 +257,8 @@ pub(super) fn forge(
     let draft = Draft::write(&mut writer, &plan, &mut Vec::new(), |contents| {
         contents.raw(frames);
     });
-    connection.outgoing.drafts.clear();
-    connection.outgoing.drafts.extend(draft);
+    connection.outgoing.buffers.drafts.clear();
+    connection.outgoing.buffers.drafts.extend(draft);
     connection.protect_and_stage(now, writer.filled_mut()).unwrap();
     connection.recovery.transmitted(now).unwrap();
     writer.filled().to_vec()

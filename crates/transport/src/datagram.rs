@@ -9,6 +9,7 @@ use clearway_wire::{Frame, TransportErrorCode, TransportParameters, frame};
 use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
+use clearway_units::memory::{OnDemand, Unused};
 
 /// What a datagram counts beyond its payload, so that empty ones cannot fill a queue for nothing.
 const OVERHEAD: u64 = 64;
@@ -126,18 +127,32 @@ pub(crate) struct Datagrams {
     peer_max_frame_size: u64,
     /// The room that a packet has for frames.
     packet_room: usize,
-    /// Their numbers are in sequence but for those that were dropped.
-    outgoing: Queue<(DatagramId, Bytes)>,
-    incoming: Queue<Bytes>,
+    queues: OnDemand<Queues>,
     next_id: u64,
-    /// Outcomes that were not reported yet.
-    outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     /// The application found no room for a datagram, and is told when there is.
     awaits_room: bool,
     chunk: BytesMut,
     /// Datagrams were received of which the application has not been notified.
     has_news: bool,
     statistics: DatagramStatistics,
+}
+
+/// What waits.
+#[derive(Debug, Default)]
+struct Queues {
+    /// Their numbers are in sequence but for those that were dropped.
+    outgoing: Queue<(DatagramId, Bytes)>,
+    incoming: Queue<Bytes>,
+    /// Outcomes that were not reported yet.
+    outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
+}
+
+impl Unused for Queues {
+    fn unused() -> &'static Self {
+        static UNUSED: Queues =
+            Queues { outgoing: Queue::new(), incoming: Queue::new(), outcomes: VecDeque::new() };
+        &UNUSED
+    }
 }
 
 /// The unreliable datagrams of a connection, and their counts.
@@ -170,6 +185,12 @@ fn cost_of(payload: &Bytes) -> u64 {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Queue<T> {
+    const fn new() -> Self {
         Self { datagrams: VecDeque::new(), cost: 0 }
     }
 }
@@ -199,15 +220,23 @@ impl Datagrams {
             config,
             peer_max_frame_size: 0,
             packet_room,
-            outgoing: Queue::default(),
-            incoming: Queue::default(),
+            queues: OnDemand::default(),
             next_id: 0,
-            outcomes: VecDeque::new(),
             awaits_room: false,
             chunk: BytesMut::new(),
             has_news: false,
             statistics: DatagramStatistics::default(),
         }
+    }
+
+    /// Gives back the memory for more datagrams than there are.
+    pub(crate) fn rest(&mut self) {
+        let Queues { outgoing, incoming, outcomes } = &*self.queues;
+        let is_empty = outgoing.datagrams.is_empty() && incoming.datagrams.is_empty();
+        if is_empty && outcomes.is_empty() {
+            self.queues.give_back();
+        }
+        self.chunk = BytesMut::new();
     }
 
     /// Takes what the peer permits (RFC 9221 §3).
@@ -221,10 +250,10 @@ impl Datagrams {
         let has_shrunk = packet_room < self.packet_room;
         self.packet_room = packet_room;
         let Some(maximum) = self.max_payload().filter(|_| has_shrunk) else { return };
-        for _ in 0..self.outgoing.datagrams.len() {
-            let Some((id, data)) = self.outgoing.pop() else { break };
+        for _ in 0..self.queues.outgoing.datagrams.len() {
+            let Some((id, data)) = self.queues.outgoing.pop() else { break };
             if data.len() <= maximum {
-                self.outgoing.push((id, data));
+                self.queues.outgoing.push((id, data));
             } else {
                 self.statistics.outgrown = self.statistics.outgrown.saturating_add(1);
                 self.report(id, DatagramOutcome::Outgrown);
@@ -254,63 +283,63 @@ impl Datagrams {
         if cost > limits.bytes {
             return Err(DatagramError::QueueFull);
         }
-        while self.config.drops_oldest && !self.outgoing.has_room(cost, limits) {
-            let Some((id, _)) = self.outgoing.pop() else { break };
+        while self.config.drops_oldest && !self.queues.outgoing.has_room(cost, limits) {
+            let Some((id, _)) = self.queues.outgoing.pop() else { break };
             self.statistics.displaced = self.statistics.displaced.saturating_add(1);
             self.report(id, DatagramOutcome::Displaced);
         }
-        if !self.outgoing.has_room(cost, limits) {
+        if !self.queues.outgoing.has_room(cost, limits) {
             self.awaits_room = true;
             return Err(DatagramError::QueueFull);
         }
         let id = DatagramId(self.next_id);
         self.next_id = self.next_id.saturating_add(1);
-        self.outgoing.push((id, data));
+        self.queues.outgoing.push((id, data));
         Ok(id)
     }
 
     /// The largest payload for which there is room in the queue, in bytes, whatever the path carries; 0 if there is none.
     pub(crate) fn send_space(&self) -> usize {
         let limits = self.config.send;
-        if !self.outgoing.has_room(OVERHEAD, limits) {
+        if !self.queues.outgoing.has_room(OVERHEAD, limits) {
             return 0;
         }
-        let taken = self.outgoing.cost.saturating_add(OVERHEAD);
+        let taken = self.queues.outgoing.cost.saturating_add(OVERHEAD);
         usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
     /// Whether there is room again, after a datagram was refused for want of it. Reported once.
     pub(crate) fn take_room(&mut self) -> bool {
-        let is_half_empty = self.outgoing.cost <= self.config.send.bytes / 2
-            && self.outgoing.datagrams.len() <= self.config.send.datagrams / 2;
+        let is_half_empty = self.queues.outgoing.cost <= self.config.send.bytes / 2
+            && self.queues.outgoing.datagrams.len() <= self.config.send.datagrams / 2;
         self.awaits_room && is_half_empty && core::mem::take(&mut self.awaits_room)
     }
 
     fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {
         if self.config.notices {
-            self.outcomes.push_back((id, outcome));
+            self.queues.outcomes.push_back((id, outcome));
         }
     }
 
     /// The oldest outcome that was not reported yet.
     pub(crate) fn next_outcome(&mut self) -> Option<(DatagramId, DatagramOutcome)> {
-        self.outcomes.pop_front()
+        self.queues.used()?.outcomes.pop_front()
     }
 
     /// Whether a datagram waits to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.outgoing.datagrams.is_empty()
+        !self.queues.outgoing.datagrams.is_empty()
     }
 
     /// Writes the datagrams that fit, oldest first.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        while let Some((id, data)) = self.outgoing.datagrams.front() {
+        while let Some((id, data)) = self.queues.outgoing.datagrams.front() {
             let datagram = Frame::Datagram(frame::Datagram { data });
             if contents.push(&datagram, Some(Token::Datagram { id: id.0 })).is_err() {
                 return;
             }
             self.statistics.sent = self.statistics.sent.saturating_add(1);
-            self.outgoing.pop();
+            self.queues.outgoing.pop();
         }
     }
 
@@ -347,14 +376,14 @@ impl Datagrams {
         self.chunk.extend_from_slice(frame.data);
         let data = self.chunk.split().freeze();
         let (cost, limits) = (cost_of(&data), self.config.receive);
-        while !self.incoming.has_room(cost, limits) && self.incoming.pop().is_some() {
+        while !self.queues.incoming.has_room(cost, limits) && self.queues.incoming.pop().is_some() {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
         }
-        if !self.incoming.has_room(cost, limits) {
+        if !self.queues.incoming.has_room(cost, limits) {
             self.statistics.dropped = self.statistics.dropped.saturating_add(1);
             return Ok(());
         }
-        self.incoming.push(data);
+        self.queues.incoming.push(data);
         self.has_news = true;
         Ok(())
     }
@@ -366,12 +395,15 @@ impl Datagrams {
 
     /// The oldest datagram that was received.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
-        self.incoming.pop()
+        self.queues.used()?.incoming.pop()
     }
 
     /// Counts so far.
     pub(crate) fn statistics(&self) -> DatagramStatistics {
-        DatagramStatistics { queued: self.outgoing.datagrams.len() as u64, ..self.statistics }
+        DatagramStatistics {
+            queued: self.queues.outgoing.datagrams.len() as u64,
+            ..self.statistics
+        }
     }
 }
 

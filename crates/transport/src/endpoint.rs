@@ -101,7 +101,8 @@ pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     random: Random,
     token_keys: TokenKeys,
-    connections: Slab<Entry>,
+    /// Each in a place of its own, so that the table can grow without moving them, and its free places cost little.
+    connections: Slab<Box<Entry>>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
@@ -335,7 +336,7 @@ impl Endpoint {
             local_ids.add_preferred(preferred.connection_id);
         }
         let parameters = TransportParameters {
-            preferred_address: preferred,
+            preferred_address: preferred.map(Box::new),
             original_destination_connection_id: Some(incoming.original_destination),
             retry_source_connection_id: incoming.retry_source,
             stateless_reset_token: Some(self.config.reset_key.token(&local_id)),
@@ -608,8 +609,8 @@ impl Endpoint {
         local_id: ConnectionId,
         initial: Option<InitialKey>,
     ) -> ConnectionHandle {
-        let handle =
-            ConnectionHandle(self.connections.insert(Entry { connection, initial, reset: None }));
+        let entry = Box::new(Entry { connection, initial, reset: None });
+        let handle = ConnectionHandle(self.connections.insert(entry));
         self.routes.add(local_id, handle.0);
         handle
     }

@@ -67,7 +67,8 @@ pub(crate) struct Handshake {
     version: Version,
     /// The Destination Connection ID from which the Initial keys are derived, those of any version.
     initial_id: ConnectionId,
-    streams: PerSpace<CryptoStream>,
+    /// `None` where nothing is sent or received any more, or was yet.
+    streams: PerSpace<Option<Box<CryptoStream>>>,
     protection: Protection,
     /// The space in which TLS messages are sent.
     send_space: SpaceId,
@@ -99,7 +100,7 @@ impl Handshake {
             session,
             version,
             initial_id: *destination_connection_id,
-            streams: PerSpace::new(|_| CryptoStream::default()),
+            streams: PerSpace::default(),
             protection,
             send_space: SpaceId::Initial,
             receive_space: SpaceId::Initial,
@@ -130,7 +131,7 @@ impl Handshake {
         self.protection.install(SpaceId::Initial, keys);
         self.protection.discard_other_initial();
         self.initial_id = *destination_connection_id;
-        self.streams.get_mut(SpaceId::Initial).retransmit_all_unacked();
+        self.stream_mut(SpaceId::Initial).retransmit_all_unacked();
         Ok(())
     }
 
@@ -193,8 +194,9 @@ impl Handshake {
 
     fn buffer(&mut self, space: SpaceId, crypto: &frame::Crypto<'_>) -> Result<(), TransportError> {
         let end = crypto.offset.get().saturating_add(crypto.data.len() as u64);
-        let stream = self.streams.get_mut(space);
-        if space < self.receive_space {
+        let receive_space = self.receive_space;
+        let stream = self.stream_mut(space);
+        if space < receive_space {
             // TLS has moved on to another space. Only retransmissions are expected in this one.
             return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(()) };
         }
@@ -213,7 +215,7 @@ impl Handshake {
         let mut progress = Progress::default();
         self.collect(&mut progress);
         self.collect_early_keys();
-        while let Some(bytes) = self.streams.get_mut(self.receive_space).read() {
+        while let Some(bytes) = self.stream_mut(self.receive_space).read() {
             self.session.receive(self.receive_space, &bytes)?;
             self.adopt_version()?;
             self.collect(&mut progress);
@@ -242,7 +244,10 @@ impl Handshake {
         loop {
             self.scratch.clear();
             let keys = self.session.produce(&mut self.scratch);
-            self.streams.get_mut(self.send_space).write(&self.scratch);
+            if !self.scratch.is_empty() {
+                let stream = self.streams.get_mut(self.send_space);
+                stream.get_or_insert_default().write(&self.scratch);
+            }
             match keys {
                 Some(NewKeys::Handshake(keys)) => {
                     self.protection.install(SpaceId::Handshake, keys);
@@ -281,7 +286,8 @@ impl Handshake {
         if receive_space == self.receive_space {
             return Ok(());
         }
-        let is_leftover = self.streams.get(self.receive_space).has_unread();
+        let stream = self.streams.get(self.receive_space).as_deref();
+        let is_leftover = stream.is_some_and(CryptoStream::has_unread);
         self.receive_space = receive_space;
         if is_leftover { Err(LEFTOVER) } else { Ok(()) }
     }
@@ -289,7 +295,18 @@ impl Handshake {
     /// Discards the keys and messages of `space` (RFC 9001 §4.9). Nothing in it is sent any more.
     pub(crate) fn discard(&mut self, space: SpaceId) {
         self.protection.discard(space);
-        *self.streams.get_mut(space) = CryptoStream::default();
+        *self.streams.get_mut(space) = None;
+    }
+
+    /// The connection rests: gives back the memory that only a busy connection needs, and the keys that can be derived
+    /// again.
+    pub(crate) fn rest(&mut self) {
+        self.protection.rest();
+        self.session.rest();
+        self.scratch = Vec::new();
+        for space in SpaceId::ALL {
+            self.streams.get_mut(space).as_deref_mut().map(CryptoStream::rest);
+        }
     }
 
     /// Whether the handshake is complete (RFC 9001 §4.1.1).
@@ -299,25 +316,26 @@ impl Handshake {
 
     /// Whether `space` has TLS messages to send and the keys to do so.
     pub(crate) fn has_pending(&self, space: SpaceId) -> bool {
-        self.protection.can_seal(space) && self.streams.get(space).has_pending()
+        self.protection.can_seal(space)
+            && self.streams.get(space).as_deref().is_some_and(CryptoStream::has_pending)
     }
 
     /// How much of the peer's TLS messages in `space` has been received: the end of what was received, and of what
     /// could be read.
     pub(crate) fn received(&self, space: SpaceId) -> (u64, u64) {
-        let stream = self.streams.get(space);
-        (stream.received_end(), stream.read_offset())
+        let stream = self.streams.get(space).as_deref();
+        stream.map_or((0, 0), |stream| (stream.received_end(), stream.read_offset()))
     }
 
     /// The crypto stream of `space`.
     #[cfg(test)]
     pub(crate) fn stream(&self, space: SpaceId) -> &CryptoStream {
-        self.streams.get(space)
+        self.streams.get(space).as_deref().expect("a stream that was used")
     }
 
     /// The crypto stream of `space`.
     pub(crate) fn stream_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
-        self.streams.get_mut(space)
+        self.streams.get_mut(space).get_or_insert_default()
     }
 
     /// The keys.

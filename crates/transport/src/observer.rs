@@ -289,10 +289,12 @@ pub enum TimerKind {
     Ack,
     /// The pacer.
     Pacing,
+    /// The connection gives back the memory that only a busy one needs.
+    Rest,
 }
 
 impl TimerKind {
-    pub(crate) const COUNT: usize = 12;
+    pub(crate) const COUNT: usize = 13;
 }
 
 /// What happened to a timer.

@@ -15,6 +15,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Frame, PacketNumber, frame};
 
 use crate::contents::PacketContents;
+use clearway_units::memory::{OnDemand, Unused};
 
 pub(crate) use address::PathAddress;
 pub use address::{Arrival, SocketIndex};
@@ -219,6 +220,22 @@ pub(crate) enum PathChange {
     Failed,
 }
 
+/// What concerns other paths, for as long as it does.
+#[derive(Debug, Default)]
+struct Asides {
+    /// PATH_RESPONSE frames to send, on any path.
+    responses: VecDeque<Response>,
+    /// Bytes received from addresses of which nothing is known.
+    elsewhere: VecDeque<Elsewhere>,
+}
+
+impl Unused for Asides {
+    fn unused() -> &'static Self {
+        static UNUSED: Asides = Asides { responses: VecDeque::new(), elsewhere: VecDeque::new() };
+        &UNUSED
+    }
+}
+
 /// The current path, the last validated one before it, and the frames to send on either.
 #[derive(Debug)]
 pub(crate) struct Paths {
@@ -226,17 +243,16 @@ pub(crate) struct Paths {
     /// The peer's address on the path on which the connection began.
     first_remote: SocketAddr,
     /// The last validated path, while the current one is being validated.
-    previous: Option<Path>,
-    validation: Option<Validation>,
-    candidate: Option<Candidate>,
-    leaving: Option<Leaving>,
+    previous: Option<Box<Path>>,
+    validation: Option<Box<Validation>>,
+    candidate: Option<Box<Candidate>>,
+    leaving: Option<Box<Leaving>>,
     /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their number is limited, and
     /// the server's addresses are authenticated, so that the anti-amplification limit is not needed.
     validates_for_itself: bool,
     /// Whether a PATH_CHALLENGE is to be sent on the previous path (§9.3.3).
     previous_challenge: Option<[u8; 8]>,
-    responses: VecDeque<Response>,
-    elsewhere: VecDeque<Elsewhere>,
+    asides: OnDemand<Asides>,
     pads_current: bool,
     /// Whether the datagram that is being filled holds the PATH_CHALLENGE of the current path.
     holds_challenge: bool,
@@ -261,8 +277,7 @@ impl Paths {
             leaving: None,
             validates_for_itself: false,
             previous_challenge: None,
-            responses: VecDeque::new(),
-            elsewhere: VecDeque::new(),
+            asides: OnDemand::default(),
             pads_current: false,
             holds_challenge: false,
             mtu: PathMtu::new(mtu, arrival.remote.ip()),
@@ -317,15 +332,16 @@ impl Paths {
     }
 
     fn remember(&mut self, elsewhere: Elsewhere) {
-        if self.elsewhere.len() >= MAX_ELSEWHERE {
-            self.elsewhere.pop_front();
+        if self.asides.elsewhere.len() >= MAX_ELSEWHERE {
+            self.asides.elsewhere.pop_front();
         }
-        self.elsewhere.push_back(elsewhere);
+        self.asides.elsewhere.push_back(elsewhere);
     }
 
     fn take_elsewhere(&mut self, remote: SocketAddr) -> Option<Elsewhere> {
-        let position = self.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
-        self.elsewhere.remove(position)
+        let position =
+            self.asides.elsewhere.iter().position(|elsewhere| elsewhere.remote == remote)?;
+        self.asides.elsewhere.remove(position)
     }
 
     /// A UDP payload of `bytes` was built for `remote`, but not for the current path.
@@ -333,7 +349,9 @@ impl Paths {
         if remote == self.current.remote {
             self.current.on_sent(bytes);
         }
-        if let Some(elsewhere) = self.elsewhere.iter_mut().find(|other| other.remote == remote) {
+        if let Some(elsewhere) =
+            self.asides.elsewhere.iter_mut().find(|other| other.remote == remote)
+        {
             elsewhere.sent = elsewhere.sent.saturating_add(bytes);
         }
     }
@@ -344,24 +362,30 @@ impl Paths {
         if remote == self.current.remote {
             return self.current.amplification_credit();
         }
-        if self.previous.is_some_and(|previous| previous.remote == remote) {
+        if self.previous.as_ref().is_some_and(|previous| previous.remote == remote) {
             return u64::MAX;
         }
-        self.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(0, |elsewhere| {
-            elsewhere.received.saturating_mul(AMPLIFICATION_FACTOR).saturating_sub(elsewhere.sent)
-        })
+        self.asides.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(
+            0,
+            |elsewhere| {
+                elsewhere
+                    .received
+                    .saturating_mul(AMPLIFICATION_FACTOR)
+                    .saturating_sub(elsewhere.sent)
+            },
+        )
     }
 
     /// Whether `address`, which is not the current path's, is still remembered.
     pub(crate) fn remembers(&self, address: PathAddress) -> bool {
-        self.previous.is_some_and(|previous| previous.address() == address)
-            || self.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
+        self.previous.as_ref().is_some_and(|previous| previous.address() == address)
+            || self.asides.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
             || self.holds(address)
     }
 
     /// A packet with a PATH_CHALLENGE came from the peer's address `remote`.
     pub(crate) fn on_probed(&mut self, now: Timestamp, remote: SocketAddr, number: PacketNumber) {
-        let known = self.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
+        let known = self.asides.elsewhere.iter_mut().find(|elsewhere| elsewhere.remote == remote);
         if let Some(elsewhere) = known
             && elsewhere.probed.is_none_or(|(newest, _)| newest < number)
         {
@@ -375,16 +399,16 @@ impl Paths {
     /// learn of it and issue no other ID, so that nothing could be sent to it any more.
     pub(crate) fn may_be_left_for(&self, address: PathAddress) -> bool {
         let number = |other: &Elsewhere| other.probed.map(|(number, _)| number);
-        let known = self.elsewhere.iter().find(|other| other.remote == address.remote);
+        let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some(probed) = known.and_then(number) else { return false };
-        let later = self.elsewhere.iter().filter(|other| number(other) > Some(probed));
+        let later = self.asides.elsewhere.iter().filter(|other| number(other) > Some(probed));
         later.count() < MAX_DESTINATIONS
     }
 
     /// Whether the peer has been heard on the current path since it probed `address`, and that long ago, so that it has
     /// hardly moved there.
     pub(crate) fn has_stayed(&self, address: PathAddress, now: Timestamp) -> bool {
-        let known = self.elsewhere.iter().find(|other| other.remote == address.remote);
+        let known = self.asides.elsewhere.iter().find(|other| other.remote == address.remote);
         let Some((number, at)) = known.and_then(|other| other.probed) else { return true };
         self.current.newest > Some(number) && at + PROBED_FOR <= now
     }
@@ -401,14 +425,15 @@ impl Paths {
     ) -> bool {
         let old = self.current;
         let generation = old.generation.saturating_add(1);
-        let returns = self.previous.filter(|previous| previous.address() == arrival.address());
+        let returns = self.previous.as_deref().copied();
+        let returns = returns.filter(|previous| previous.address() == arrival.address());
         self.current = Path::new(arrival, local_id, generation, returns.is_some());
         if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
             self.current.received = elsewhere.received;
             self.current.sent = elsewhere.sent;
         }
         if old.is_validated {
-            self.previous = Some(old);
+            self.previous = Some(Box::new(old));
         }
         if returns.is_some() {
             // The peer returned to an address that is validated already.
@@ -416,7 +441,7 @@ impl Paths {
             self.validation = None;
             self.previous_challenge = None;
         } else {
-            self.validation = Some(Validation::new(now, probe_timeout, random));
+            self.validation = Some(Box::new(Validation::new(now, probe_timeout, random)));
             self.previous_challenge = self.previous.is_some().then(|| random.array());
         }
         old.remote.ip() != arrival.remote.ip()
@@ -424,10 +449,10 @@ impl Paths {
 
     /// A PATH_CHALLENGE was received; the response is sent on the path on which it came (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
-        if self.responses.len() >= MAX_RESPONSES {
-            self.responses.pop_front();
+        if self.asides.responses.len() >= MAX_RESPONSES {
+            self.asides.responses.pop_front();
         }
-        self.responses.push_back(Response { arrival, local_id, data });
+        self.asides.responses.push_back(Response { arrival, local_id, data });
     }
 
     /// A PATH_RESPONSE was received: `true` if it validates the address of the current path, on whichever path it came
@@ -445,7 +470,7 @@ impl Paths {
         self.current.is_validated = true;
         match answer {
             Answer::Address => {
-                self.validation = Some(Validation::new(now, probe_timeout, random));
+                self.validation = Some(Box::new(Validation::new(now, probe_timeout, random)));
             }
             Answer::Path => {
                 self.validation = None;
@@ -456,6 +481,17 @@ impl Paths {
         true
     }
 
+    /// Gives back the memory for more answers to path validation than there are.
+    pub(crate) fn rest(&mut self) {
+        if let Some(asides) = self.asides.used() {
+            asides.responses.shrink_to_fit();
+            asides.elsewhere.shrink_to_fit();
+        }
+        if self.asides.responses.is_empty() && self.asides.elsewhere.is_empty() {
+            self.asides.give_back();
+        }
+    }
+
     /// Whether no path is being validated.
     pub(crate) fn is_settled(&self) -> bool {
         self.validation.is_none()
@@ -463,8 +499,8 @@ impl Paths {
 
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
-        self.validation.as_ref().is_some_and(Validation::is_challenge_pending)
-            || self.responses.iter().any(|response| self.is_on_current(response))
+        self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
+            || self.asides.responses.iter().any(|response| self.is_on_current(response))
     }
 
     fn is_on_current(&self, response: &Response) -> bool {
@@ -476,13 +512,13 @@ impl Paths {
         self.pads_current = false;
         let address = self.current.address();
         let is_ours = |response: &Response| response.arrival.address() == address;
-        while let Some(position) = self.responses.iter().position(is_ours) {
-            let Some(response) = self.responses.get(position).copied() else { break };
+        while let Some(position) = self.asides.responses.iter().position(is_ours) {
+            let Some(response) = self.asides.responses.get(position).copied() else { break };
             let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
             if contents.push(&frame, None).is_err() {
                 return;
             }
-            self.responses.remove(position);
+            self.asides.responses.remove(position);
             self.pads_current = true;
         }
         if let Some(validation) = &mut self.validation
@@ -514,7 +550,7 @@ impl Paths {
 
     /// Whether a datagram is to be sent to another address than the current path's.
     pub(crate) fn has_pending_off_path(&self) -> bool {
-        self.responses.iter().any(|response| !self.is_on_current(response))
+        self.asides.responses.iter().any(|response| !self.is_on_current(response))
             || self.previous.is_some() && self.previous_challenge.is_some()
     }
 
@@ -522,8 +558,8 @@ impl Paths {
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
         let current = self.current.address();
         let is_elsewhere = |response: &Response| response.arrival.address() != current;
-        if let Some(position) = self.responses.iter().position(is_elsewhere) {
-            let response = self.responses.remove(position)?;
+        if let Some(position) = self.asides.responses.iter().position(is_elsewhere) {
+            let response = self.asides.responses.remove(position)?;
             return Some(OffPathProbe {
                 address: response.arrival.address(),
                 local_ip: response.arrival.local_ip,
@@ -532,7 +568,7 @@ impl Paths {
                 peer_kept_id: response.local_id == self.current.local_id,
             });
         }
-        let previous = self.previous?;
+        let previous = *self.previous.as_deref()?;
         let data = self.previous_challenge.take()?;
         Some(OffPathProbe {
             address: previous.address(),
@@ -545,7 +581,7 @@ impl Paths {
 
     /// When [`on_deadline`](Self::on_deadline) is due.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
-        let current = self.validation.as_ref().map(Validation::deadline);
+        let current = self.validation.as_deref().map(Validation::deadline);
         current.into_iter().chain(self.candidate_deadline()).min()
     }
 
@@ -565,7 +601,7 @@ impl Paths {
                 let remote = self.current.remote;
                 self.remember(Elsewhere { remote, received: 0, sent: 0, probed });
                 let generation = self.current.generation.saturating_add(1);
-                self.current = Path { generation, ..previous };
+                self.current = Path { generation, ..*previous };
                 Some(PathChange::Reverted)
             }
         }

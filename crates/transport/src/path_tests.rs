@@ -349,8 +349,8 @@ proptest! {
             for address in 1..6 {
                 prop_assert!(sent[address] <= 3 * received[address], "to {}", address);
             }
-            prop_assert!(paths.responses.len() <= MAX_RESPONSES);
-            prop_assert!(paths.elsewhere.len() <= MAX_ELSEWHERE);
+            prop_assert!(paths.asides.responses.len() <= MAX_RESPONSES);
+            prop_assert!(paths.asides.elsewhere.len() <= MAX_ELSEWHERE);
         }
     }
 }

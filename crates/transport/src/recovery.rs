@@ -44,6 +44,7 @@ use crate::SpaceId;
 use crate::observer::LostPacket;
 use crate::space_id::PerSpace;
 use crate::token::Token;
+use clearway_units::memory::{OnDemand, Unused};
 
 pub use self::ledger::PacketCounts;
 pub(crate) use self::ledger::StagedPacket;
@@ -109,7 +110,7 @@ pub(crate) struct Recovery {
     max_ack_delay: Duration,
     /// The number of events reported to the controller: acknowledgements and loss detection timeouts.
     event: u64,
-    batch: Batch,
+    batch: OnDemand<Batch>,
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,
@@ -148,6 +149,20 @@ struct Batch {
     spurious: Vec<(SentPacket, u64)>,
 }
 
+impl Unused for Batch {
+    fn unused() -> &'static Self {
+        static UNUSED: Batch = Batch {
+            staged: Vec::new(),
+            numbers: Vec::new(),
+            ranges: Vec::new(),
+            acked: Vec::new(),
+            lost: Vec::new(),
+            spurious: Vec::new(),
+        };
+        &UNUSED
+    }
+}
+
 impl Recovery {
     /// The state before the first packet. `factory` makes the controller of this path and of every later one.
     pub(crate) fn new(
@@ -178,7 +193,7 @@ impl Recovery {
             max_datagram_size: config.max_datagram_size,
             max_ack_delay: Duration::ZERO,
             event: 0,
-            batch: Batch::default(),
+            batch: OnDemand::default(),
             acked_tokens: Vec::new(),
             lost_tokens: Vec::new(),
             lost_packets: Vec::new(),
@@ -236,6 +251,20 @@ impl Recovery {
             self.path.pacer.set_max_datagram_size(now, bytes);
             self.path.controller.on_max_datagram_size(bytes);
         }
+    }
+
+    /// The connection rests: gives back the memory that only a busy connection needs.
+    pub(crate) fn rest(&mut self, now: Timestamp) {
+        self.forget(SpaceId::Application, now);
+        self.ledger.rest();
+        self.ecn.rest();
+        self.random.rest();
+        if self.batch.staged.is_empty() {
+            self.batch.give_back();
+        }
+        self.acked_tokens.shrink_to_fit();
+        self.lost_tokens.shrink_to_fit();
+        self.lost_packets.shrink_to_fit();
     }
 
     /// Whether no ack-eliciting packet of `space` waits to be acknowledged.

@@ -46,6 +46,7 @@ use self::send_half::SendHalf;
 use self::table::{Queued, Stream, Table};
 use self::writers::Writers;
 use crate::Side;
+use clearway_units::memory::{OnDemand, Unused};
 
 /// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
 /// parameters.
@@ -91,6 +92,56 @@ struct PeerLimits {
     opened_by_peer: u64,
 }
 
+/// Which streams have something to do, and the bytes that they keep for it.
+#[derive(Debug, Default)]
+struct Queues {
+    /// Written bytes that are kept.
+    kept: Kept,
+    /// Streams with control frames to send.
+    control: VecDeque<usize>,
+    /// Streams that can send without flow control credit: lost data, or a FIN without data.
+    creditless: Scheduler,
+    /// Streams with new data within their own limit.
+    fresh: Scheduler,
+    /// Streams whose application waits for room to write.
+    writers: Writers,
+    events: Events,
+}
+
+impl Unused for Queues {
+    fn unused() -> &'static Self {
+        static UNUSED: Queues = Queues {
+            kept: Kept::new(),
+            control: VecDeque::new(),
+            creditless: Scheduler::new(),
+            fresh: Scheduler::new(),
+            writers: Writers::new(),
+            events: Events::new(),
+        };
+        &UNUSED
+    }
+}
+
+impl Queues {
+    fn rest(&mut self) {
+        self.kept.rest();
+        self.control.shrink_to_fit();
+        self.creditless.rest();
+        self.fresh.rest();
+        self.writers.rest();
+        self.events.rest();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.kept.total() == 0
+            && self.control.is_empty()
+            && self.creditless.is_empty()
+            && self.fresh.is_empty()
+            && self.writers.is_empty()
+            && self.events.is_empty()
+    }
+}
+
 /// All streams of one connection.
 #[derive(Debug)]
 pub(crate) struct Streams {
@@ -101,23 +152,13 @@ pub(crate) struct Streams {
     remote: PerDirection<RemoteStreams>,
     peer: PeerLimits,
     flow: ConnectionFlow,
-    /// Written bytes that are kept.
-    kept: Kept,
+    queues: OnDemand<Queues>,
     /// The most bytes that may be kept for a stream, those that are at least as urgent, and all that is sent with it.
     send_buffer: u64,
-    /// Streams with control frames to send.
-    control: VecDeque<usize>,
-    /// Streams that can send without flow control credit: lost data, or a FIN without data.
-    creditless: Scheduler,
-    /// Streams with new data within their own limit.
-    fresh: Scheduler,
     /// How many streams are blocked by their own limit.
     blocked: usize,
     /// On how many streams the application waits for data that the peer has to send.
     awaited: usize,
-    /// Streams whose application waits for room to write.
-    writers: Writers,
-    events: Events,
     /// Whether the frames that are received now come in a 0-RTT packet.
     is_receiving_early: bool,
     /// Where short writes are collected.
@@ -143,15 +184,10 @@ impl Streams {
             ),
             peer: PeerLimits::default(),
             flow: ConnectionFlow::new(receive),
-            kept: Kept::default(),
+            queues: OnDemand::default(),
             send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
-            control: VecDeque::new(),
-            creditless: Scheduler::default(),
-            fresh: Scheduler::default(),
             blocked: 0,
             awaited: 0,
-            writers: Writers::default(),
-            events: Events::default(),
             is_receiving_early: false,
             scratch: BytesMut::new(),
             statistics: StreamsStatistics::default(),
@@ -174,7 +210,9 @@ impl Streams {
         for key in keys {
             let id = self.table.get(key).map(|stream| stream.id);
             let limit = id.map_or(0, |id| self.initial_send_limit(id));
-            if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            if let Some(send) =
+                self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut())
+            {
                 send.credit_mut().raise(limit);
             }
             self.settle(key);
@@ -197,7 +235,9 @@ impl Streams {
         }
         let keys: Vec<usize> = self.table.keys().collect();
         for key in keys {
-            if let Some(send) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+            if let Some(send) =
+                self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut())
+            {
                 send.restart();
             }
             self.settle(key);
@@ -219,10 +259,22 @@ impl Streams {
         self.flow.round_trip = Some(smoothed);
     }
 
+    /// The connection rests: gives back the memory that only a busy connection needs.
+    pub(crate) fn rest(&mut self) {
+        self.table.rest();
+        if let Some(queues) = self.queues.used() {
+            queues.rest();
+        }
+        if self.queues.is_empty() {
+            self.queues.give_back();
+        }
+        self.scratch = BytesMut::new();
+    }
+
     /// The next event for the application.
     pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
         loop {
-            let event = self.events.pop()?;
+            let event = self.queues.used()?.events.pop()?;
             let (StreamEvent::Readable(id) | StreamEvent::Writable(id)) = event else {
                 return Some(event);
             };
@@ -248,7 +300,7 @@ impl Streams {
         StreamsStatistics {
             open: self.table.len() as u64,
             bytes_received: self.flow.receive_window().received(),
-            bytes_buffered: self.kept.total(),
+            bytes_buffered: self.queues.kept.total(),
             ..self.statistics
         }
     }
@@ -256,7 +308,7 @@ impl Streams {
     fn raise_stream_count(&mut self, direction: Direction, maximum: VarInt) {
         let exceeds = self.local.get(direction).exceeds_limit();
         if self.local.get_mut(direction).raise(maximum.get()) {
-            self.events.push_available(direction);
+            self.queues.events.push_available(direction);
         }
         if exceeds {
             let keys: Vec<usize> = self.table.keys().collect();
@@ -308,7 +360,7 @@ impl Streams {
         let may_send = id.is_some_and(|id| self.is_permitted(id));
         let Some(stream) = self.table.get_mut(key) else { return };
         let was = stream.queued;
-        let send = stream.send.as_ref().filter(|_| may_send);
+        let send = stream.send.as_deref().filter(|_| may_send);
         let is = Queued {
             control: may_send && stream.has_pending_control(),
             creditless: send.is_some_and(|send| send.next_creditless().is_some()),
@@ -323,13 +375,13 @@ impl Streams {
         }
         stream.queued = is;
         let waiting = stream.waiting(key);
-        self.creditless.set(waiting, was.creditless, is.creditless);
-        self.fresh.set(waiting, was.fresh, is.fresh);
+        self.queues.creditless.set(waiting, was.creditless, is.creditless);
+        self.queues.fresh.set(waiting, was.fresh, is.fresh);
         count(&mut self.blocked, was.blocked, is.blocked);
         count(&mut self.awaited, was.awaited, is.awaited);
         match (was.control, is.control) {
-            (false, true) => self.control.push_back(key),
-            (true, false) => remove_key(&mut self.control, key),
+            (false, true) => self.queues.control.push_back(key),
+            (true, false) => remove_key(&mut self.queues.control, key),
             _ => {}
         }
         if is_done {
@@ -342,7 +394,7 @@ impl Streams {
     fn retire(&mut self, key: usize) {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
-            self.writers.remove(stream.priority, key);
+            self.queues.writers.remove(stream.priority, key);
         }
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();

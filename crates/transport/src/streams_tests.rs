@@ -201,12 +201,12 @@ pub(super) fn check_ledger(streams: &Streams) {
             unread += window.received() - window.consumed();
         }
         awaited += usize::from(stream.awaits_peer());
-        assert_eq!(stream.queued.control, streams.control.contains(&key));
-        assert_eq!(stream.queued.writers, streams.writers.contains(key));
+        assert_eq!(stream.queued.control, streams.queues.control.contains(&key));
+        assert_eq!(stream.queued.writers, streams.queues.writers.contains(key));
         assert_eq!(stream.queued.control, stream.has_pending_control());
     }
     let window = streams.flow.receive_window();
-    assert_eq!(streams.kept.total(), buffered);
+    assert_eq!(streams.queues.kept.total(), buffered);
     assert_eq!((streams.blocked, streams.awaited), (blocked, awaited));
     assert_eq!(window.received() - window.consumed(), unread);
     assert!(window.received() <= window.limit());

@@ -8,7 +8,7 @@ use clearway_units::Rate;
 use clearway_wire::{Direction, VarInt};
 use support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
 
-const KINDS: [TimerKind; 12] = [
+const KINDS: [TimerKind; 13] = [
     TimerKind::Closing,
     TimerKind::Idle,
     TimerKind::Handshake,
@@ -21,6 +21,7 @@ const KINDS: [TimerKind; 12] = [
     TimerKind::Loss,
     TimerKind::Ack,
     TimerKind::Pacing,
+    TimerKind::Rest,
 ];
 
 /// The timers reported to observers agree with the deadlines that the connections derive from their state.

@@ -4,6 +4,7 @@
 //! * [`ReleaseTime`]: when something may be sent. Deliberately another type (law 1 in
 //!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
 //! * [`Rate`]: bytes per second.
+//! * [`memory`]: parts that take memory only while they are used.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!
 //! ```
@@ -17,6 +18,7 @@
 //! assert_eq!(Random::from_number(7).number(), Random::from_number(7).number());
 //! ```
 
+pub mod memory;
 mod random;
 mod rate;
 mod time;

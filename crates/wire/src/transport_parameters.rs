@@ -41,7 +41,7 @@ pub struct TransportParameters {
     /// Whether the peer must not migrate while it uses the address that the sender had in the handshake.
     pub disable_active_migration: bool,
     /// The address that the server prefers after the handshake. Only from a server.
-    pub preferred_address: Option<PreferredAddress>,
+    pub preferred_address: Option<Box<PreferredAddress>>,
     /// How many connection IDs the parameter's sender is willing to store; at least 2.
     pub active_connection_id_limit: VarInt,
     /// The source connection ID of the first Initial of the parameter's sender. Every endpoint sends

@@ -146,13 +146,13 @@ fn preferred_address_on_the_wire() {
         connection_id: ConnectionId::new(&[0xbb, 0xcc]).unwrap(),
         stateless_reset_token: ResetToken::new([0xaa; 16]),
     };
-    assert_eq!(parameters.preferred_address, Some(expected));
+    assert_eq!(parameters.preferred_address.as_deref(), Some(&expected));
     assert_eq!(encoded(&parameters), hex(&bytes));
 
     // Zeros stand for a family that the server does not offer.
     let bytes = format!("0d2b 00000000 0000 {ipv6} 02 bbcc {token}");
     let parameters = from_server(&bytes).unwrap();
-    assert_eq!(parameters.preferred_address.unwrap().ipv4, None);
+    assert_eq!(parameters.preferred_address.as_ref().unwrap().ipv4, None);
     assert_eq!(encoded(&parameters), hex(&bytes));
 }
 
@@ -325,7 +325,7 @@ fn parameters() -> impl Strategy<Value = TransportParameters> {
                 ack_delay_exponent: limited.1.into(),
                 max_ack_delay: limited.2.into(),
                 disable_active_migration: limited.4,
-                preferred_address: server.1.filter(|_| !without_id),
+                preferred_address: server.1.filter(|_| !without_id).map(Box::new),
                 active_connection_id_limit: limited.3.into(),
                 initial_source_connection_id: ids.1,
                 retry_source_connection_id: ids.2,

@@ -487,7 +487,8 @@ impl Batch<'_> {
 
     pub(super) fn report_statistics(&mut self) {
         if core::mem::take(&mut self.state.face.wants_statistics) {
-            self.state.statistics = Some(self.streams.connection().statistics());
+            let statistics = self.streams.connection().statistics();
+            self.state.statistics = Some(Box::new(statistics));
             self.effects.signal(Signal::Connection);
         }
     }

@@ -67,7 +67,7 @@ impl Client {
         let http3 = supported(http3, &config.transport);
         let shared = Shared::new(None);
         // If the connection cannot be created, dropping this fails it.
-        let driver = Driver::client(shared.clone(), http3, &mut Random::from_seed(seed));
+        let driver = Driver::client(shared.clone(), http3.into(), &mut Random::from_seed(seed));
         let (making, failing) = (shared.clone(), shared.clone());
         let application: ApplicationFactory = Box::new(move |waker| {
             making.set_waker(waker);
@@ -217,7 +217,9 @@ impl Client {
             effects.wake_shard();
         });
         let wanted = self.shared().wait(Signal::Connection, |state| {
-            state.statistics.filter(|_| state.is_gone || !state.face.wants_statistics)
+            let is_new = state.is_gone || !state.face.wants_statistics;
+            let first = || state.established.as_ref().map(|established| established.statistics);
+            state.statistics.as_deref().copied().or_else(first).filter(|_| is_new)
         });
         wanted.await
     }

@@ -44,7 +44,7 @@ impl Server {
         http3: Config,
     ) -> Result<Self, EndpointError> {
         let accepting = Arc::<Accepting>::default();
-        let http3 = supported(http3, &config.transport);
+        let http3 = Arc::new(supported(http3, &config.transport));
         let mut random = Random::from_seed(clearway_io::seed()?);
         let clients = |_| {
             let (accepting, config) = (accepting.clone(), http3.clone());
@@ -172,7 +172,7 @@ impl core::fmt::Debug for Server {
 /// Accepts clients.
 struct Clients {
     accepting: Arc<Accepting>,
-    config: Config,
+    config: Arc<Config>,
     random: Random,
 }
 

@@ -130,17 +130,17 @@ impl Connection {
 
     /// Keeps a datagram until its request has arrived; the oldest are dropped.
     fn keep_early(&mut self, stream: u64, payload: Bytes) {
-        self.early_datagrams.push_back((stream, payload));
-        while self.early_datagrams.len() > self.config.max_early_datagrams {
-            self.early_datagrams.pop_front();
+        self.busy.early_datagrams.push_back((stream, payload));
+        while self.busy.early_datagrams.len() > self.config.max_early_datagrams {
+            self.busy.early_datagrams.pop_front();
         }
     }
 
     /// A datagram that was kept and whose request has arrived, or will not.
     fn take_early(&mut self) -> Option<(u64, Bytes)> {
-        let mut early = self.early_datagrams.iter();
+        let mut early = self.busy.early_datagrams.iter();
         let place = early.position(|(stream, _)| !matches!(self.fate(*stream), Fate::Early))?;
-        self.early_datagrams.remove(place)
+        self.busy.early_datagrams.remove(place)
     }
 }
 

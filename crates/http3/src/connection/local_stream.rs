@@ -20,6 +20,11 @@ impl LocalStream {
         Self { stream: None, pending: VecDeque::from([opening.into()]) }
     }
 
+    /// Gives back the memory for more pending data than there is.
+    pub(super) fn rest(&mut self) {
+        self.pending.shrink_to_fit();
+    }
+
     pub(super) fn owns(&self, stream: u64) -> bool {
         self.stream == Some(stream)
     }

@@ -169,7 +169,7 @@ impl Connection {
             ControlFrame::Settings(settings) => {
                 self.allow_table(&settings);
                 self.peer_settings = Some(settings);
-                self.events.push_back(Event::Settings(settings));
+                self.busy.events.push_back(Event::Settings(settings));
                 Ok(())
             }
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
@@ -225,13 +225,13 @@ impl Connection {
         }
         self.peer_goaway = Some(id);
         // Only the lowest identifier matters, so a peer cannot fill the queue.
-        let waiting = self.events.iter_mut().find_map(|event| match event {
+        let waiting = self.busy.events.iter_mut().find_map(|event| match event {
             Event::GoAway { id } => Some(id),
             _ => None,
         });
         match waiting {
             Some(waiting) => *waiting = id,
-            None => self.events.push_back(Event::GoAway { id }),
+            None => self.busy.events.push_back(Event::GoAway { id }),
         }
         if self.role == Role::Client {
             let rejected: Vec<u64> = self.requests.range(id..).map(|(stream, _)| *stream).collect();

@@ -72,7 +72,7 @@ impl Connection {
         stream: u64,
         stated: Option<Priority>,
     ) -> Option<Priority> {
-        self.early_priorities.remove(&stream).or(stated)
+        self.busy.early_priorities.remove(&stream).or(stated)
     }
 
     /// The response states priority parameters, which lie over those of the client (RFC 9218 §8).
@@ -122,7 +122,7 @@ impl Connection {
             Some(entry) if entry.shown => {
                 entry.wish.client = Some(priority);
                 if !core::mem::replace(&mut entry.wish.is_told, true) {
-                    self.events.push_back(Event::Priority { stream });
+                    self.busy.events.push_back(Event::Priority { stream });
                 }
                 self.apply_priority(transport, stream);
             }
@@ -135,9 +135,9 @@ impl Connection {
     /// Keeps a priority for a request that has not arrived. When there are too many, those of the highest streams are
     /// dropped, which arrive last.
     fn keep_early_priority(&mut self, stream: u64, priority: Priority) {
-        self.early_priorities.insert(stream, priority);
-        if self.early_priorities.len() > self.config.max_early_priorities {
-            self.early_priorities.pop_last();
+        self.busy.early_priorities.insert(stream, priority);
+        if self.busy.early_priorities.len() > self.config.max_early_priorities {
+            self.busy.early_priorities.pop_last();
         }
     }
 }

@@ -38,21 +38,21 @@ impl Connection {
         // RFC 9204 §2.1.3: no entry is inserted, and so none referred to, that the transport might not take.
         let ready = |it: &super::LocalStream| it.is_open() && it.is_flushed();
         let may_insert = self.encoder_stream.as_ref().is_some_and(ready);
-        self.section.clear();
-        self.encoder.encode(stream, lines, may_insert, &mut self.section);
+        self.busy.section.clear();
+        self.encoder.encode(stream, lines, may_insert, &mut self.busy.section);
         let instructions = self.encoder.instructions();
         if let Some(local) = &mut self.encoder_stream
             && !instructions.is_empty()
         {
-            self.scratch.extend_from_slice(instructions);
+            self.busy.scratch.extend_from_slice(instructions);
             instructions.clear();
-            local.push(self.scratch.split().freeze());
+            local.push(self.busy.scratch.split().freeze());
             if let Err(error) = local.flush(transport) {
                 self.fail(transport, error);
                 return Err(SendError::ConnectionClosed);
             }
         }
-        Ok(headers_frame(&self.section))
+        Ok(headers_frame(&self.busy.section))
     }
 
     /// Keeps a field section until its entries have arrived; nothing more of its stream is read before.
@@ -62,7 +62,7 @@ impl Connection {
         section: &[u8],
         required: u64,
     ) -> Result<(), Fault> {
-        if self.blocked.len() as u64 >= self.config.qpack_blocked_streams {
+        if self.busy.blocked.len() as u64 >= self.config.qpack_blocked_streams {
             return Err(ConnectionError::from(QpackError::TooManyBlockedStreams).into());
         }
         let buffered = self.buffered.saturating_add(section.len());
@@ -76,17 +76,17 @@ impl Connection {
         self.buffered = buffered;
         // A copy, so that a short section does not keep all that was received with it.
         let section = Bytes::copy_from_slice(section);
-        self.blocked.insert(stream, Blocked { required, section });
+        self.busy.blocked.insert(stream, Blocked { required, section });
         Ok(())
     }
 
     /// Whether `stream` waits for entries.
     pub(super) fn is_blocked(&self, stream: u64) -> bool {
-        !self.blocked.is_empty() && self.blocked.contains_key(&stream)
+        !self.busy.blocked.is_empty() && self.busy.blocked.contains_key(&stream)
     }
 
     fn take_blocked(&mut self, stream: u64) -> Option<Blocked> {
-        let blocked = self.blocked.remove(&stream)?;
+        let blocked = self.busy.blocked.remove(&stream)?;
         self.buffered = self.buffered.saturating_sub(blocked.section.len());
         Some(blocked)
     }
@@ -95,7 +95,7 @@ impl Connection {
     pub(super) fn unblock<T: Transport + ?Sized>(&mut self, transport: &mut T) {
         loop {
             let inserted = self.decoder.inserted();
-            let mut blocked = self.blocked.iter();
+            let mut blocked = self.busy.blocked.iter();
             let ready = blocked.find(|(_, blocked)| blocked.required <= inserted);
             let Some(stream) = ready.map(|(stream, _)| *stream) else { return };
             let Some(blocked) = self.take_blocked(stream) else { return };
@@ -130,9 +130,9 @@ impl Connection {
         if feedback.is_empty() {
             return;
         }
-        self.scratch.extend_from_slice(feedback);
+        self.busy.scratch.extend_from_slice(feedback);
         feedback.clear();
-        local.push(self.scratch.split().freeze());
+        local.push(self.busy.scratch.split().freeze());
         let flushed = local.flush(transport).and_then(|()| match local.waiting() > MAX_FEEDBACK {
             true => Err(ConnectionError::new(
                 Code::EXCESSIVE_LOAD,

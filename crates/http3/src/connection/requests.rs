@@ -72,7 +72,7 @@ impl Connection {
                 Ok(Step::Data) => {
                     if !request.data_told {
                         request.data_told = true;
-                        self.events.push_back(Event::Data { stream });
+                        self.busy.events.push_back(Event::Data { stream });
                     }
                     return;
                 }
@@ -212,7 +212,7 @@ impl Connection {
         entry.receive.content = Content::new(entry.exchange.request_rule(announced));
         entry.receive.phase = Phase::Content;
         entry.shown = true;
-        self.events.push_back(Event::Request { stream, request });
+        self.busy.events.push_back(Event::Request { stream, request });
         self.apply_priority(transport, stream);
         Ok(())
     }
@@ -227,13 +227,13 @@ impl Connection {
                 let reason = "there are too many interim responses";
                 return Err(StreamError::new(Code::EXCESSIVE_LOAD, reason));
             }
-            self.events.push_back(Event::Informational { stream, response });
+            self.busy.events.push_back(Event::Informational { stream, response });
             return Ok(());
         }
         let rule = entry.exchange.response_rule(response.status(), announced);
         entry.receive.content = Content::new(rule);
         entry.receive.phase = Phase::Content;
-        self.events.push_back(Event::Response { stream, response });
+        self.busy.events.push_back(Event::Response { stream, response });
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl Connection {
         }
         entry.receive.phase = Phase::Trailed;
         let fields = fields.into_trailers();
-        self.events.push_back(Event::Trailers { stream, fields });
+        self.busy.events.push_back(Event::Trailers { stream, fields });
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl Connection {
             return self.fault(transport, stream, SHORT.into());
         }
         self.end_reading(stream, true);
-        self.events.push_back(Event::Finished { stream });
+        self.busy.events.push_back(Event::Finished { stream });
         self.retire(stream);
     }
 
@@ -276,7 +276,7 @@ impl Connection {
         }
         let is_answered = entry.send.is_ended();
         if entry.shown {
-            self.events.push_back(Event::Reset { stream, code });
+            self.busy.events.push_back(Event::Reset { stream, code });
         } else {
             // RFC 9114 §4.1.1: nothing was processed.
             transport.reset(stream, Code::REQUEST_REJECTED.get());
@@ -340,7 +340,7 @@ impl Connection {
         transport.reset(stream, code.get());
         transport.stop_sending(stream, code.get());
         if entry.shown {
-            self.events.push_back(Event::Failed { stream, error });
+            self.busy.events.push_back(Event::Failed { stream, error });
         }
     }
 

@@ -140,7 +140,7 @@ impl Connection {
         self.check_open()?;
         let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_body(data.len() as u64)?;
-        match entry.send.body(transport, stream, data, &mut self.scratch) {
+        match entry.send.body(transport, stream, data, &mut self.busy.scratch) {
             Ok(taken) => Ok(taken),
             Err(error) => Err(self.write_failed(transport, stream, error)),
         }
@@ -234,7 +234,7 @@ impl Connection {
         match entry.send.flush(transport, stream) {
             Ok(_) => {
                 if entry.send.take_unblocked() {
-                    self.events.push_back(Event::Writable { stream });
+                    self.busy.events.push_back(Event::Writable { stream });
                 }
                 self.retire(stream);
             }
@@ -281,7 +281,7 @@ impl Connection {
         transport.reset(stream, code.get());
         entry.send.stop(code);
         if entry.shown {
-            self.events.push_back(Event::Stopped { stream, code });
+            self.busy.events.push_back(Event::Stopped { stream, code });
         }
         self.count_wasted(transport, stream);
         self.retire(stream);

@@ -14,9 +14,9 @@ pub(super) enum Unidirectional {
     /// The stream type has not arrived completely.
     Type {
         bytes: [u8; 8],
-        filled: usize,
+        filled: u8,
     },
-    Control(ControlReceive),
+    Control(Box<ControlReceive>),
     QpackEncoder,
     QpackDecoder,
 }
@@ -27,15 +27,63 @@ impl Default for Unidirectional {
     }
 }
 
+/// The peer's unidirectional streams. There are few, and most stay as long as the connection.
+#[derive(Debug, Default)]
+pub(super) struct UnidirectionalStreams {
+    /// By stream ID, ascending.
+    streams: Vec<(u64, Unidirectional)>,
+}
+
+impl UnidirectionalStreams {
+    fn place(&self, stream: u64) -> Result<usize, usize> {
+        self.streams.binary_search_by_key(&stream, |(id, _)| *id)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    pub(super) fn contains(&self, stream: u64) -> bool {
+        self.place(stream).is_ok()
+    }
+
+    pub(super) fn insert(&mut self, stream: u64, kind: Unidirectional) {
+        if let Err(place) = self.place(stream) {
+            self.streams.insert(place, (stream, kind));
+        }
+    }
+
+    fn get_mut(&mut self, stream: u64) -> Option<&mut Unidirectional> {
+        let place = self.place(stream).ok()?;
+        self.streams.get_mut(place).map(|(_, kind)| kind)
+    }
+
+    fn remove(&mut self, stream: u64) {
+        if let Ok(place) = self.place(stream) {
+            self.streams.remove(place);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.streams.clear();
+    }
+
+    /// Gives back the memory for more streams than there are.
+    pub(super) fn rest(&mut self) {
+        self.streams.shrink_to_fit();
+    }
+}
+
 /// Takes the rest of a stream type from the start of `input`, after the bytes collected before.
-fn collect_type(bytes: &mut [u8; 8], filled: &mut usize, input: &mut Bytes) -> Option<u64> {
+fn collect_type(bytes: &mut [u8; 8], filled: &mut u8, input: &mut Bytes) -> Option<u64> {
     while let Some(&byte) = input.first() {
         input.advance(1);
-        if let Some(slot) = bytes.get_mut(*filled) {
+        if let Some(slot) = bytes.get_mut(usize::from(*filled)) {
             *slot = byte;
         }
-        *filled = filled.saturating_add(1).min(bytes.len());
-        let collected = bytes.get(..*filled).unwrap_or_default();
+        *filled = filled.saturating_add(1).min(bytes.len() as u8);
+        let collected = bytes.get(..usize::from(*filled)).unwrap_or_default();
         if let Ok(stream_type) = VarInt::decode(&mut Reader::new(collected), "stream type") {
             return Some(stream_type.get());
         }
@@ -50,8 +98,9 @@ impl Connection {
         transport: &mut T,
         stream: u64,
     ) {
-        // Taken out of the map, so that handling its data can change the connection.
-        let Some(mut kind) = self.unidirectional.remove(&stream) else { return };
+        // Taken out, so that handling its data can change the connection.
+        let Some(kind) = self.unidirectional.get_mut(stream) else { return };
+        let mut kind = core::mem::take(kind);
         let outcome = loop {
             match transport.read(stream, READ) {
                 Ok(Some(input)) if !input.is_empty() => {
@@ -67,14 +116,19 @@ impl Connection {
         match outcome {
             Ok(true) if !self.closed => {
                 let is_encoder = matches!(kind, Unidirectional::QpackEncoder);
-                self.unidirectional.insert(stream, kind);
+                if let Some(place) = self.unidirectional.get_mut(stream) {
+                    *place = kind;
+                }
                 if is_encoder {
                     self.unblock(transport);
                     self.decoder.acknowledge_insertions();
                 }
             }
-            Ok(_) => {}
-            Err(error) => self.fail(transport, error),
+            Ok(_) => self.unidirectional.remove(stream),
+            Err(error) => {
+                self.unidirectional.remove(stream);
+                self.fail(transport, error);
+            }
         }
     }
 

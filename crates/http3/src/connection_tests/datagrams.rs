@@ -156,7 +156,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
         alone.datagram(&[1, number]);
     }
     assert_eq!(alone.next_datagram(), None);
-    assert_eq!(alone.connection.early_datagrams.len(), 3);
+    assert_eq!(alone.connection.busy.early_datagrams.len(), 3);
     let first = alone.open_bidirectional(&tunnel());
     let second = alone.open_bidirectional(&[]);
     alone.events();
@@ -177,5 +177,5 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     // A client's own streams exist before anything can arrive for them.
     let mut client = Alone::new(Role::Client, with_datagrams());
     assert_eq!(client.datagram(&[9, 1]).next_datagram(), None);
-    assert!(client.connection.early_datagrams.is_empty());
+    assert!(client.connection.busy.early_datagrams.is_empty());
 }

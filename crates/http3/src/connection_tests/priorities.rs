@@ -83,7 +83,7 @@ fn section_7_frames_before_their_requests() {
         [20, 0, 8, 4, 12, 4].iter().flat_map(|stream| update(*stream, "u=0, i")).collect();
     server.open_unidirectional(&control(&[&updates[..], &update(4, "u=7")].concat()));
     server.events();
-    assert_eq!(server.connection.early_priorities.len(), 3);
+    assert_eq!(server.connection.busy.early_priorities.len(), 3);
     for expected in [(3, true), (-4, false), (3, true), (1, false), (1, false)] {
         let stream = server.open_bidirectional(&request("GET", &[("priority", "u=2")]));
         let events = server.events();
@@ -92,7 +92,7 @@ fn section_7_frames_before_their_requests() {
         let priority = server.connection.priority(stream);
         assert_eq!(request.extensions().get::<Priority>().copied(), priority);
     }
-    assert!(server.connection.early_priorities.is_empty());
+    assert!(server.connection.busy.early_priorities.is_empty());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn changes_for_requests_that_have_ended_are_dropped() {
     connection.send_response(&mut end, stream, &Response::new(()), true).unwrap();
     server.open_unidirectional(&control(&update(0, "u=0")));
     assert!(matches!(server.events()[..], [Event::Settings(_)]));
-    assert!(server.connection.early_priorities.is_empty());
+    assert!(server.connection.busy.early_priorities.is_empty());
 }
 
 /// RFC 9218 §8: the response's field lies over what the client asks for, then and later.

@@ -73,6 +73,14 @@ impl Decoder {
         Self { max_capacity, ..Self::default() }
     }
 
+    /// Gives back the memory that is not needed until something is decoded.
+    pub(crate) fn rest(&mut self) {
+        self.table.rest();
+        self.feedback.shrink_to_fit();
+        self.name = Vec::new();
+        self.value = Vec::new();
+    }
+
     /// How many entries the peer has inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.table.inserted()

@@ -5,6 +5,7 @@ mod references;
 mod search;
 
 use bytes::Bytes;
+use clearway_units::memory::OnDemand;
 
 use super::decoder_stream::{DecoderInstruction, DecoderInstructions};
 use super::static_table::{self, Match};
@@ -24,7 +25,9 @@ const LARGEST_PART: u64 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     table: Table,
-    search: Search,
+    search: OnDemand<Search>,
+    /// The search was given back, and is restored from the table when it is needed.
+    is_resting: bool,
     references: References,
     feedback: DecoderInstructions,
     /// How many entries the peer's largest table could have (§4.5.1.1).
@@ -73,6 +76,16 @@ impl Encoder {
         self.max_blocked = max_blocked;
     }
 
+    /// Gives back the memory that is not needed until a section is encoded.
+    pub(crate) fn rest(&mut self) {
+        self.table.rest();
+        self.search.give_back();
+        self.is_resting = true;
+        self.references.rest();
+        self.instructions.shrink_to_fit();
+        self.lines = Vec::new();
+    }
+
     /// Whether there is a dynamic table.
     pub(crate) fn has_table(&self) -> bool {
         self.capacity >= FIELD_OVERHEAD
@@ -118,6 +131,9 @@ impl Encoder {
             may_block: self.references.may_block(stream, self.max_blocked),
             may_insert: may_insert && may_refer,
         };
+        if core::mem::take(&mut self.is_resting) && self.has_table() {
+            self.search.restore(&self.table);
+        }
         self.lines.clear();
         for field in fields.iter() {
             self.field(&mut current, field);

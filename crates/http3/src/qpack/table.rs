@@ -36,6 +36,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Gives back the memory for more entries than there are.
+    pub(crate) fn rest(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// The entries with their absolute indices, oldest first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, &Entry)> {
+        (self.dropped()..).zip(&self.entries)
+    }
+
     /// How many entries were ever inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.inserted

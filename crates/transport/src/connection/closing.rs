@@ -125,7 +125,7 @@ impl Connection {
         let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX)).min(buffer.len());
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
-        self.outgoing.drafts.clear();
+        self.outgoing.clear_drafts();
         self.outgoing.ecn = EcnCodepoint::NotEct;
         for space in SpaceId::ALL {
             if self.needs_close_in(space) && !(is_code_first && space == SpaceId::Handshake) {
@@ -136,9 +136,10 @@ impl Connection {
                 self.draft(space, destination, &mut writer, write);
             }
         }
-        let has_initial = self.outgoing.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
+        let has_initial =
+            self.outgoing.buffers.drafts.iter().any(|draft| draft.space == SpaceId::Initial);
         // Without room, as at the anti-amplification limit, it stays pending.
-        let last = self.outgoing.drafts.last_mut()?;
+        let last = self.outgoing.buffers.drafts.last_mut()?;
         if self.side.is_client() && has_initial {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         }

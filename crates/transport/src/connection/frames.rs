@@ -132,7 +132,8 @@ impl Connection {
 
     /// Reports to each part whether the frames that it sent were acknowledged or lost (law 10).
     pub(super) fn dispatch_tokens(&mut self) {
-        let mut tokens = core::mem::take(&mut self.outgoing.settled);
+        let kept = self.outgoing.buffers.used();
+        let mut tokens = kept.map(|kept| core::mem::take(&mut kept.settled)).unwrap_or_default();
         self.recovery.take_acked(&mut tokens);
         for (space, token) in tokens.drain(..) {
             self.on_token_acked(space, &token);
@@ -141,7 +142,9 @@ impl Connection {
         for (space, token) in tokens.drain(..) {
             self.on_token_lost(space, &token);
         }
-        self.outgoing.settled = tokens;
+        if tokens.capacity() > 0 {
+            self.outgoing.buffers.settled = tokens;
+        }
     }
 
     fn on_token_acked(&mut self, space: SpaceId, token: &Token) {
@@ -153,7 +156,7 @@ impl Connection {
             Token::NewConnectionId { sequence } => self.local_ids.on_acked(sequence),
             Token::RetireConnectionId { sequence } => self.remote_ids.on_acked(sequence),
             Token::NewToken => {
-                self.identity.new_token = None;
+                self.identity.tokens.new = None;
                 self.flags.new_token_pending = false;
             }
             Token::HandshakeDone => {
@@ -185,7 +188,7 @@ impl Connection {
             }
             Token::NewConnectionId { sequence } => self.local_ids.on_lost(sequence),
             Token::RetireConnectionId { sequence } => self.remote_ids.on_lost(sequence),
-            Token::NewToken => self.flags.new_token_pending = self.identity.new_token.is_some(),
+            Token::NewToken => self.flags.new_token_pending = self.identity.tokens.new.is_some(),
             Token::HandshakeDone => self.flags.handshake_done_pending = true,
             Token::Datagram { id } => self.datagrams.on_lost(id),
             Token::AckFrequency { sequence } => self.ack_frequency.on_lost(sequence),

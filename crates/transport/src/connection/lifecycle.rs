@@ -14,22 +14,23 @@ use super::blocked::BlockedTimer;
 use super::closing::Close;
 use super::marks::Marks;
 use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
-use super::receive::HeldPackets;
+use super::rest::RestTimer;
 use super::timers::IdleTimer;
 use super::versions::Versions;
-use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Watch};
+use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Tokens, Watch};
 use crate::TransportError;
 use crate::ack_frequency::AckFrequency;
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::event::Event;
 use crate::handshake::{Handshake, retry};
-use crate::observer::{ConnectionState, Observation, TimerKind};
+use crate::observer::{ConnectionState, Observation};
 use crate::path::{BASE_DATAGRAM_SIZE, Paths};
 use crate::recovery::{Recovery, RecoveryConfig};
 use crate::space::{AckPolicy, ReceivedPackets};
-use crate::space_id::{PerSpace, SpaceId};
+use crate::space_id::{SpaceId, SpaceStates};
 use crate::streams::Streams;
+use clearway_units::memory::OnDemand;
 
 /// The state of a connection.
 #[derive(Debug)]
@@ -137,8 +138,8 @@ fn microseconds(duration: Duration) -> VarInt {
 impl Identity {
     /// A server's token belongs to the version that was negotiated (RFC 9369 §5).
     fn choose_new_token(&mut self, version: Version) {
-        let mut tokens = core::mem::take(&mut self.new_tokens).into_iter();
-        self.new_token = tokens.find(|(of, _)| *of == version).map(|(_, token)| token);
+        let mut tokens = core::mem::take(&mut self.tokens.for_versions).into_iter();
+        self.tokens.new = tokens.find(|(of, _)| *of == version).map(|(_, token)| token);
     }
 }
 
@@ -168,7 +169,7 @@ impl Connection {
         if side.is_server() {
             remote_ids.set_from_handshake(start.remote_id);
         }
-        let received = PerSpace::new(|space| {
+        let received = SpaceStates::new(|space| {
             let at_once = space != SpaceId::Application;
             let policy = AckPolicy::new(config.ack_eliciting_threshold, config.max_ack_delay);
             ReceivedPackets::new(policy, at_once)
@@ -195,19 +196,22 @@ impl Connection {
                 local: start.local_id,
                 retry_source: start.retry_source,
                 remote_is_known: side.is_server(),
-                token: start.token,
-                new_tokens: start.new_tokens,
-                new_token: None,
+                tokens: OnDemand::new(Tokens {
+                    initial: start.token,
+                    for_versions: start.new_tokens,
+                    new: None,
+                }),
                 server_name: start.server_name,
                 sessions: start.sessions,
             },
             peer: Peer::default(),
             flags: Flags::default(),
             idle: IdleTimer::new(now, config.max_idle_timeout),
+            rest: RestTimer::new(now),
             answer: AnswerTimer::default(),
             early: super::early::Early::default(),
             blocked: BlockedTimer::default(),
-            held: HeldPackets::default(),
+            held: OnDemand::default(),
             outgoing: Outgoing { datagram_size, ..Outgoing::default() },
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
@@ -216,7 +220,7 @@ impl Connection {
                 observer: start.observer,
                 phase: None,
                 lost: Vec::new(),
-                timers: [None; TimerKind::COUNT],
+                timers: None,
                 in_flight: 0,
                 ecn: None,
             },
@@ -295,8 +299,8 @@ impl Connection {
         if let Some(token) = parameters.stateless_reset_token {
             self.remote_ids.set_reset_token(token);
         }
-        if let Some(preferred) = parameters.preferred_address {
-            self.remote_ids.on_preferred_address(&preferred);
+        if let Some(preferred) = &parameters.preferred_address {
+            self.remote_ids.on_preferred_address(preferred);
         }
         self.idle.negotiate(parameters.max_idle_timeout);
         self.peer = Peer { parameters, parameters_are_known: true };
@@ -342,7 +346,7 @@ impl Connection {
             self.flags.handshake_done_pending = true;
             self.flags.handshake_done_repeats = MAX_HANDSHAKE_DONE_REPEATS;
             self.identity.choose_new_token(self.handshake.version());
-            self.flags.new_token_pending = self.identity.new_token.is_some();
+            self.flags.new_token_pending = self.identity.tokens.new.is_some();
             self.confirm_handshake(now);
         }
         Ok(())
@@ -388,7 +392,7 @@ impl Connection {
             return;
         }
         self.identity.retry_source = Some(packet.source);
-        self.identity.token = packet.token.to_vec();
+        self.identity.tokens.initial = packet.token.to_vec();
         self.remote_ids.set_from_handshake(packet.source);
         // The packets sent before will never be acknowledged. Packet numbers continue (RFC 9002 §6.3), and early data is
         // sent again with the same keys (RFC 9000 §17.2.5.3).

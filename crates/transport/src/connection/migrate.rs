@@ -107,7 +107,9 @@ impl Connection {
 
     /// A client whose handshake is confirmed validates the server's preferred address, and moves there (§9.6.1).
     pub(super) fn follow_preferred_address(&mut self, now: Timestamp) {
-        let Some(preferred) = self.peer.parameters.preferred_address else { return };
+        let Some(preferred) = self.peer.parameters.preferred_address.as_deref().copied() else {
+            return;
+        };
         if self.side.is_server() || !self.config.follow_preferred_address {
             return;
         }

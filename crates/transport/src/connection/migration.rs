@@ -238,7 +238,7 @@ impl Connection {
         let credit = usize::try_from(probe.credit).unwrap_or(usize::MAX);
         let room = buffer.get_mut(..MINIMUM_INITIAL_SIZE.min(credit))?;
         let mut writer = Writer::new(room);
-        self.outgoing.drafts.clear();
+        self.outgoing.clear_drafts();
         self.outgoing.ecn = EcnCodepoint::NotEct;
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
             let frame = match probe.frame {

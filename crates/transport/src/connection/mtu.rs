@@ -107,7 +107,7 @@ impl Connection {
         let destination = self.remote_ids.current();
         let mut writer = Writer::new(room);
         let is_immediate = self.asks_for_immediate_acks();
-        self.outgoing.drafts.clear();
+        self.outgoing.clear_drafts();
         let draft = self.draft(SpaceId::Application, destination, &mut writer, |_, contents| {
             // There is room for a byte. Where possible, the acknowledgement is not delayed (draft-ietf-quic-ack-frequency §8.3).
             let frame = if is_immediate { Frame::ImmediateAck } else { Frame::Ping };
@@ -131,7 +131,8 @@ impl Connection {
         let is_data = |draft: &Draft| draft.space == SpaceId::Application && draft.is_ack_eliciting;
         let is_full = size >= self.max_datagram_size() && remaining < FULL_WITHIN;
         let may_probe = self.lifecycle.is_confirmed();
-        if may_probe && is_full && self.outgoing.drafts.last().is_some_and(is_data) {
+        let last = self.outgoing.buffers.drafts.last();
+        if may_probe && is_full && last.is_some_and(is_data) {
             self.paths.mtu_mut().want();
         }
     }

@@ -117,7 +117,7 @@ impl Connection {
                 return stream.retransmit_all_unacked();
             }
         }
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
+        let mut tokens = core::mem::take(self.outgoing.buffers.tokens.get_mut(space));
         tokens.clear();
         for _ in 0..*self.outgoing.probes.get(space) {
             self.recovery.probe_tokens(space, &mut tokens);
@@ -125,7 +125,7 @@ impl Connection {
         for token in tokens.drain(..) {
             self.on_token_lost(space, &token);
         }
-        *self.outgoing.tokens.get_mut(space) = tokens;
+        *self.outgoing.buffers.tokens.get_mut(space) = tokens;
     }
 
     /// A probe of `space` was built. If it held all handshake data, so does the next.

@@ -14,6 +14,7 @@ use crate::observer::{DropReason, Observation, PacketObservation};
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SpinBit};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
+use clearway_units::memory::Unused;
 
 /// Packets that arrived before their keys: few, and only during the handshake.
 #[derive(Debug, Default)]
@@ -21,6 +22,19 @@ pub(super) struct HeldPackets {
     packets: Vec<(Arrival, SpaceId, Vec<u8>)>,
     /// 0-RTT packets, of which a client may send many before its ClientHello arrives.
     early: Vec<(Arrival, Vec<u8>)>,
+}
+
+impl HeldPackets {
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.early.is_empty()
+    }
+}
+
+impl Unused for HeldPackets {
+    fn unused() -> &'static Self {
+        static UNUSED: HeldPackets = HeldPackets { packets: Vec::new(), early: Vec::new() };
+        &UNUSED
+    }
 }
 
 /// How many packets are held until their keys are available.
@@ -70,6 +84,7 @@ impl Connection {
             self.notice_close_while_closing(now, datagram);
             return;
         }
+        self.rest.on_activity(now);
         if self.side.is_client() && !self.paths.is_address_of_peer(arrival) {
             // A server's address changes only in ways that it has announced (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);

@@ -150,6 +150,11 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         deadline: |connection| connection.recovery.pacer_deadline(),
         expire: transmit_follows,
     },
+    Timer {
+        kind: TimerKind::Rest,
+        deadline: Connection::rest_deadline,
+        expire: Connection::begin_rest,
+    },
 ];
 
 /// [`Connection::transmit`], which is called after every deadline, sends what is due.
@@ -191,7 +196,8 @@ impl Connection {
             return;
         }
         let timers = TIMERS.each_ref().map(|timer| timer.deadline_of(self));
-        let known = core::mem::replace(&mut self.watch.timers, timers);
+        let known = self.watch.timers.get_or_insert_with(|| Box::new([None; TimerKind::COUNT]));
+        let known = core::mem::replace(&mut **known, timers);
         for ((timer, at), before) in TIMERS.iter().zip(timers).zip(known) {
             let timer = timer.kind;
             let change = match (at, before) {

@@ -54,8 +54,9 @@ impl Connection {
                 .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
-        if transmit.is_none() {
-            self.observe_after_transmitting(now);
+        match transmit {
+            Some(_) => self.rest.on_activity(now),
+            None => self.observe_after_transmitting(now),
         }
         transmit
     }
@@ -146,11 +147,11 @@ impl Connection {
         let permission = self.recovery.may_send(now);
 
         let mut writer = Writer::new(room);
-        self.outgoing.drafts.clear();
+        self.outgoing.clear_drafts();
         for space in SpaceId::ALL {
             self.draft_packet(now, space, permission.is_ok(), &mut writer);
         }
-        if self.outgoing.drafts.is_empty() {
+        if self.outgoing.buffers.drafts.is_empty() {
             let limit = self.why_nothing(permission.err());
             let is_short = limit == SendLimit::Application && self.has_something();
             return Ok(Built::Stopped(if is_short { SendLimit::Amplification } else { limit }));
@@ -159,7 +160,7 @@ impl Connection {
         self.pad_datagram(&mut writer);
         // A lost ACK frame is not noticed by anyone, so a datagram of nothing else is not marked: a path that drops marked
         // packets must not keep ACK frames from the peer. All datagrams of a batch have one mark.
-        if is_first && !self.outgoing.drafts.iter().any(|draft| draft.counts_in_flight) {
+        if is_first && !self.outgoing.buffers.drafts.iter().any(|draft| draft.counts_in_flight) {
             self.outgoing.ecn = EcnCodepoint::NotEct;
         }
         let size = writer.written();
@@ -221,7 +222,11 @@ impl Connection {
         let is_initial = space == SpaceId::Initial;
         let is_early = space == SpaceId::Application && self.sends_early();
         let spin = space == SpaceId::Application && self.spin_bit(destination);
-        let token = if is_initial { core::mem::take(&mut self.identity.token) } else { Vec::new() };
+        let token = if is_initial {
+            core::mem::take(&mut self.identity.tokens.initial)
+        } else {
+            Vec::new()
+        };
         let plan = HeaderPlan {
             space,
             // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
@@ -235,14 +240,14 @@ impl Connection {
             key_phase: self.handshake.protection().key_phase(),
             is_early,
         };
-        let mut tokens = core::mem::take(self.outgoing.tokens.get_mut(space));
+        let mut tokens = core::mem::take(self.outgoing.buffers.tokens.get_mut(space));
         let draft = Draft::write(writer, &plan, &mut tokens, |contents| fill(self, contents));
-        *self.outgoing.tokens.get_mut(space) = tokens;
+        *self.outgoing.buffers.tokens.get_mut(space) = tokens;
         if is_initial {
-            self.identity.token = token;
+            self.identity.tokens.initial = token;
         }
-        self.outgoing.drafts.push(draft?);
-        self.outgoing.drafts.last_mut()
+        self.outgoing.buffers.drafts.push(draft?);
+        self.outgoing.buffers.drafts.last_mut()
     }
 
     /// The latency spin bit of a packet to `destination` (RFC 9000 §17.4).
@@ -380,7 +385,7 @@ impl Connection {
             self.flags.handshake_done_pending = false;
         }
         if self.flags.new_token_pending
-            && let Some(token) = &self.identity.new_token
+            && let Some(token) = &self.identity.tokens.new
             && contents
                 .push(&Frame::NewToken(frame::NewToken { token }), Some(Token::NewToken))
                 .is_ok()
@@ -402,11 +407,11 @@ impl Connection {
         let is_unsure_client = is_client && !self.lifecycle.is_confirmed();
         let is_path_validation = self.paths.take_padding();
         let needs_padding = is_path_validation
-            || self.outgoing.drafts.iter().any(|draft| {
+            || self.outgoing.buffers.drafts.iter().any(|draft| {
                 draft.space == SpaceId::Initial && (is_client || draft.is_ack_eliciting)
                     || is_unsure_client && draft.is_probe
             });
-        if needs_padding && let Some(last) = self.outgoing.drafts.last_mut() {
+        if needs_padding && let Some(last) = self.outgoing.buffers.drafts.last_mut() {
             last.pad_datagram(writer, MINIMUM_INITIAL_SIZE);
         }
     }
@@ -417,8 +422,8 @@ impl Connection {
         now: Timestamp,
         datagram: &mut [u8],
     ) -> Result<(), TransportError> {
-        for index in 0..self.outgoing.drafts.len() {
-            let Some(draft) = self.outgoing.drafts.get(index).copied() else { break };
+        for index in 0..self.outgoing.buffers.drafts.len() {
+            let Some(draft) = self.outgoing.buffers.drafts.get(index).copied() else { break };
             draft.set_length(datagram).map_err(|_| TOO_LONG)?;
             if self.clears_fixed_bit()
                 && let Some(first) = datagram.get_mut(draft.start)
@@ -455,7 +460,7 @@ impl Connection {
             is_off_path: draft.is_path_probe,
             is_marked: self.outgoing.ecn == EcnCodepoint::Ect0,
         };
-        self.recovery.stage(draft.space, packet, self.outgoing.tokens.get_mut(draft.space))
+        self.recovery.stage(draft.space, packet, self.outgoing.buffers.tokens.get_mut(draft.space))
     }
 
     /// A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 §4.9.1).

@@ -8,7 +8,6 @@ use clearway_wire::header::VersionNegotiation;
 use clearway_wire::{ConnectionId, TransportParameters, VarInt, Version};
 
 use super::lifecycle::{self, LOCAL_ACTIVE_CONNECTION_ID_LIMIT};
-use super::receive::HeldPackets;
 use super::{Connection, Peer};
 use crate::event::ConnectionError;
 use crate::handshake::{ClientSessions, Handshake, SessionError, version};
@@ -16,6 +15,7 @@ use crate::ids::RemoteIds;
 use crate::observer::Observation;
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
+use clearway_units::memory::OnDemand;
 
 /// The versions of a connection.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Versions {
     /// Whether this client chose its version because of a Version Negotiation packet.
     has_reacted: bool,
     /// What a client needs to begin again; `None` once the server has answered.
-    attempt: Option<Attempt>,
+    attempt: Option<Box<Attempt>>,
 }
 
 /// What a client needs to begin again in another version.
@@ -55,7 +55,7 @@ impl Versions {
         negotiated: Option<Version>,
         attempt: Option<Attempt>,
     ) -> Self {
-        Self { chosen, negotiated, has_reacted: false, attempt }
+        Self { chosen, negotiated, has_reacted: false, attempt: attempt.map(Box::new) }
     }
 
     /// The version of the client's first flight.
@@ -233,9 +233,9 @@ impl Connection {
         self.versions.has_reacted = true;
         self.identity.original_destination = remote_id;
         self.identity.remote_is_known = false;
-        self.identity.token = version::token_for(version, &attempt.token);
+        self.identity.tokens.initial = version::token_for(version, &attempt.token);
         self.remote_ids = RemoteIds::new(remote_id, LOCAL_ACTIVE_CONNECTION_ID_LIMIT);
-        self.held = HeldPackets::default();
+        self.held = OnDemand::default();
         self.peer = Peer::default();
         match self.new_handshake(version, attempt, &remote_id) {
             Ok(handshake) => {

@@ -6,6 +6,7 @@ use clearway_wire::{TransportErrorCode, VarInt, frame};
 use super::ranges::RangeSet;
 use crate::TransportError;
 use crate::contents::PacketContents;
+use clearway_units::memory::give_back_map;
 
 /// How far beyond the bytes already read the peer may send (RFC 9000 §7.5 requires at least 4096 bytes).
 pub(crate) const RECEIVE_WINDOW: u64 = 64 << 10;
@@ -24,6 +25,14 @@ impl CryptoStream {
     /// Appends bytes to be sent.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         self.send.bytes.extend_from_slice(bytes);
+    }
+
+    /// Gives back the memory for more bytes than there are.
+    pub(crate) fn rest(&mut self) {
+        self.send.bytes.shrink_to_fit();
+        self.send.acked.rest();
+        self.send.lost.rest();
+        give_back_map(&mut self.receive.fragments);
     }
 
     /// Whether there is anything to send: new bytes or lost ones.

@@ -1,9 +1,8 @@
 //! Packet protection keys from TLS's secrets, with the labels of any version (RFC 9001 §5.1, RFC 9369 §3.3.2).
 //!
-//! rustls derives these keys itself, for the version with which its connection began, and cannot change to another. A
-//! client whose server goes on in another version takes the secrets from rustls's key log instead.
-
-use std::sync::Arc;
+//! rustls derives these keys itself, for the version with which its connection began, and cannot change to another; nor
+//! does it give the same keys twice. A client whose server goes on in another version, and a server that forgets its keys
+//! while a connection rests, take the secrets from rustls's key log instead.
 
 use aws_lc_rs::aead::quic::{AES_128, AES_256, CHACHA20, HeaderProtectionKey as HeaderKey};
 use aws_lc_rs::aead::{
@@ -14,7 +13,7 @@ use clearway_wire::{Version, header};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Tag};
 use rustls::{CipherSuite, Error};
 
-use super::session::KeySchedule;
+use super::session::{KeySchedule, PhaseKeys};
 use crate::Side;
 
 const IV_LEN: usize = 12;
@@ -165,7 +164,9 @@ impl Derivation {
         let key = self.expand(secret, self.labels.key, key_len)?;
         let key = UnboundKey::new(self.suite.aead, key.get(..key_len)?).ok()?;
         let iv = *self.expand(secret, self.labels.iv, IV_LEN)?.first_chunk::<IV_LEN>()?;
-        Some(DerivedPacketKey { suite: self.suite, key: Arc::new(LessSafeKey::new(key)), iv })
+        let Suite { confidentiality_limit, integrity_limit, .. } = self.suite;
+        let key = LessSafeKey::new(key);
+        Some(DerivedPacketKey { key, iv, confidentiality_limit, integrity_limit })
     }
 
     fn header_key(self, secret: Secret) -> Option<HeaderKey> {
@@ -181,58 +182,140 @@ impl Derivation {
 
     /// The keys of later key phases, one after the other.
     pub(super) fn schedule(
-        self,
+        version: Version,
+        suite: CipherSuite,
         side: Side,
-        client: Secret,
-        server: Secret,
+        secrets: ApplicationSecrets<'_>,
     ) -> Option<DerivedSchedule> {
-        let next = self.next_phase(client, server)?;
-        Some(DerivedSchedule { derivation: self, side, next })
+        let derivation = Self::new(version, suite)?;
+        let secrets = [derivation.secret(secrets.client)?, derivation.secret(secrets.server)?];
+        Some(DerivedSchedule {
+            version,
+            suite,
+            side,
+            first: None,
+            current: secrets,
+            is_begun: false,
+        })
     }
 
-    fn next_phase(self, client: Secret, server: Secret) -> Option<Phase> {
-        let (client, server) = (self.update(client)?, self.update(server)?);
-        let packet_keys = [self.packet_key(client)?, self.packet_key(server)?];
-        Some(Phase { client, server, packet_keys })
+    fn next_phase(self, [client, server]: [Secret; 2]) -> Option<[Secret; 2]> {
+        Some([self.update(client)?, self.update(server)?])
+    }
+
+    fn packet_keys(self, side: Side, [client, server]: [Secret; 2]) -> Option<PacketKeySet> {
+        let (local, remote) = match side {
+            Side::Client => (client, server),
+            Side::Server => (server, client),
+        };
+        let [local, remote] = [self.packet_key(local)?, self.packet_key(remote)?];
+        Some(PacketKeySet { local: Box::new(local), remote: Box::new(remote) })
     }
 }
 
-/// The secrets of a key phase, and its packet keys: the client's, then the server's.
-struct Phase {
-    client: Secret,
-    server: Secret,
-    packet_keys: [DerivedPacketKey; 2],
+/// client_application_traffic_secret_0 and server_application_traffic_secret_0 (RFC 8446 §7.1).
+#[derive(Clone, Copy)]
+pub(super) struct ApplicationSecrets<'a> {
+    pub(super) client: &'a [u8],
+    pub(super) server: &'a [u8],
 }
 
+/// A source of the keys of one key phase after another that keeps only secrets.
 pub(super) struct DerivedSchedule {
-    derivation: Derivation,
+    version: Version,
+    suite: CipherSuite,
     side: Side,
-    /// The phase whose keys are given next. It is derived in advance, so that a failure shows when the schedule is made.
-    next: Phase,
+    /// The secrets of the first phase, the client's and the server's, if they are not the current ones: header protection
+    /// keeps its keys (RFC 9001 §6).
+    first: Option<Box<[Secret; 2]>>,
+    /// The secrets of the phase before the one whose keys were given last.
+    current: [Secret; 2],
+    /// Whether any keys were given.
+    is_begun: bool,
+}
+
+impl DerivedSchedule {
+    fn derivation(&self) -> Option<Derivation> {
+        Derivation::new(self.version, self.suite)
+    }
+
+    fn advance(&mut self) -> Option<PacketKeySet> {
+        let derivation = self.derivation()?;
+        let mut next = derivation.next_phase(self.current)?;
+        if self.is_begun {
+            let before = core::mem::replace(&mut self.current, next);
+            self.first.get_or_insert_with(|| Box::new(before));
+            next = derivation.next_phase(next)?;
+        }
+        self.is_begun = true;
+        derivation.packet_keys(self.side, next)
+    }
+
+    fn derive_again(&self) -> Option<PhaseKeys> {
+        let derivation = self.derivation()?;
+        let [client, server] = *self.first.as_deref().unwrap_or(&self.current);
+        let header = |secret| Some(Box::new(DerivedHeaderKey(derivation.header_key(secret)?)));
+        let (client, server) = (header(client)?, header(server)?);
+        let (local_header, remote_header) = match self.side {
+            Side::Client => (client, server),
+            Side::Server => (server, client),
+        };
+        let current = derivation.packet_keys(self.side, self.current)?;
+        let next = derivation.packet_keys(self.side, derivation.next_phase(self.current)?)?;
+        Some(PhaseKeys {
+            current: Keys {
+                local: DirectionalKeys { header: local_header, packet: current.local },
+                remote: DirectionalKeys { header: remote_header, packet: current.remote },
+            },
+            next,
+        })
+    }
 }
 
 impl KeySchedule for DerivedSchedule {
     fn next_packet_keys(&mut self) -> PacketKeySet {
-        let Phase { client, server, packet_keys } = &self.next;
-        let [client_key, server_key] = packet_keys.clone();
-        let (local, remote) = match self.side {
-            Side::Client => (client_key, server_key),
-            Side::Server => (server_key, client_key),
-        };
-        // Deriving from secrets of the same length succeeds as it did before.
-        if let Some(next) = self.derivation.next_phase(*client, *server) {
-            self.next = next;
-        }
-        PacketKeySet { local: Box::new(local), remote: Box::new(remote) }
+        // Derivation only fails if the cryptographic library does; then nothing can be sent or received any more.
+        self.advance().unwrap_or_else(|| PacketKeySet {
+            local: Box::new(UnusableKey),
+            remote: Box::new(UnusableKey),
+        })
+    }
+
+    fn keys_again(&self) -> Option<PhaseKeys> {
+        self.derive_again().filter(|_| self.is_begun)
     }
 }
 
-#[derive(Clone)]
+/// Stands for a key that could not be derived.
+struct UnusableKey;
+
+impl PacketKey for UnusableKey {
+    fn encrypt_in_place(&self, _: u64, _: &[u8], _: &mut [u8]) -> Result<Tag, Error> {
+        Err(Error::EncryptError)
+    }
+
+    fn decrypt_in_place<'a>(&self, _: u64, _: &[u8], _: &'a mut [u8]) -> Result<&'a [u8], Error> {
+        Err(Error::DecryptError)
+    }
+
+    fn tag_len(&self) -> usize {
+        16
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        u64::MAX
+    }
+}
+
 struct DerivedPacketKey {
-    suite: Suite,
-    /// Shared by the key that is used and the schedule.
-    key: Arc<LessSafeKey>,
+    key: LessSafeKey,
     iv: [u8; IV_LEN],
+    confidentiality_limit: u64,
+    integrity_limit: u64,
 }
 
 impl DerivedPacketKey {
@@ -271,15 +354,15 @@ impl PacketKey for DerivedPacketKey {
     }
 
     fn tag_len(&self) -> usize {
-        self.suite.aead.tag_len()
+        self.key.algorithm().tag_len()
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.suite.confidentiality_limit
+        self.confidentiality_limit
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.suite.integrity_limit
+        self.integrity_limit
     }
 }
 

@@ -74,6 +74,15 @@ fn the_packets_of_the_rfcs() {
     }
 }
 
+fn is_same(one: &dyn PacketKey, other: &dyn PacketKey) -> bool {
+    let sealed = |key: &dyn PacketKey| {
+        let mut payload = *b"content";
+        let tag = key.encrypt_in_place(7, b"header", &mut payload).unwrap();
+        (payload, tag.as_ref().to_vec())
+    };
+    sealed(one) == sealed(other)
+}
+
 /// Each end's local keys are the other's remote ones, in every phase and with every suite.
 #[test]
 fn both_ends_derive_the_same_keys() {
@@ -85,10 +94,26 @@ fn both_ends_derive_the_same_keys() {
         let derivation = Derivation::new(Version::V2, suite).unwrap();
         let length = derivation.suite.secret_len;
         let [client, server] = [3, 4].map(|byte| derivation.secret(&vec![byte; length]).unwrap());
+        let secrets = ApplicationSecrets { client: &[3; 48][..length], server: &[4; 48][..length] };
         let mut ends = [Side::Client, Side::Server]
-            .map(|side| derivation.schedule(side, client, server).unwrap());
-        for _ in 0..3 {
+            .map(|side| Derivation::schedule(Version::V2, suite, side, secrets).unwrap());
+        assert!(ends[0].keys_again().is_none(), "none were given");
+        let first = derivation.keys(Side::Server, client, server).unwrap();
+        for phase in 0..3 {
             let [client, server] = ends.each_mut().map(KeySchedule::next_packet_keys);
+            let again = ends[1].keys_again().unwrap();
+            assert!(is_same(&*again.next.local, &*server.local), "phase {phase}");
+            assert!(is_same(&*again.next.remote, &*server.remote), "phase {phase}");
+            let is_first = is_same(&*again.current.local.packet, &*first.local.packet);
+            assert_eq!(is_first, phase == 0);
+            let mask = |key: &dyn HeaderProtectionKey| {
+                let mut header = [0; 5];
+                let [byte, number @ ..] = &mut header;
+                key.encrypt_in_place(&[9; 16], byte, number).unwrap();
+                header
+            };
+            let header_keys = |keys: &Keys| [mask(&*keys.local.header), mask(&*keys.remote.header)];
+            assert_eq!(header_keys(&again.current), header_keys(&first), "never updated");
             let (to_server, to_client) = (&client.local, &server.local);
             for (from, to, other) in
                 [(to_server, &server.remote, to_client), (to_client, &client.remote, to_server)]

@@ -41,11 +41,11 @@ impl OpenParameters {
 /// kept until it is complete; then the version is chosen, and a real session receives it.
 pub(crate) struct Opening {
     sessions: Arc<dyn ServerSessions>,
-    /// The versions that the server speaks, the preferred one first.
+    /// The versions that the server speaks, the preferred one first; none once there is a session.
     spoken: Vec<Version>,
     original: Version,
     /// `None` once they have been passed to the session.
-    parameters: Option<OpenParameters>,
+    parameters: Option<Box<OpenParameters>>,
     received: Vec<u8>,
     begun: Option<Begun>,
 }
@@ -69,7 +69,7 @@ impl Opening {
             sessions,
             spoken: spoken.to_vec(),
             original,
-            parameters: Some(parameters),
+            parameters: Some(Box::new(parameters)),
             received: Vec::new(),
             begun: None,
         }
@@ -90,7 +90,7 @@ impl Opening {
 
     fn begin(&mut self, version: Version) -> Result<&mut Begun, TransportError> {
         let parameters = self.parameters.take().ok_or(BEGUN)?;
-        let encoded = parameters.encode(version, &self.spoken);
+        let encoded = parameters.encode(version, &core::mem::take(&mut self.spoken));
         let versions = ConnectionVersions { original: self.original, negotiated: version };
         let sessions = self.sessions.clone();
         let session = sessions.accept(versions, encoded).map_err(SessionError::into_transport)?;
@@ -147,6 +147,12 @@ impl Session for Opening {
     ) -> Result<(), ExportError> {
         let session = self.session().ok_or(ExportError)?;
         session.export_keying_material(output, label, context)
+    }
+
+    fn rest(&mut self) {
+        if let Some(begun) = &mut self.begun {
+            begun.session.rest();
+        }
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {

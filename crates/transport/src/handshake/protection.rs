@@ -22,12 +22,12 @@ const SAMPLE_OFFSET: usize = PacketNumber::MAX_ENCODED_LEN;
 
 /// The keys of all packet number spaces.
 pub(crate) struct Protection {
-    initial: Option<FixedKeys>,
+    initial: Option<Box<FixedKeys>>,
     /// The Initial keys of another version: for a server that has changed the version those of the client's first
     /// flight, for a client those of a version to which the server may change (RFC 9369 §4.1).
-    other_initial: Option<FixedKeys>,
-    handshake: Option<FixedKeys>,
-    early: Option<EarlyKeys>,
+    other_initial: Option<Box<FixedKeys>>,
+    handshake: Option<Box<FixedKeys>>,
+    early: Option<Box<EarlyKeys>>,
     application: Option<ApplicationKeys>,
     /// The first 1-RTT packet that was protected.
     first_application: Option<PacketNumber>,
@@ -46,8 +46,8 @@ struct FixedKeys {
 }
 
 impl FixedKeys {
-    fn new(keys: Keys) -> Self {
-        Self { keys, sealed: SealCounter::default() }
+    fn new(keys: Keys) -> Box<Self> {
+        Box::new(Self { keys, sealed: SealCounter::default() })
     }
 
     fn sealing(&mut self) -> Result<(&dyn PacketKey, &dyn HeaderProtectionKey), TransportError> {
@@ -154,7 +154,7 @@ impl Protection {
 
     /// Installs the keys of 0-RTT packets: a client protects them, a server opens them.
     pub(crate) fn install_early(&mut self, keys: DirectionalKeys) {
-        self.early = Some(EarlyKeys::new(keys));
+        self.early = Some(Box::new(EarlyKeys::new(keys)));
     }
 
     /// Whether there are keys of 0-RTT packets.
@@ -265,21 +265,30 @@ impl Protection {
         if !self.can_open(space) {
             return Err(OpenError::NoKeys);
         }
+        if space == SpaceId::Application
+            && let Some(keys) = &mut self.application
+        {
+            keys.wake();
+        }
         let header_key = match space {
             SpaceId::Initial => self.initial.as_ref().map(|fixed| &*fixed.keys.remote.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|fixed| &*fixed.keys.remote.header),
-            SpaceId::Application => self.application.as_ref().map(ApplicationKeys::remote_header),
+            SpaceId::Application => {
+                self.application.as_ref().and_then(ApplicationKeys::remote_header)
+            }
         };
         let header_key = header_key.ok_or(OpenError::NoKeys)?;
         let header = unprotect_header(header_key, packet_number_offset, largest_received, packet)
             .ok_or(OpenError::TooShort)?;
         let (phase, packet_key) = match space {
-            SpaceId::Initial => (Phase::Current, self.initial.as_ref().map(remote_packet_key)),
-            SpaceId::Handshake => (Phase::Current, self.handshake.as_ref().map(remote_packet_key)),
+            SpaceId::Initial => (Phase::Current, self.initial.as_deref().map(remote_packet_key)),
+            SpaceId::Handshake => {
+                (Phase::Current, self.handshake.as_deref().map(remote_packet_key))
+            }
             SpaceId::Application => self
                 .application
                 .as_ref()
-                .map(|keys| keys.opening(header.key_phase(), header.number))
+                .and_then(|keys| keys.opening(header.key_phase(), header.number))
                 .map_or((Phase::Current, None), |(phase, key)| (phase, Some(key))),
         };
         let packet_key = packet_key.ok_or(OpenError::NoKeys)?;
@@ -349,6 +358,13 @@ impl Protection {
         OpenError::Authentication
     }
 
+    /// The connection rests: the keys of 1-RTT packets are forgotten until the next packet, if they can be derived again.
+    pub(crate) fn rest(&mut self) {
+        if let Some(keys) = &mut self.application {
+            keys.rest(self.update_after);
+        }
+    }
+
     /// The Key Phase bit of packets that are sent now.
     pub(crate) fn key_phase(&self) -> bool {
         self.application.as_ref().is_some_and(ApplicationKeys::key_phase)
@@ -399,7 +415,7 @@ impl Protection {
     /// When [`Protection::on_deadline`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let application = self.application.as_ref().and_then(ApplicationKeys::deadline);
-        let early = self.early.as_ref().and_then(EarlyKeys::deadline);
+        let early = self.early.as_ref().and_then(|keys| keys.deadline());
         application.into_iter().chain(early).min()
     }
 
@@ -409,7 +425,7 @@ impl Protection {
             keys.on_deadline(now);
         }
         let is_due = |keys: &EarlyKeys| keys.deadline().is_some_and(|deadline| deadline <= now);
-        if self.early.as_ref().is_some_and(is_due) {
+        if self.early.as_deref().is_some_and(is_due) {
             self.early = None;
         }
     }

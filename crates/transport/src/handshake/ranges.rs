@@ -7,6 +7,11 @@ pub(super) struct RangeSet {
 }
 
 impl RangeSet {
+    /// Gives back the memory for more ranges than there are.
+    pub(super) fn rest(&mut self) {
+        self.ranges.shrink_to_fit();
+    }
+
     /// The range with the smallest offsets.
     pub(super) fn first(&self) -> Option<Range<u64>> {
         self.ranges.first().cloned()

@@ -54,6 +54,10 @@ pub trait Session: Send {
         context: Option<&[u8]>,
     ) -> Result<(), ExportError>;
 
+    /// The connection rests: nothing has happened on it for a while. A session may give back memory, and forget the peer's
+    /// transport parameters, which were processed when the handshake was complete.
+    fn rest(&mut self) {}
+
     /// The IANA name of the negotiated cipher suite.
     fn cipher_suite(&self) -> Option<&'static str>;
 
@@ -152,6 +156,26 @@ impl fmt::Debug for NewKeys {
 pub trait KeySchedule: Send {
     /// The keys of the next phase.
     fn next_packet_keys(&mut self) -> PacketKeySet;
+
+    /// The keys of the phase given last and of the one before it, once more: a connection that rests forgets them to save
+    /// memory. `None` if they cannot be derived again; then they are kept.
+    fn keys_again(&self) -> Option<PhaseKeys> {
+        None
+    }
+}
+
+/// The keys of a phase, and the packet keys of the next.
+pub struct PhaseKeys {
+    /// The keys of the current phase.
+    pub current: Keys,
+    /// The packet keys of the phase after that.
+    pub next: PacketKeySet,
+}
+
+impl fmt::Debug for PhaseKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PhaseKeys(..)")
+    }
 }
 
 impl KeySchedule for Secrets {

@@ -7,6 +7,8 @@ mod revive;
 mod saved;
 mod sealed;
 mod secrets;
+mod server;
+mod server_secrets;
 mod settings;
 mod tickets;
 
@@ -45,6 +47,8 @@ pub use saved::{SavedSession, SavedSessionError, SessionStore};
 use sealed::SealedSessions;
 pub use sealed::TicketKeys;
 use secrets::{Level, TrafficSecrets};
+use server::ServerSession;
+use server_secrets::CollectingKeyLog;
 pub use settings::{ClientTrust, ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, VersionedSessions, VersionedTicketer};
 
@@ -319,6 +323,7 @@ impl TlsServerConfig {
             let mut marking = (*config).clone();
             let inner = config.ticketer.clone();
             marking.ticketer = Arc::new(VersionedTicketer { inner, original, negotiated });
+            marking.key_log = Arc::new(CollectingKeyLog(config.key_log.clone()));
             let inner = config.session_storage.clone();
             let limits = None;
             marking.session_storage =
@@ -445,7 +450,7 @@ impl ServerSessions for TlsServerConfig {
             // The keys of 0-RTT packets are those of the client's version (RFC 9369 §4.1), which this session has not.
             connection.reject_early_data();
         }
-        Ok(Box::new(TlsSession {
+        let session = TlsSession {
             connection: Connection::Server(connection),
             version: None,
             remembered_parameters: None,
@@ -454,7 +459,8 @@ impl ServerSessions for TlsServerConfig {
             encrypted_extensions: None,
             later: Vec::new(),
             sealed,
-        }))
+        };
+        Ok(Box::new(ServerSession::new(session, versions.negotiated)))
     }
 }
 
@@ -701,16 +707,21 @@ impl Session for TlsSession {
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {
-        match self.connection.negotiated_cipher_suite()?.suite() {
-            CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
-            CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
-            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
-            other => other.as_str(),
-        }
+        suite_name(self.connection.negotiated_cipher_suite()?.suite())
     }
 
     fn key_exchange_group(&self) -> Option<&'static str> {
         self.connection.negotiated_key_exchange_group()?.name().as_str()
+    }
+}
+
+/// The IANA name of a cipher suite.
+fn suite_name(suite: CipherSuite) -> Option<&'static str> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
+        other => other.as_str(),
     }
 }
 

@@ -1,4 +1,5 @@
 use core::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use clearway_units::Random;
@@ -35,13 +36,15 @@ impl ConnectionIdGenerator for RandomIds {
 
 /// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without it, the token of a connection ID
 /// cannot be computed.
+///
+/// Clones share one key: it takes more than a kilobyte, and every connection has it.
 #[derive(Clone)]
-pub struct ResetKey(hmac::Key);
+pub struct ResetKey(Arc<hmac::Key>);
 
 impl ResetKey {
     /// A key of these bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+        Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
     /// A peer's token in a form that can be looked up: the time that a lookup takes reveals nothing about the token

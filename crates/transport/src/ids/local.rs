@@ -65,6 +65,12 @@ impl LocalIds {
         self.active.push(Issued { sequence, id, pending: false, was_sent: true });
     }
 
+    /// Gives back the memory for more IDs than there are.
+    pub(crate) fn rest(&mut self) {
+        self.active.shrink_to_fit();
+        self.changes.shrink_to_fit();
+    }
+
     /// The length of our connection IDs in bytes.
     pub(crate) fn id_len(&self) -> usize {
         self.generator.len()

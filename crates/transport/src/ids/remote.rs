@@ -22,13 +22,13 @@ const MAX_SPENT: usize = 256;
 /// The sequence number of the connection ID in the preferred_address transport parameter (RFC 9000 §5.1.1).
 const PREFERRED_ADDRESS_SEQUENCE: u64 = 1;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Known {
     sequence: u64,
     id: ConnectionId,
     reset_token: Option<ResetToken>,
     /// The path on which the ID is used, if it is not the current one. It must not be used on any other (§9.5).
-    elsewhere: Option<PathAddress>,
+    elsewhere: Option<Box<PathAddress>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,13 @@ impl RemoteIds {
             limit,
             spent: Vec::new(),
         }
+    }
+
+    /// Gives back the memory for more IDs than there are.
+    pub(crate) fn rest(&mut self) {
+        self.active.shrink_to_fit();
+        self.retiring.shrink_to_fit();
+        self.spent.shrink_to_fit();
     }
 
     /// The Destination Connection ID on the current path.
@@ -190,8 +197,10 @@ impl RemoteIds {
         self.retire_prior_to = retire_prior_to;
         let goes = |known: &Known| known.sequence < retire_prior_to;
         for index in 0..self.active.len() {
-            if let Some(known) = self.active.get(index).copied().filter(goes) {
-                self.retire(known.sequence);
+            if let Some(sequence) =
+                self.active.get(index).filter(|known| goes(known)).map(|known| known.sequence)
+            {
+                self.retire(sequence);
             }
         }
         self.active.retain(|known| !goes(known));
@@ -242,7 +251,7 @@ impl RemoteIds {
         let Some(position) = self.position_for(new) else { return false };
         self.active.swap(0, position);
         if let Some(before) = self.active.get_mut(position) {
-            before.elsewhere = Some(old);
+            before.elsewhere = Some(Box::new(old));
         }
         if let Some(current) = self.active.first_mut() {
             current.elsewhere = None;
@@ -258,7 +267,7 @@ impl RemoteIds {
         }
         let position = self.position_for(remote)?;
         let known = self.active.get_mut(position)?;
-        known.elsewhere = Some(remote);
+        known.elsewhere = Some(Box::new(remote));
         Some(known.id)
     }
 
@@ -271,14 +280,16 @@ impl RemoteIds {
     fn position_for(&self, remote: PathAddress) -> Option<usize> {
         let find = |wanted: Option<PathAddress>| {
             let mut others = self.active.iter().enumerate().skip(1);
-            others.find(|(_, known)| known.elsewhere == wanted).map(|(position, _)| position)
+            others
+                .find(|(_, known)| known.elsewhere.as_deref().copied() == wanted)
+                .map(|(position, _)| position)
         };
         find(Some(remote)).or_else(|| find(None))
     }
 
     /// Retires the IDs of addresses for which `is_over` is true.
     pub(crate) fn release(&mut self, is_over: impl Fn(PathAddress) -> bool) {
-        let goes = |known: &Known| known.elsewhere.is_some_and(&is_over);
+        let goes = |known: &Known| known.elsewhere.as_deref().copied().is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
             if self.spent.len() >= MAX_SPENT {
                 return;

@@ -54,11 +54,11 @@ impl Paths {
     ) {
         let PathAddress { socket, remote } = address;
         let arrival = Arrival { remote, socket, local_ip, ecn: EcnCodepoint::NotEct };
-        self.candidate = Some(Candidate {
+        self.candidate = Some(Box::new(Candidate {
             path: Path::new(arrival, local_id, 0, true),
             validation: Some(Validation::new(now, probe_timeout, random)),
             is_wanted,
-        });
+        }));
     }
 
     /// The path that is being validated while the current one is in use.
@@ -106,7 +106,7 @@ impl Paths {
     pub(crate) fn adopt_candidate(&mut self, now: Timestamp, drain: Duration) -> Option<bool> {
         let candidate = self.candidate.take()?;
         let old = self.current;
-        self.leaving = Some(Leaving { address: old.address(), until: now + drain });
+        self.leaving = Some(Box::new(Leaving { address: old.address(), until: now + drain }));
         let generation = old.generation.saturating_add(1);
         self.current = Path { generation, ..candidate.path };
         self.previous = None;
@@ -121,7 +121,7 @@ impl Paths {
     /// left it only now.
     pub(crate) fn holds(&self, address: PathAddress) -> bool {
         self.candidate() == Some(address)
-            || self.leaving.is_some_and(|leaving| leaving.address == address)
+            || self.leaving.as_ref().is_some_and(|leaving| leaving.address == address)
     }
 
     /// Whether a server may send from the address of `arrival`: the client sends to it, or has begun the connection there.
@@ -134,7 +134,7 @@ impl Paths {
 
     /// The sockets of the paths in use: the current one, the candidate, and the one left last.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = super::SocketIndex> + '_ {
-        let leaving = self.leaving.map(|leaving| leaving.address);
+        let leaving = self.leaving.as_ref().map(|leaving| leaving.address);
         let others = self.candidate().into_iter().chain(leaving);
         core::iter::once(self.current.socket).chain(others.map(|address| address.socket))
     }
@@ -172,7 +172,7 @@ impl Paths {
     /// When [`on_candidate_deadline`](Self::on_candidate_deadline) is due.
     pub(super) fn candidate_deadline(&self) -> Option<Timestamp> {
         let validation = self.candidate.as_ref().and_then(|it| it.validation.as_ref());
-        let leaving = self.leaving.map(|leaving| leaving.until);
+        let leaving = self.leaving.as_ref().map(|leaving| leaving.until);
         validation.map(Validation::deadline).into_iter().chain(leaving).min()
     }
 

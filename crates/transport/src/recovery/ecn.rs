@@ -9,7 +9,7 @@ use clearway_wire::frame::EcnCounts;
 
 use crate::SpaceId;
 use crate::ecn::{EcnCodepoint, EcnFailure, EcnState};
-use crate::space_id::PerSpace;
+use crate::space_id::{SpaceState, SpaceStates};
 
 /// A path is tested with this many marked packets (RFC 9000 §13.4.2). A datagram has one codepoint, so the one that
 /// reaches this number may contain a few more.
@@ -66,6 +66,15 @@ struct SpaceMarks {
     first: u64,
 }
 
+impl SpaceState for SpaceMarks {
+    const ENDED: Self =
+        Self { reported: Counts { ect0: 0, ect1: 0, ce: 0 }, sent: 0, excess: 0, first: 0 };
+
+    fn ended() -> &'static Self {
+        &Self::ENDED
+    }
+}
+
 impl SpaceMarks {
     /// The reported counts contain marks of an earlier path.
     fn note_excess(&mut self) {
@@ -97,7 +106,7 @@ pub(super) struct Feedback {
 #[derive(Debug)]
 pub(super) struct Ecn {
     state: EcnState,
-    spaces: PerSpace<SpaceMarks>,
+    spaces: SpaceStates<SpaceMarks>,
     /// Packets marked in the current test, and how many may be.
     tested: u64,
     allowance: u64,
@@ -125,7 +134,7 @@ impl Ecn {
         let state = if is_enabled { EcnState::Testing } else { EcnState::Disabled };
         Self {
             state,
-            spaces: PerSpace::default(),
+            spaces: SpaceStates::new(|_| SpaceMarks::ENDED),
             tested: 0,
             allowance: TEST_PACKETS,
             test_began: None,
@@ -149,6 +158,12 @@ impl Ecn {
         self.total_marks
     }
 
+    /// Gives back the memory for what only the handshake needs. Its packets are acknowledged no more, so that their marks
+    /// do not matter.
+    pub(super) fn rest(&mut self) {
+        self.spaces.give_up_handshake();
+    }
+
     /// The path is replaced by one of which nothing is known. `next_number` gives the first packet number of each space
     /// that is sent on it.
     pub(super) fn start_path(&mut self, next_number: impl Fn(SpaceId) -> u64) {
@@ -161,7 +176,8 @@ impl Ecn {
             marks.note_excess();
             marks.first = next_number(space);
         }
-        let (spaces, total_marks) = (core::mem::take(&mut self.spaces), self.total_marks);
+        let (spaces, total_marks) = (&mut self.spaces, self.total_marks);
+        let spaces = core::mem::replace(spaces, SpaceStates::new(|_| SpaceMarks::ENDED));
         *self = Self { spaces, total_marks, ..Self::new(true) };
     }
 

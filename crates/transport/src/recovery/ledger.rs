@@ -3,7 +3,7 @@ use clearway_units::Timestamp;
 use clearway_wire::PacketNumber;
 
 use super::sent_space::SentSpace;
-use crate::space_id::PerSpace;
+use crate::space_id::SpaceStates;
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
 
@@ -121,7 +121,7 @@ pub struct PacketCounts {
 /// [`abandon`](Self::abandon) and [`discard`](Self::discard). Arithmetic does not saturate: an overflow or underflow is an error.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    spaces: PerSpace<SentSpace>,
+    spaces: SpaceStates<SentSpace>,
     /// The bytes in flight on the current path.
     bytes_in_flight: u64,
     /// The bytes of packets that were built but not sent, and will count as in flight.
@@ -136,7 +136,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn new() -> Self {
         Self {
-            spaces: PerSpace::new(|_| SentSpace::new()),
+            spaces: SpaceStates::new(|_| SentSpace::new()),
             bytes_in_flight: 0,
             bytes_staged: 0,
             path: 0,
@@ -309,6 +309,17 @@ impl Ledger {
         }
         self.spaces.get_mut(space).discard();
         Ok(())
+    }
+
+    /// Gives back the memory for more packets than there are.
+    pub(super) fn rest(&mut self) {
+        if self.spaces.iter().all(|(id, it)| id == SpaceId::Application || it.is_discarded()) {
+            self.spaces.give_up_handshake();
+        } else {
+            self.spaces.get_mut(SpaceId::Initial).rest();
+            self.spaces.get_mut(SpaceId::Handshake).rest();
+        }
+        self.spaces.get_mut(SpaceId::Application).rest();
     }
 
     /// The path changed: packets that were sent on others no longer count as in flight. They can still be acknowledged

@@ -6,7 +6,9 @@ use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::ledger::{LedgerPacket, PacketState, StagedPacket, add, broken, subtract};
 use crate::TransportError;
+use crate::space_id::SpaceState;
 use crate::token::Token;
+use clearway_units::memory::give_back_set;
 
 /// Packets that do not count in flight (those with nothing but an ACK) and whose fate is unknown: so many of
 /// the newest are remembered. Nothing is sent again for an older one.
@@ -84,11 +86,24 @@ pub(super) struct SentSpace {
     is_discarded: bool,
     /// How often a packet was looked for.
     #[cfg(test)]
-    pub(super) lookups: core::cell::Cell<u64>,
+    pub(super) lookups: core::sync::atomic::AtomicU64,
+}
+
+impl SpaceState for SentSpace {
+    const ENDED: Self = Self::empty(true);
+
+    fn ended() -> &'static Self {
+        static ENDED: SentSpace = SentSpace::ENDED;
+        &ENDED
+    }
 }
 
 impl SentSpace {
-    pub(super) fn new() -> Self {
+    pub(super) const fn new() -> Self {
+        Self::empty(false)
+    }
+
+    const fn empty(is_discarded: bool) -> Self {
         Self {
             packets: VecDeque::new(),
             next: 0,
@@ -105,9 +120,9 @@ impl SentSpace {
             in_flight_outstanding: 0,
             other_outstanding: 0,
             probe_cursor: 0,
-            is_discarded: false,
+            is_discarded,
             #[cfg(test)]
-            lookups: core::cell::Cell::default(),
+            lookups: core::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -138,7 +153,7 @@ impl SentSpace {
     /// Where the first packet is whose number is `number` or greater.
     fn position_from(&self, number: u64) -> usize {
         #[cfg(test)]
-        self.lookups.set(self.lookups.get() + 1);
+        self.lookups.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         let first = self.packets.front().map_or(self.next, |oldest| oldest.number);
         let Some(offset) = number.checked_sub(first) else { return 0 };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -547,6 +562,15 @@ impl SentSpace {
         }
         self.probe_cursor = number.saturating_add(1);
         true
+    }
+
+    /// Gives back the memory for more packets than there are.
+    pub(super) fn rest(&mut self) {
+        self.packets.shrink_to_fit();
+        self.tokens.shrink_to_fit();
+        self.acks.shrink_to_fit();
+        self.skipped.shrink_to_fit();
+        give_back_set(&mut self.lost);
     }
 
     pub(super) fn discard(&mut self) {

@@ -22,7 +22,7 @@ pub(crate) struct AckPolicy {
 
 impl AckPolicy {
     /// That of RFC 9000, until the peer asks for another.
-    pub(crate) fn new(ack_eliciting_threshold: u32, max_ack_delay: Duration) -> Self {
+    pub(crate) const fn new(ack_eliciting_threshold: u32, max_ack_delay: Duration) -> Self {
         Self {
             ack_eliciting_threshold,
             max_ack_delay,

@@ -1,4 +1,5 @@
 use core::ops::RangeInclusive;
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
@@ -8,6 +9,7 @@ use clearway_wire::{PacketNumber, VarInt, frame};
 use super::AckPolicy;
 use crate::contents::PacketContents;
 use crate::ecn::EcnCodepoint;
+use crate::space_id::SpaceState;
 
 /// The number of ranges that are remembered. When there are more, the oldest is forgotten, and packets up to its end
 /// count as duplicates.
@@ -90,9 +92,23 @@ pub(crate) struct ReceivedPackets {
     marks: Marks,
 }
 
+impl SpaceState for ReceivedPackets {
+    const ENDED: Self = Self::new(AckPolicy::new(1, Duration::ZERO), true);
+
+    fn ended() -> &'static Self {
+        static ENDED: ReceivedPackets = ReceivedPackets::ENDED;
+        &ENDED
+    }
+}
+
 impl ReceivedPackets {
+    /// Gives back the memory for more ranges than there are.
+    pub(crate) fn rest(&mut self) {
+        self.ranges.shrink_to_fit();
+    }
+
     /// The state before any packet. `acknowledge_at_once` is for the Initial and Handshake spaces (RFC 9000 §13.2.1).
-    pub(crate) fn new(policy: AckPolicy, acknowledge_at_once: bool) -> Self {
+    pub(crate) const fn new(policy: AckPolicy, acknowledge_at_once: bool) -> Self {
         Self {
             policy,
             acknowledge_at_once,
@@ -110,7 +126,7 @@ impl ReceivedPackets {
             waiting_since: None,
             largest_written: None,
             smallest_unacknowledged: None,
-            marks: Marks::default(),
+            marks: Marks { ect0: 0, ect1: 0, ce: 0 },
         }
     }
 

@@ -5,8 +5,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::{
-    LEAST_SEND_BUFFER, MAX_WAKING_ROOM, ReadError, ReadOutcome, STREAM_SEND_SHARE, StreamEvent,
-    StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
+    LEAST_SEND_BUFFER, MAX_WAKING_ROOM, Queues, ReadError, ReadOutcome, STREAM_SEND_SHARE,
+    StreamEvent, StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
 };
 
 /// Writes shorter than this are collected in chunks of [`SCRATCH`] bytes.
@@ -68,11 +68,11 @@ impl Streams {
         let key = self.table.key(id).ok_or(WriteError::UnknownStream)?;
         let room = usize::try_from(self.room(key)).unwrap_or(usize::MAX);
         let stream = self.table.get_mut(key).ok_or(WriteError::UnknownStream)?;
-        stream.send.as_ref().ok_or(WriteError::UnknownStream)?.check_writable()?;
+        stream.send.as_deref().ok_or(WriteError::UnknownStream)?.check_writable()?;
         if wanted > room {
             stream.awaits_room = true;
             if !core::mem::replace(&mut stream.queued.writers, true) {
-                self.writers.push(stream.priority, key);
+                self.queues.writers.push(stream.priority, key);
             }
         }
         Ok((key, wanted.min(room)))
@@ -80,9 +80,9 @@ impl Streams {
 
     fn append(&mut self, key: usize, data: Bytes) {
         if let Some(stream) = self.table.get_mut(key)
-            && let Some(send) = stream.send.as_mut()
+            && let Some(send) = stream.send.as_deref_mut()
         {
-            self.kept.add(stream.priority, data.len() as u64);
+            self.queues.kept.add(stream.priority, data.len() as u64);
             send.write(data);
         }
         self.settle(key);
@@ -92,14 +92,14 @@ impl Streams {
     /// this one, however long ago they filled the buffer.
     fn room(&self, key: usize) -> u64 {
         let Some(stream) = self.table.get(key) else { return 0 };
-        let kept = stream.send.as_ref().map_or(0, |send| send.buffered());
+        let kept = stream.send.as_deref().map_or(0, |send| send.buffered());
         let share = STREAM_SEND_SHARE.min(self.send_buffer).saturating_sub(kept);
         self.shared_room(stream.priority).max(share)
     }
 
     /// How many more bytes the streams of a priority may keep together.
     fn shared_room(&self, priority: i32) -> u64 {
-        self.send_buffer.saturating_sub(self.kept.of_at_least(priority))
+        self.send_buffer.saturating_sub(self.queues.kept.of_at_least(priority))
     }
 
     /// Adapts the send buffer to a congestion window of `window` bytes. Data that could not be sent for a long time is
@@ -121,9 +121,9 @@ impl Streams {
         }
         let Some(stream) = self.table.get(key) else { return };
         let (priority, awaits_room) = (stream.priority, stream.awaits_room);
-        self.kept.remove(priority, bytes);
+        self.queues.kept.remove(priority, bytes);
         if awaits_room && self.room(key) >= self.waking_room() {
-            self.writers.remove(priority, key);
+            self.queues.writers.remove(priority, key);
             self.wake_writer(key);
         }
         self.wake_writers();
@@ -138,9 +138,10 @@ impl Streams {
     fn wake_writers(&mut self) {
         let least = self.waking_room();
         loop {
-            let (kept, limit) = (&self.kept, self.send_buffer);
+            let limit = self.send_buffer;
+            let Some(Queues { kept, writers, .. }) = self.queues.used() else { return };
             let has_room = |priority| limit.saturating_sub(kept.of_at_least(priority)) >= least;
-            let Some(key) = self.writers.pop_if(has_room) else { return };
+            let Some(key) = writers.pop_if(has_room) else { return };
             self.wake_writer(key);
         }
     }
@@ -149,16 +150,16 @@ impl Streams {
         let Some(stream) = self.table.get_mut(key) else { return };
         stream.queued.writers = false;
         stream.awaits_room = false;
-        let can_write = stream.send.as_ref().is_some_and(|send| send.check_writable().is_ok());
+        let can_write = stream.send.as_deref().is_some_and(|send| send.check_writable().is_ok());
         if can_write && !core::mem::replace(&mut stream.queued.writable, true) {
-            self.events.push(StreamEvent::Writable(stream.id));
+            self.queues.events.push(StreamEvent::Writable(stream.id));
         }
     }
 
     /// Ends a stream after the written data. [`StreamEvent::Finished`] follows once all of it is acknowledged.
     pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
-        let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
+        let send = stream.send.as_deref_mut().ok_or(WriteError::UnknownStream)?;
         send.check_writable()?;
         send.finish();
         self.settle(key);
@@ -169,7 +170,7 @@ impl Streams {
     /// acknowledged everything, or if the stream was reset before.
     pub(crate) fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
-        let send = stream.send.as_mut().ok_or(UnknownStream)?;
+        let send = stream.send.as_deref_mut().ok_or(UnknownStream)?;
         let kept = send.buffered();
         if send.reset(code) {
             self.release(key, kept);
@@ -187,7 +188,7 @@ impl Streams {
         reliable_size: u64,
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
-        let send = stream.send.as_mut().ok_or(UnknownStream)?;
+        let send = stream.send.as_deref_mut().ok_or(UnknownStream)?;
         // A size of nothing is a reset like any other (draft-ietf-quic-reliable-stream-reset §5).
         if reliable_size == 0 || !send.has_any() {
             return self.reset(id, code);
@@ -209,7 +210,7 @@ impl Streams {
         code: VarInt,
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
-        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
         receive.stop(now, &mut self.flow, code);
         self.settle(key);
         Ok(())
@@ -224,7 +225,7 @@ impl Streams {
         max: usize,
     ) -> Result<ReadOutcome, ReadError> {
         let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
-        let receive = stream.receive.as_mut().ok_or(ReadError::UnknownStream)?;
+        let receive = stream.receive.as_deref_mut().ok_or(ReadError::UnknownStream)?;
         let outcome = receive.read(now, &mut self.flow, max);
         self.count_read(&outcome);
         self.settle(key);
@@ -240,7 +241,7 @@ impl Streams {
         max: usize,
     ) -> Result<ReadOutcome, ReadError> {
         let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
-        let receive = stream.receive.as_mut().ok_or(ReadError::UnknownStream)?;
+        let receive = stream.receive.as_deref_mut().ok_or(ReadError::UnknownStream)?;
         let outcome = receive.read_ahead(max);
         self.count_read(&outcome);
         self.settle(key);
@@ -251,7 +252,7 @@ impl Streams {
     /// data.
     pub(crate) fn received_reset(&mut self, id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
-        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
         let code = receive.received_reset()?;
         if code.is_some() {
             self.settle(key);
@@ -261,7 +262,7 @@ impl Streams {
 
     /// How many bytes of a stream that the peer has reset are delivered nevertheless, if it has said so.
     pub(crate) fn received_reliable_size(&mut self, id: StreamId) -> Option<u64> {
-        self.table.find_mut(id)?.1.receive.as_ref()?.reliable_size()
+        self.table.find_mut(id)?.1.receive.as_deref()?.reliable_size()
     }
 
     /// Permits the peer to send as many more bytes, because bytes that were read ahead are now used.
@@ -272,7 +273,7 @@ impl Streams {
         bytes: u64,
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
-        let receive = stream.receive.as_mut().ok_or(UnknownStream)?;
+        let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
         receive.give_back(now, &mut self.flow, bytes);
         self.settle(key);
         Ok(())
@@ -287,22 +288,22 @@ impl Streams {
 
     /// The receive windows of a stream and of the connection, in bytes.
     pub(crate) fn receive_windows(&mut self, id: StreamId) -> Option<(u64, u64)> {
-        let receive = self.table.find_mut(id)?.1.receive.as_ref()?;
+        let receive = self.table.find_mut(id)?.1.receive.as_deref()?;
         Some((receive.window().window(), self.flow.receive_window().window()))
     }
 
     /// How much of a stream the peer has; `None` if there is no such stream or it has ended.
     pub(crate) fn progress(&mut self, id: StreamId) -> Option<StreamProgress> {
         let (_, stream) = self.table.find_mut(id)?;
-        let sent = stream.send.as_ref().map(|send| send.progress()).unwrap_or_default();
-        let received = stream.receive.as_ref().map_or(0, |receive| receive.received());
+        let sent = stream.send.as_deref().map(|send| send.progress()).unwrap_or_default();
+        let received = stream.receive.as_deref().map_or(0, |receive| receive.received());
         Some(StreamProgress { received, ..sent })
     }
 
     /// How many bytes of a stream can be read now; 0 if there is no such stream.
     #[cfg(test)]
     pub(crate) fn readable_bytes(&mut self, id: StreamId) -> u64 {
-        let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_ref());
+        let receive = self.table.find_mut(id).and_then(|(_, stream)| stream.receive.as_deref());
         receive.map_or(0, |receive| receive.readable())
     }
 
@@ -317,19 +318,18 @@ impl Streams {
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let (before, queued) = (stream.waiting(key), stream.queued);
-        let kept = stream.send.as_ref().map_or(0, |send| send.buffered());
-        self.kept.remove(stream.priority, kept);
-        self.kept.add(priority, kept);
+        let kept = stream.send.as_deref().map_or(0, |send| send.buffered());
+        self.queues.kept.remove(stream.priority, kept);
+        self.queues.kept.add(priority, kept);
         if queued.writers {
-            self.writers.remove(stream.priority, key);
-            self.writers.push(priority, key);
+            self.queues.writers.remove(stream.priority, key);
+            self.queues.writers.push(priority, key);
         }
         stream.priority = priority;
         stream.is_incremental = is_incremental;
         let after = stream.waiting(key);
-        for (scheduler, waits) in
-            [(&mut self.creditless, queued.creditless), (&mut self.fresh, queued.fresh)]
-        {
+        let Queues { creditless, fresh, .. } = &mut *self.queues;
+        for (scheduler, waits) in [(creditless, queued.creditless), (fresh, queued.fresh)] {
             scheduler.set(before, waits, false);
             scheduler.set(after, false, waits);
         }
@@ -341,13 +341,13 @@ impl Streams {
     /// Reports that a stream can be read, if it can and the application waits for it.
     pub(super) fn tell_readable(&mut self, key: usize) {
         let Some(stream) = self.table.get_mut(key) else { return };
-        let Some(receive) = stream.receive.as_mut() else { return };
+        let Some(receive) = stream.receive.as_deref_mut() else { return };
         if !(stream.is_accepted && receive.awaits_data && receive.has_news()) {
             return;
         }
         receive.awaits_data = false;
         if !core::mem::replace(&mut stream.queued.readable, true) {
-            self.events.push(StreamEvent::Readable(stream.id));
+            self.queues.events.push(StreamEvent::Readable(stream.id));
         }
     }
 }

@@ -19,16 +19,16 @@ impl Streams {
             }
             Token::ResetStream { stream_id } => {
                 let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
-                if stream.send.as_mut().is_some_and(SendHalf::on_reset_acknowledged) {
-                    self.events.push(StreamEvent::ResetAcknowledged(stream_id));
+                if stream.send.as_deref_mut().is_some_and(SendHalf::on_reset_acknowledged) {
+                    self.queues.events.push(StreamEvent::ResetAcknowledged(stream_id));
                 }
                 self.settle(key);
             }
             Token::ResetStreamAt { stream_id, reliable_size } => {
                 let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
                 let ends = |send: &mut SendHalf| send.on_reset_at_acknowledged(reliable_size);
-                if stream.send.as_mut().is_some_and(ends) {
-                    self.events.push(StreamEvent::ResetAcknowledged(stream_id));
+                if stream.send.as_deref_mut().is_some_and(ends) {
+                    self.queues.events.push(StreamEvent::ResetAcknowledged(stream_id));
                 }
                 self.settle(key);
             }
@@ -42,11 +42,11 @@ impl Streams {
 
     fn on_data_acknowledged(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
         let Some((key, stream)) = self.table.find_mut(id) else { return };
-        let Some(send) = stream.send.as_mut() else { return };
+        let Some(send) = stream.send.as_deref_mut() else { return };
         let was_received = send.state() == SendState::DataReceived;
         let released = send.on_acknowledged(range, fin);
         if send.state() == SendState::DataReceived && !was_received {
-            self.events.push(match send.is_partially_reset() {
+            self.queues.events.push(match send.is_partially_reset() {
                 true => StreamEvent::ResetAcknowledged(id),
                 false => StreamEvent::Finished(id),
             });
@@ -90,14 +90,14 @@ impl Streams {
 
     fn redo_sending(&mut self, id: StreamId, redo: impl FnOnce(&mut SendHalf)) {
         if let Some((key, stream)) = self.table.find_mut(id) {
-            stream.send.as_mut().map(redo);
+            stream.send.as_deref_mut().map(redo);
             self.settle(key);
         }
     }
 
     fn redo_receiving(&mut self, id: StreamId, redo: impl FnOnce(&mut ReceiveHalf)) {
         if let Some((key, stream)) = self.table.find_mut(id) {
-            stream.receive.as_mut().map(redo);
+            stream.receive.as_deref_mut().map(redo);
             self.settle(key);
         }
     }

@@ -15,6 +15,23 @@ pub(super) struct Events {
 }
 
 impl Events {
+    pub(super) const fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            opened: PerDirection::new(false, false),
+            available: PerDirection::new(false, false),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Gives back the memory for more events than there are.
+    pub(super) fn rest(&mut self) {
+        self.queue.shrink_to_fit();
+    }
+
     /// Adds an event of one stream. The caller makes sure that it is not in the queue already.
     pub(super) fn push(&mut self, event: StreamEvent) {
         self.queue.push_back(event);

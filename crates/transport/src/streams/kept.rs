@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use clearway_units::memory::give_back_map;
+
 /// How many priorities without data are remembered, so that one that comes and goes does not allocate each time.
 const SPARE_LEVELS: usize = 16;
 
@@ -14,6 +16,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
+    pub(super) const fn new() -> Self {
+        Self { total: 0, levels: BTreeMap::new() }
+    }
+
     /// The bytes of all streams.
     pub(super) fn total(&self) -> u64 {
         self.total
@@ -23,6 +29,12 @@ impl Kept {
     /// for it in the send buffer, and must not take the room from it.
     pub(super) fn of_at_least(&self, priority: i32) -> u64 {
         self.levels.range(priority..).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
+    /// Forgets priorities without data.
+    pub(super) fn rest(&mut self) {
+        self.levels.retain(|_, bytes| *bytes > 0);
+        give_back_map(&mut self.levels);
     }
 
     pub(super) fn add(&mut self, priority: i32, bytes: u64) {

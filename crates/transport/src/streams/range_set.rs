@@ -19,6 +19,11 @@ impl RangeSet {
         self.ranges.front().cloned()
     }
 
+    /// No offsets.
+    pub(super) const fn new() -> Self {
+        Self { ranges: VecDeque::new() }
+    }
+
     /// Removes all offsets.
     pub(super) fn clear(&mut self) {
         self.ranges.clear();

@@ -8,8 +8,11 @@
 //! of tiny fragments costs no more than a small multiple of its data.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::LazyLock;
 
 use bytes::{Buf, Bytes, BytesMut};
+
+use clearway_units::memory::{OnDemand, Unused};
 
 /// Chunks and pieces grow up to this many bytes.
 const MAX_CHUNK: usize = 32 << 10;
@@ -35,6 +38,12 @@ pub(super) struct Reassembly {
     read_offset: u64,
     /// The offset of the first missing byte.
     end: u64,
+    held: OnDemand<Held>,
+}
+
+/// Data that the application has not read.
+#[derive(Debug, Default)]
+struct Held {
     /// Data in order, before `tail`. None is empty.
     chunks: VecDeque<Bytes>,
     /// The last data in order, with room for more.
@@ -42,6 +51,13 @@ pub(super) struct Reassembly {
     /// Data beyond `end`, by offset. The pieces never overlap, and none is empty.
     pieces: BTreeMap<u64, BytesMut>,
     piece_bytes: usize,
+}
+
+impl Unused for Held {
+    fn unused() -> &'static Self {
+        static UNUSED: LazyLock<Held> = LazyLock::new(Held::default);
+        &UNUSED
+    }
 }
 
 impl Reassembly {
@@ -58,6 +74,13 @@ impl Reassembly {
     /// How many bytes can be read.
     pub(super) const fn readable(&self) -> u64 {
         self.end.saturating_sub(self.read_offset)
+    }
+
+    /// Gives back the memory for more data than there is.
+    pub(super) fn rest(&mut self) {
+        if self.readable() == 0 && self.held.pieces.is_empty() {
+            self.held.give_back();
+        }
     }
 
     /// Discards all data.
@@ -81,15 +104,16 @@ impl Reassembly {
 
     /// Removes and returns up to `max` bytes, as one slice of a chunk; empty if there are none.
     pub(super) fn read(&mut self, max: usize) -> Bytes {
-        let data = match self.chunks.front_mut() {
+        let Some(Held { chunks, tail, .. }) = self.held.used() else { return Bytes::new() };
+        let data = match chunks.front_mut() {
             Some(chunk) => {
                 let data = chunk.split_to(max.min(chunk.len()));
                 if chunk.is_empty() {
-                    self.chunks.pop_front();
+                    chunks.pop_front();
                 }
                 data
             }
-            None => self.tail.split_to(max.min(self.tail.len())).freeze(),
+            None => tail.split_to(max.min(tail.len())).freeze(),
         };
         self.read_offset = self.read_offset.saturating_add(data.len() as u64);
         data
@@ -98,13 +122,14 @@ impl Reassembly {
     fn append(&mut self, mut data: &[u8]) {
         self.end = self.end.saturating_add(data.len() as u64);
         while !data.is_empty() {
-            let room = self.tail.capacity().saturating_sub(self.tail.len());
+            let tail = &mut self.held.tail;
+            let room = tail.capacity().saturating_sub(tail.len());
             if room == 0 {
                 self.renew_tail(data.len());
                 continue;
             }
             let (fits, rest) = data.split_at(room.min(data.len()));
-            self.tail.extend_from_slice(fits);
+            tail.extend_from_slice(fits);
             data = rest;
         }
     }
@@ -114,22 +139,23 @@ impl Reassembly {
     fn renew_tail(&mut self, at_least: usize) {
         self.flush_tail();
         let size = length(self.end).min(MAX_CHUNK).max(at_least);
-        self.tail.reserve(size);
+        self.held.tail.reserve(size);
     }
 
     fn flush_tail(&mut self) {
-        if !self.tail.is_empty() {
-            self.chunks.push_back(self.tail.split().freeze());
+        let Held { chunks, tail, .. } = &mut *self.held;
+        if !tail.is_empty() {
+            chunks.push_back(tail.split().freeze());
         }
     }
 
     /// Moves pieces to the chunks that are no longer beyond a gap.
     fn absorb_pieces(&mut self) {
-        while let Some(first) = self.pieces.first_entry()
+        while let Some(first) = self.held.pieces.first_entry()
             && *first.key() <= self.end
         {
             let (offset, mut piece) = first.remove_entry();
-            self.piece_bytes = self.piece_bytes.saturating_sub(piece.len());
+            self.held.piece_bytes = self.held.piece_bytes.saturating_sub(piece.len());
             let held = length(self.end.saturating_sub(offset));
             if held >= piece.len() {
                 continue;
@@ -140,7 +166,7 @@ impl Reassembly {
             } else {
                 self.flush_tail();
                 self.end = self.end.saturating_add(piece.len() as u64);
-                self.tail = piece;
+                self.held.tail = piece;
             }
         }
     }
@@ -149,7 +175,7 @@ impl Reassembly {
     fn insert_beyond_gap(&mut self, mut offset: u64, mut data: &[u8]) -> Result<(), TooManyGaps> {
         // Each iteration fills one gap, or skips the bytes of one piece (including one that filled a gap).
         while !data.is_empty() {
-            let before = self.pieces.range(..=offset).next_back();
+            let before = self.held.pieces.range(..=offset).next_back();
             let held_to = before.map_or(0, |(start, piece)| piece_end(*start, piece));
             if held_to > offset {
                 let held = length(held_to.saturating_sub(offset)).min(data.len());
@@ -157,27 +183,27 @@ impl Reassembly {
                 data = data.get(held..).unwrap_or_default();
                 continue;
             }
-            let next = self.pieces.range(offset..).next().map(|(start, _)| *start);
+            let next = self.held.pieces.range(offset..).next().map(|(start, _)| *start);
             let gap = next.map_or(data.len(), |start| length(start.saturating_sub(offset)));
             let (fits, _) = data.split_at(gap.min(data.len()));
             self.fill_gap(offset, fits);
         }
-        let permitted = MAX_PIECES.saturating_add(self.piece_bytes / BYTES_PER_PIECE);
-        if self.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
+        let permitted = MAX_PIECES.saturating_add(self.held.piece_bytes / BYTES_PER_PIECE);
+        if self.held.pieces.len() > permitted { Err(TooManyGaps) } else { Ok(()) }
     }
 
     /// Stores `data`, which overlaps no piece, at `offset`: in the piece before it if that has room to grow, and together
     /// with the piece after it if that is small.
     fn fill_gap(&mut self, offset: u64, data: &[u8]) {
-        self.piece_bytes = self.piece_bytes.saturating_add(data.len());
+        self.held.piece_bytes = self.held.piece_bytes.saturating_add(data.len());
         let end = offset.saturating_add(data.len() as u64);
-        let follows = match self.pieces.get(&end) {
-            Some(piece) if piece.len() <= COPY_LIMIT => self.pieces.remove(&end),
+        let follows = match self.held.pieces.get(&end) {
+            Some(piece) if piece.len() <= COPY_LIMIT => self.held.pieces.remove(&end),
             _ => None,
         };
         let follows = follows.unwrap_or_default();
         let added = data.len().saturating_add(follows.len());
-        let before = self.pieces.range_mut(..offset).next_back().filter(|(start, piece)| {
+        let before = self.held.pieces.range_mut(..offset).next_back().filter(|(start, piece)| {
             piece_end(**start, piece) == offset && piece.len().saturating_add(added) <= MAX_CHUNK
         });
         match before {
@@ -189,7 +215,7 @@ impl Reassembly {
                 let mut piece = BytesMut::with_capacity(added);
                 piece.extend_from_slice(data);
                 piece.extend_from_slice(&follows);
-                self.pieces.insert(offset, piece);
+                self.held.pieces.insert(offset, piece);
             }
         }
     }

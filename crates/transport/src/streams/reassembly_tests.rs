@@ -24,9 +24,9 @@ fn read_all(reassembly: &mut Reassembly) -> Vec<u8> {
 
 /// About how much memory was allocated.
 fn capacity(reassembly: &Reassembly) -> usize {
-    let pieces: usize = reassembly.pieces.values().map(|piece| piece.capacity() + 64).sum();
-    let chunks: usize = reassembly.chunks.iter().map(Bytes::len).sum();
-    pieces + chunks + reassembly.tail.capacity()
+    let pieces: usize = reassembly.held.pieces.values().map(|piece| piece.capacity() + 64).sum();
+    let chunks: usize = reassembly.held.chunks.iter().map(Bytes::len).sum();
+    pieces + chunks + reassembly.held.tail.capacity()
 }
 
 proptest! {
@@ -50,7 +50,7 @@ proptest! {
             prop_assert!(data.len() <= max);
             got.extend_from_slice(&data);
             let beyond = held[end as usize..].iter().filter(|held| **held).count();
-            prop_assert_eq!(reassembly.piece_bytes, beyond);
+            prop_assert_eq!(reassembly.held.piece_bytes, beyond);
         }
         got.extend(read_all(&mut reassembly));
         let length = got.len();
@@ -69,7 +69,7 @@ proptest! {
                 break;
             }
         }
-        let (pieces, held) = (reassembly.pieces.len(), reassembly.piece_bytes);
+        let (pieces, held) = (reassembly.held.pieces.len(), reassembly.held.piece_bytes);
         prop_assert!(pieces <= MAX_PIECES + held / BYTES_PER_PIECE + 1);
         prop_assert!(capacity(&reassembly) <= 4 * held + 64 * pieces);
     }
@@ -81,15 +81,15 @@ fn in_order_data_allocates_once_per_chunk() {
     let packet = bytes(0, 1200);
     let mut chunks = 0;
     for index in 0..10_000u64 {
-        let before = reassembly.tail.as_ptr();
+        let before = reassembly.held.tail.as_ptr();
         reassembly.insert(index * 1200, &packet).unwrap();
-        chunks += usize::from(reassembly.tail.as_ptr() != before && index > 0);
+        chunks += usize::from(reassembly.held.tail.as_ptr() != before && index > 0);
         if index % 10 == 9 {
             while !reassembly.read(usize::MAX).is_empty() {}
         }
     }
     assert!(chunks < 10_000 / 9 * 2, "a chunk serves many packets: {chunks}");
-    assert!(reassembly.pieces.is_empty() && reassembly.chunks.is_empty());
+    assert!(reassembly.held.pieces.is_empty() && reassembly.held.chunks.is_empty());
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn a_window_beyond_one_gap_is_few_pieces_and_moves_without_a_copy() {
     for index in 1..1000u64 {
         reassembly.insert(index * 1200, &bytes(index * 1200, 1200)).unwrap();
     }
-    assert!(reassembly.pieces.len() <= 1_200_000 / (MAX_CHUNK - 1200) + 1);
-    let place = reassembly.pieces.values().nth(3).unwrap().as_ptr();
+    assert!(reassembly.held.pieces.len() <= 1_200_000 / (MAX_CHUNK - 1200) + 1);
+    let place = reassembly.held.pieces.values().nth(3).unwrap().as_ptr();
     reassembly.insert(0, &bytes(0, 1200)).unwrap();
-    assert!(reassembly.chunks.iter().any(|chunk| chunk.as_ptr() == place));
+    assert!(reassembly.held.chunks.iter().any(|chunk| chunk.as_ptr() == place));
     assert_eq!(read_all(&mut reassembly), bytes(0, 1_200_000));
 }
 
@@ -120,7 +120,7 @@ fn single_bytes_in_reverse_join() {
     for offset in (1..20_000u64).rev() {
         reassembly.insert(offset, &[byte(offset)]).unwrap();
     }
-    assert!(reassembly.pieces.len() < 20);
+    assert!(reassembly.held.pieces.len() < 20);
     reassembly.insert(0, &[byte(0)]).unwrap();
     assert_eq!(read_all(&mut reassembly), bytes(0, 20_000));
 }
@@ -131,7 +131,7 @@ fn every_second_packet_of_a_large_window_is_held() {
     for index in 0..13_000u64 {
         reassembly.insert((2 * index + 1) * 1200, &[7; 1200]).unwrap();
     }
-    assert_eq!(reassembly.pieces.len(), 13_000);
+    assert_eq!(reassembly.held.pieces.len(), 13_000);
 }
 
 #[test]
@@ -141,5 +141,5 @@ fn a_cleared_reassembly_holds_nothing_and_keeps_its_place() {
     reassembly.insert(10, &[1, 2, 3]).unwrap();
     reassembly.clear();
     assert_eq!((reassembly.end(), reassembly.readable()), (3, 0));
-    assert!(reassembly.pieces.is_empty() && reassembly.read(usize::MAX).is_empty());
+    assert!(reassembly.held.pieces.is_empty() && reassembly.read(usize::MAX).is_empty());
 }

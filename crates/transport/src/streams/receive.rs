@@ -27,7 +27,8 @@ impl Streams {
         if let Some(stream) = self.table.get_mut(key) {
             stream.is_early |= self.is_receiving_early;
         }
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_deref_mut())
+        {
             part.on_stream(now, &mut self.flow, frame)?;
         }
         self.tell_readable(key);
@@ -44,7 +45,8 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
             return Ok(());
         };
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_deref_mut())
+        {
             part.on_reset_stream(now, &mut self.flow, frame)?;
         }
         self.tell_readable(key);
@@ -61,7 +63,8 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
             return Ok(());
         };
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_deref_mut())
+        {
             part.on_reset_stream_at(now, &mut self.flow, frame)?;
         }
         self.tell_readable(key);
@@ -77,11 +80,11 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Sending)? else {
             return Ok(());
         };
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut()) {
             let kept = part.buffered();
             if part.on_stop_sending(frame.error_code) {
                 let (id, code) = (frame.stream_id, frame.error_code);
-                self.events.push(StreamEvent::Stopped { id, code });
+                self.queues.events.push(StreamEvent::Stopped { id, code });
                 self.release(key, kept);
             }
         }
@@ -102,7 +105,7 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Sending)? else {
             return Ok(());
         };
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut()) {
             part.credit_mut().raise(frame.maximum.get());
         }
         self.settle(key);
@@ -127,7 +130,8 @@ impl Streams {
         let Some(key) = self.find_or_create(frame.stream_id, Part::Receiving)? else {
             return Ok(());
         };
-        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_mut()) {
+        if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.receive.as_deref_mut())
+        {
             part.on_peer_blocked(&mut self.flow, frame.limit.get());
         }
         self.settle(key);
@@ -175,7 +179,7 @@ impl Streams {
         if new.is_empty() {
             return Ok(None);
         }
-        self.events.push_opened(direction);
+        self.queues.events.push_opened(direction);
         let initiator = self.side.peer().initiator();
         for index in new {
             let Some(id) = StreamId::new(initiator, direction, index) else { break };

@@ -51,6 +51,11 @@ impl ReceiveHalf {
         }
     }
 
+    /// Gives back the memory for more data than there is.
+    pub(super) fn rest(&mut self) {
+        self.data.rest();
+    }
+
     /// The receive window of the stream.
     pub(super) const fn window(&self) -> &ReceiveWindow {
         &self.window

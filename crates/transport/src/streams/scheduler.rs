@@ -3,6 +3,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use clearway_wire::StreamId;
 
+use clearway_units::memory::give_back_map;
+
 /// How many bytes a stream sends before the next of its priority: a few packets, so that the streams share fairly and a
 /// packet seldom contains data of more than one.
 pub(super) const QUANTUM: u64 = 4800;
@@ -51,9 +53,23 @@ enum Turn {
 }
 
 impl Scheduler {
+    pub(super) const fn new() -> Self {
+        Self { levels: BTreeMap::new(), waiting: 0, front: None }
+    }
+
     /// Whether no stream waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
+    }
+
+    /// Forgets empty levels, and gives back the memory for more streams than there are.
+    pub(super) fn rest(&mut self) {
+        self.levels.retain(|_, level| {
+            level.turns.shrink_to_fit();
+            level.sequence.shrink_to_fit();
+            !level.turns.is_empty()
+        });
+        give_back_map(&mut self.levels);
     }
 
     /// The stream whose turn it is.

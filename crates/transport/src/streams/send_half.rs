@@ -8,6 +8,7 @@ use super::flow::SendCredit;
 use super::range_set::RangeSet;
 use super::state::{SendInput, SendState};
 use super::{StreamProgress, WriteError};
+use clearway_units::memory::{OnDemand, Unused};
 
 /// The data of one write, at its offset in the stream.
 #[derive(Debug)]
@@ -27,6 +28,25 @@ enum End {
     Sent,
     /// It was acknowledged.
     Acknowledged,
+}
+
+/// Data that is not acknowledged.
+#[derive(Debug, Default)]
+struct SendData {
+    segments: VecDeque<Segment>,
+    acknowledged: RangeSet,
+    lost: RangeSet,
+}
+
+impl Unused for SendData {
+    fn unused() -> &'static Self {
+        static UNUSED: SendData = SendData {
+            segments: VecDeque::new(),
+            acknowledged: RangeSet::new(),
+            lost: RangeSet::new(),
+        };
+        &UNUSED
+    }
 }
 
 /// A reset that leaves the beginning of the stream to be delivered.
@@ -54,11 +74,9 @@ pub(super) struct SendHalf {
     state: SendState,
     /// The peer's limit. The credit used is the offset of the first byte that was never sent.
     credit: SendCredit,
-    segments: VecDeque<Segment>,
+    data: OnDemand<SendData>,
     base: u64,
     written: u64,
-    acknowledged: RangeSet,
-    lost: RangeSet,
     end: End,
     reset_code: Option<VarInt>,
     pending_reset: bool,
@@ -72,11 +90,9 @@ impl SendHalf {
         Self {
             state: SendState::Ready,
             credit: SendCredit::new(limit),
-            segments: VecDeque::new(),
+            data: OnDemand::default(),
             base: 0,
             written: 0,
-            acknowledged: RangeSet::default(),
-            lost: RangeSet::default(),
             end: End::Open,
             reset_code: None,
             pending_reset: false,
@@ -88,7 +104,7 @@ impl SendHalf {
     /// The peer rejected early data: nothing was sent, so far as it is concerned, and its limit is not known yet.
     pub(super) fn restart(&mut self) {
         self.credit = SendCredit::new(0);
-        self.lost.clear();
+        self.data.lost.clear();
         if self.end == End::Sent {
             self.end = End::Owed;
         }
@@ -96,6 +112,13 @@ impl SendHalf {
             SendState::Send | SendState::DataSent => self.state = SendState::Ready,
             SendState::ResetSent => self.pending_reset = true,
             SendState::Ready | SendState::DataReceived | SendState::ResetReceived => {}
+        }
+    }
+
+    /// Gives back the memory for more data than there is.
+    pub(super) fn rest(&mut self) {
+        if self.buffered() == 0 {
+            self.data.give_back();
         }
     }
 
@@ -128,7 +151,7 @@ impl SendHalf {
         let start = self.written;
         self.written = start.saturating_add(data.len() as u64);
         if !data.is_empty() {
-            self.segments.push_back(Segment { start, data });
+            self.data.segments.push_back(Segment { start, data });
         }
     }
 
@@ -168,9 +191,7 @@ impl SendHalf {
         // The error code must not change (draft-ietf-quic-reliable-stream-reset §5.2).
         self.reset_code = Some(self.partial.map_or(code, |partial| partial.code));
         self.pending_reset = true;
-        self.segments = VecDeque::new();
-        self.acknowledged.clear();
-        self.lost.clear();
+        self.data.give_back();
         true
     }
 
@@ -188,8 +209,8 @@ impl SendHalf {
         self.end = End::Owed;
         // The final size: what was sent already, and what is still to be sent.
         self.written = self.credit.used().max(reliable_size);
-        self.lost.remove(reliable_size..u64::MAX);
-        while let Some(last) = self.segments.back_mut()
+        self.data.lost.remove(reliable_size..u64::MAX);
+        while let Some(last) = self.data.segments.back_mut()
             && last.start.saturating_add(last.data.len() as u64) > reliable_size
         {
             let kept = usize::try_from(reliable_size.saturating_sub(last.start));
@@ -197,7 +218,7 @@ impl SendHalf {
             if !last.data.is_empty() {
                 break;
             }
-            self.segments.pop_back();
+            self.data.segments.pop_back();
         }
     }
 
@@ -318,7 +339,7 @@ impl SendHalf {
         if !self.state.carries_data() {
             return None;
         }
-        if let Some(range) = self.lost.first() {
+        if let Some(range) = self.data.lost.first() {
             return Some(self.chunk(range));
         }
         let bare_end =
@@ -333,12 +354,13 @@ impl SendHalf {
 
     /// Copies the data from `offset` on into `space`.
     pub(super) fn copy_to(&self, offset: u64, mut space: &mut [u8]) {
-        let after = self.segments.partition_point(|segment| segment.start <= offset);
+        let after = self.data.segments.partition_point(|segment| segment.start <= offset);
         let mut skip = self
+            .data
             .segments
             .get(after.saturating_sub(1))
             .map_or(0, |segment| offset.saturating_sub(segment.start) as usize);
-        for segment in self.segments.range(after.saturating_sub(1)..) {
+        for segment in self.data.segments.range(after.saturating_sub(1)..) {
             let data = segment.data.get(skip..).unwrap_or_default();
             let length = data.len().min(space.len());
             let (filled, rest) = space.split_at_mut(length);
@@ -358,7 +380,7 @@ impl SendHalf {
         let permitted = self.credit.consume(fresh);
         debug_assert!(permitted, "a frame keeps to the limit");
         if fresh == 0 {
-            self.lost.remove(sent.range.clone());
+            self.data.lost.remove(sent.range.clone());
         }
         self.advance(SendInput::SendsFrame);
         if sent.fin {
@@ -374,15 +396,16 @@ impl SendHalf {
             return 0;
         }
         let kept = self.buffered();
-        self.lost.remove(range.clone());
+        self.data.lost.remove(range.clone());
         if range.start > self.base {
-            self.acknowledged.insert(range);
+            self.data.acknowledged.insert(range);
         } else {
             self.base = self.base.max(range.end);
-            while let Some(next) = self.acknowledged.first().filter(|next| next.start <= self.base)
+            while let Some(next) =
+                self.data.acknowledged.first().filter(|next| next.start <= self.base)
             {
                 self.base = self.base.max(next.end);
-                self.acknowledged.remove(next);
+                self.data.acknowledged.remove(next);
             }
         }
         self.release_segments();
@@ -407,8 +430,9 @@ impl SendHalf {
             return;
         }
         let unacknowledged = range.start.max(self.base)..range.end.min(self.kept_end());
-        for gap in self.acknowledged.gaps(unacknowledged) {
-            self.lost.insert(gap);
+        let SendData { acknowledged, lost, .. } = &mut *self.data;
+        for gap in acknowledged.gaps(unacknowledged) {
+            lost.insert(gap);
         }
         if fin && self.partial.is_none() && self.end == End::Sent {
             self.end = End::Owed;
@@ -416,10 +440,11 @@ impl SendHalf {
     }
 
     fn release_segments(&mut self) {
-        while let Some(segment) = self.segments.front()
+        let Some(SendData { segments, .. }) = self.data.used() else { return };
+        while let Some(segment) = segments.front()
             && segment.start.saturating_add(segment.data.len() as u64) <= self.base
         {
-            self.segments.pop_front();
+            segments.pop_front();
         }
     }
 

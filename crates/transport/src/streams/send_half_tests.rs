@@ -174,6 +174,6 @@ proptest! {
                 half.on_acknowledged(chunk.range, chunk.fin);
             }
         }
-        prop_assert_eq!((half.buffered(), half.segments.len()), (0, 0));
+        prop_assert_eq!((half.buffered(), half.data.segments.len()), (0, 0));
     }
 }

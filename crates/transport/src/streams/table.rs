@@ -6,16 +6,17 @@ use slab::Slab;
 use super::receive_half::ReceiveHalf;
 use super::scheduler::Waiting;
 use super::send_half::SendHalf;
+use clearway_units::memory::give_back_map;
 
-/// One stream: its parts, and the queues that it is in.
+/// One stream: its parts, and the queues that it is in. Most streams that stay open for long have one part.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// The stream ID.
     pub(super) id: StreamId,
     /// The sending part; `None` for a stream on which only the peer sends.
-    pub(super) send: Option<SendHalf>,
+    pub(super) send: Option<Box<SendHalf>>,
     /// The receiving part; `None` for a stream on which only this endpoint sends.
-    pub(super) receive: Option<ReceiveHalf>,
+    pub(super) receive: Option<Box<ReceiveHalf>>,
     /// The priority: higher values are sent first.
     pub(super) priority: i32,
     /// Whether the stream takes turns with others of its priority.
@@ -61,8 +62,8 @@ impl Stream {
     ) -> Self {
         Self {
             id,
-            send,
-            receive,
+            send: send.map(Box::new),
+            receive: receive.map(Box::new),
             priority: 0,
             is_incremental: true,
             is_accepted,
@@ -74,24 +75,24 @@ impl Stream {
 
     /// Whether both parts have ended.
     pub(super) fn is_done(&self) -> bool {
-        self.send.as_ref().is_none_or(|send| send.state().is_terminal())
-            && self.receive.as_ref().is_none_or(ReceiveHalf::is_done)
+        self.send.as_deref().is_none_or(|send| send.state().is_terminal())
+            && self.receive.as_deref().is_none_or(ReceiveHalf::is_done)
     }
 
     /// Whether a control frame is to be sent for the stream.
     pub(super) fn has_pending_control(&self) -> bool {
         let send = |send: &SendHalf| send.has_pending_reset() || send.is_blocked_report_pending();
         let receive = |part: &ReceiveHalf| part.pending_stop().is_some() || part.is_limit_pending();
-        self.send.as_ref().is_some_and(send) || self.receive.as_ref().is_some_and(receive)
+        self.send.as_deref().is_some_and(send) || self.receive.as_deref().is_some_and(receive)
     }
 
     /// Whether the application waits for data that the peer has to send: later data was received, or the final size is
     /// known, or this endpoint has finished its request. On other streams it is unknown whether the peer has anything to
     /// send.
     pub(super) fn awaits_peer(&self) -> bool {
-        let has_asked = self.send.as_ref().is_some_and(SendHalf::has_sent_end);
+        let has_asked = self.send.as_deref().is_some_and(SendHalf::has_sent_end);
         self.receive
-            .as_ref()
+            .as_deref()
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
     }
 
@@ -112,6 +113,16 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Gives back the memory for more streams than there are.
+    pub(super) fn rest(&mut self) {
+        self.streams.shrink_to_fit();
+        for (_, stream) in &mut self.streams {
+            stream.send.as_deref_mut().map(SendHalf::rest);
+            stream.receive.as_deref_mut().map(ReceiveHalf::rest);
+        }
+        give_back_map(&mut self.keys);
+    }
+
     /// The key of the stream with `id`, if it is open.
     pub(super) fn key(&mut self, id: StreamId) -> Option<usize> {
         match self.last {

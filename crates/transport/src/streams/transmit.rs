@@ -35,7 +35,7 @@ impl Streams {
     /// Whether a control frame is to be sent.
     pub(crate) fn has_control_pending(&self) -> bool {
         self.flow.pending_max_data
-            || !self.control.is_empty()
+            || !self.queues.control.is_empty()
             || self.is_data_blocked_pending()
             || DIRECTIONS.into_iter().any(|direction| {
                 self.remote.get(direction).pending_maximum().is_some()
@@ -52,7 +52,7 @@ impl Streams {
     pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
         if self.has_data_pending() {
             None
-        } else if !self.fresh.is_empty() {
+        } else if !self.queues.fresh.is_empty() {
             Some(FlowControlBlock::Connection)
         } else {
             (self.blocked > 0).then_some(FlowControlBlock::Stream)
@@ -64,7 +64,7 @@ impl Streams {
         self.flow.send.on_report_lost();
         let keys: Vec<usize> = self.table.keys().collect();
         for key in keys {
-            let send = self.table.get_mut(key).and_then(|stream| stream.send.as_mut());
+            let send = self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut());
             if let Some(send) = send.filter(|send| send.is_blocked()) {
                 send.credit_mut().on_report_lost();
                 self.settle(key);
@@ -78,8 +78,8 @@ impl Streams {
         if written.is_err() {
             return;
         }
-        for _ in 0..self.control.len() {
-            let Some(key) = self.control.front().copied() else { return };
+        for _ in 0..self.queues.control.len() {
+            let Some(key) = self.queues.control.front().copied() else { return };
             let written = self.write_stream_control(key, contents);
             self.settle(key);
             if written.is_err() {
@@ -171,7 +171,7 @@ impl Streams {
     }
 
     fn is_data_blocked_pending(&self) -> bool {
-        !self.fresh.is_empty() && self.flow.send.is_report_pending()
+        !self.queues.fresh.is_empty() && self.flow.send.is_report_pending()
     }
 
     fn pending_streams_blocked(&self, direction: Direction) -> Option<VarInt> {
@@ -183,8 +183,8 @@ impl Streams {
         while let Some((kind, key)) = self.next_turn() {
             let Some(length) = self.write_stream_frame(kind, key, contents) else { return };
             let scheduler = match kind {
-                Kind::Creditless => &mut self.creditless,
-                Kind::Fresh => &mut self.fresh,
+                Kind::Creditless => &mut self.queues.creditless,
+                Kind::Fresh => &mut self.queues.fresh,
             };
             // The turn ends with the quantum. `settle` ends it if the stream has no more to send.
             scheduler.charge(length as u64);
@@ -193,9 +193,9 @@ impl Streams {
     }
 
     fn next_turn(&self) -> Option<(Kind, usize)> {
-        let creditless = self.creditless.front().map(|key| (Kind::Creditless, key));
+        let creditless = self.queues.creditless.front().map(|key| (Kind::Creditless, key));
         let fresh = || {
-            let key = self.fresh.front().filter(|_| self.flow.send.available() > 0)?;
+            let key = self.queues.fresh.front().filter(|_| self.flow.send.available() > 0)?;
             Some((Kind::Fresh, key))
         };
         creditless.or_else(fresh)
@@ -209,7 +209,7 @@ impl Streams {
         contents: &mut PacketContents<'_, '_>,
     ) -> Option<usize> {
         let stream = self.table.get_mut(key)?;
-        let send = stream.send.as_mut()?;
+        let send = stream.send.as_deref_mut()?;
         let chunk = match kind {
             Kind::Creditless => send.next_creditless()?,
             Kind::Fresh => send.next_fresh(self.flow.send.available())?,

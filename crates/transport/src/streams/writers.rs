@@ -3,6 +3,8 @@
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
+use clearway_units::memory::give_back_map;
+
 /// The keys of the streams, by priority, the highest first, and within one in the order in which they began to wait.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writers {
@@ -13,6 +15,16 @@ pub(super) struct Writers {
 const SPARE_LEVELS: usize = 16;
 
 impl Writers {
+    pub(super) const fn new() -> Self {
+        Self { levels: BTreeMap::new() }
+    }
+
+    /// Forgets priorities without streams.
+    pub(super) fn rest(&mut self) {
+        self.levels.retain(|_, level| !level.is_empty());
+        give_back_map(&mut self.levels);
+    }
+
     pub(super) fn push(&mut self, priority: i32, key: usize) {
         if self.levels.len() >= SPARE_LEVELS {
             self.levels.retain(|_, level| !level.is_empty());
@@ -38,7 +50,6 @@ impl Writers {
         self.levels.values().any(|level| level.contains(&key))
     }
 
-    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.levels.values().all(VecDeque::is_empty)
     }

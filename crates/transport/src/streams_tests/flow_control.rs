@@ -210,7 +210,7 @@ fn an_urgent_stream_has_the_send_buffer_for_itself() {
     pair.client.set_priority(first, 3, false).unwrap();
     assert_eq!(pair.client.write(first, data(300_000)), Ok(200_000));
     assert_eq!(pair.client.write(usual, data(100_000)), Ok(0), "the more urgent one counts");
-    assert_eq!(pair.client.kept.total(), 550_000);
+    assert_eq!(pair.client.queues.kept.total(), 550_000);
     // Raised above the others, it has its room, and its writer is told.
     while pair.client.next_event().is_some() {}
     pair.client.set_priority(usual, 4, false).unwrap();

@@ -281,7 +281,7 @@ fn a_thousand_streams_leave_nothing_behind() {
         events(&mut pair.server);
     }
     assert_eq!((pair.client.table.len(), pair.server.table.len()), (0, 0));
-    assert!(pair.client.control.is_empty() && pair.client.writers.is_empty());
+    assert!(pair.client.queues.control.is_empty() && pair.client.queues.writers.is_empty());
     assert_eq!(pair.server.statistics().opened_by_peer, 1000);
 }
 

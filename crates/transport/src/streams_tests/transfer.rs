@@ -107,7 +107,7 @@ fn transfer(seed: u64, streams: u64, length: usize) {
         }
     }
     assert!(progress.values().all(|progress| progress.read == length));
-    assert_eq!((pair.server.table.len(), pair.client.kept.total()), (0, 0));
+    assert_eq!((pair.server.table.len(), pair.client.queues.kept.total()), (0, 0));
     assert_eq!(pair.client.statistics().bytes_sent, streams * length as u64);
     assert_eq!(pair.client.statistics().bytes_acknowledged, streams * length as u64);
 }

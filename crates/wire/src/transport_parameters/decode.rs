@@ -62,7 +62,7 @@ fn decode_value(
             parameters.stateless_reset_token = Some(ResetToken::new(value.array(name(id))?));
         }
         P::PREFERRED_ADDRESS => {
-            parameters.preferred_address = Some(PreferredAddress::decode(value)?);
+            parameters.preferred_address = Some(Box::new(PreferredAddress::decode(value)?));
         }
         P::DISABLE_ACTIVE_MIGRATION => parameters.disable_active_migration = true,
         P::VERSION_INFORMATION => {

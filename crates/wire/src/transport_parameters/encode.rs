@@ -12,7 +12,7 @@ pub(super) fn encode(parameters: &P, output: &mut Vec<u8>, grease: Option<(VarIn
     if parameters.disable_active_migration {
         append(output, P::DISABLE_ACTIVE_MIGRATION, &[]);
     }
-    if let Some(address) = parameters.preferred_address {
+    if let Some(address) = &parameters.preferred_address {
         let mut space = [0; PreferredAddress::MAX_ENCODED_LEN];
         let mut writer = Writer::new(&mut space);
         if address.encode(&mut writer).is_ok() {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use clearway_units::memory::{OnDemand, Unused};
+
 use crate::qpack::QpackError;
 
 /// How many unacknowledged sections are remembered. A peer that acknowledges none makes us stop referring to the dynamic
@@ -17,21 +19,43 @@ pub(super) struct Section {
     pub(super) lowest: u64,
 }
 
-/// The sections that are not acknowledged.
+/// What is known of the sections that are not acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct References {
+struct Open {
     /// The sections of each stream, in the order in which they were sent.
     streams: BTreeMap<u64, VecDeque<Section>>,
     /// How many sections have which lowest index. Entries are evicted in their order, so these decide.
     lowest: BTreeMap<u64, usize>,
     /// For each stream that the peer's decoder may have to block, the largest Required Insert Count.
     at_risk: BTreeMap<u64, u64>,
+}
+
+impl Unused for Open {
+    fn unused() -> &'static Self {
+        static UNUSED: Open =
+            Open { streams: BTreeMap::new(), lowest: BTreeMap::new(), at_risk: BTreeMap::new() };
+        &UNUSED
+    }
+}
+
+/// The sections that are not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    open: OnDemand<Open>,
     sections: usize,
     /// The Known Received Count (§2.1.4).
     known_received: u64,
 }
 
 impl References {
+    /// Gives back memory if all sections are acknowledged.
+    pub(super) fn rest(&mut self) {
+        let Open { streams, lowest, at_risk } = &*self.open;
+        if streams.is_empty() && lowest.is_empty() && at_risk.is_empty() {
+            self.open.give_back();
+        }
+    }
+
     /// Whether another section can be remembered.
     pub(super) fn has_room(&self) -> bool {
         self.sections < MAX_SECTIONS
@@ -44,33 +68,34 @@ impl References {
 
     /// The lowest absolute index that a section refers to.
     pub(super) fn lowest(&self) -> Option<u64> {
-        self.lowest.first_key_value().map(|(index, _)| *index)
+        self.open.lowest.first_key_value().map(|(index, _)| *index)
     }
 
     /// Whether a section on `stream` may refer to entries that the peer may not have yet, when it allows `max_blocked`
     /// streams to be blocked (§2.1.2).
     pub(super) fn may_block(&self, stream: u64, max_blocked: u64) -> bool {
-        self.at_risk.contains_key(&stream) || (self.at_risk.len() as u64) < max_blocked
+        self.open.at_risk.contains_key(&stream) || (self.open.at_risk.len() as u64) < max_blocked
     }
 
     /// A section was sent on `stream`.
     pub(super) fn add(&mut self, stream: u64, section: Section) {
-        self.streams.entry(stream).or_default().push_back(section);
-        let count = self.lowest.entry(section.lowest).or_default();
+        self.open.streams.entry(stream).or_default().push_back(section);
+        let count = self.open.lowest.entry(section.lowest).or_default();
         *count = count.saturating_add(1);
         self.sections = self.sections.saturating_add(1);
         if section.required > self.known_received {
-            let required = self.at_risk.entry(stream).or_default();
+            let required = self.open.at_risk.entry(stream).or_default();
             *required = section.required.max(*required);
         }
     }
 
     /// Section Acknowledgment (§4.4.1).
     pub(super) fn acknowledge(&mut self, stream: u64) -> Result<(), QpackError> {
-        let sections = self.streams.get_mut(&stream).ok_or(QpackError::NothingToAcknowledge)?;
+        let sections =
+            self.open.streams.get_mut(&stream).ok_or(QpackError::NothingToAcknowledge)?;
         let section = sections.pop_front().ok_or(QpackError::NothingToAcknowledge)?;
         if sections.is_empty() {
-            self.streams.remove(&stream);
+            self.open.streams.remove(&stream);
         }
         self.forget(section);
         self.received(section.required);
@@ -79,10 +104,10 @@ impl References {
 
     /// Stream Cancellation (§4.4.2). It need not name a stream with sections.
     pub(super) fn cancel(&mut self, stream: u64) {
-        for section in self.streams.remove(&stream).into_iter().flatten() {
+        for section in self.open.streams.remove(&stream).into_iter().flatten() {
             self.forget(section);
         }
-        self.at_risk.remove(&stream);
+        self.open.at_risk.remove(&stream);
     }
 
     /// Insert Count Increment (§4.4.3), when `inserted` entries have been inserted.
@@ -101,22 +126,24 @@ impl References {
     fn received(&mut self, known: u64) {
         if known > self.known_received {
             self.known_received = known;
-            self.at_risk.retain(|_, required| *required > known);
+            if let Some(open) = self.open.used() {
+                open.at_risk.retain(|_, required| *required > known);
+            }
         }
     }
 
     fn forget(&mut self, section: Section) {
         self.sections = self.sections.saturating_sub(1);
-        if let Some(count) = self.lowest.get_mut(&section.lowest) {
+        if let Some(count) = self.open.lowest.get_mut(&section.lowest) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.lowest.remove(&section.lowest);
+                self.open.lowest.remove(&section.lowest);
             }
         }
     }
 
     #[cfg(test)]
     pub(super) fn at_risk(&self) -> usize {
-        self.at_risk.len()
+        self.open.at_risk.len()
     }
 }

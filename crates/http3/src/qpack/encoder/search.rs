@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use clearway_units::memory::Unused;
+
 use crate::qpack::table::{Entry, Table};
 
 /// The newest entry for each field and for each name, by hash. Two fields with the same hash displace one another here,
@@ -10,6 +12,13 @@ use crate::qpack::table::{Entry, Table};
 pub(super) struct Search {
     fields: BTreeMap<u64, u64>,
     names: BTreeMap<u64, u64>,
+}
+
+impl Unused for Search {
+    fn unused() -> &'static Self {
+        static UNUSED: Search = Search { fields: BTreeMap::new(), names: BTreeMap::new() };
+        &UNUSED
+    }
 }
 
 /// The hashes of a field.
@@ -37,6 +46,13 @@ fn hash(state: u64, bytes: &[u8]) -> u64 {
 }
 
 impl Search {
+    /// Finds the entries of `table`, after the search was given back.
+    pub(super) fn restore(&mut self, table: &Table) {
+        for (index, entry) in table.entries() {
+            self.insert(Hashes::new(&entry.name, &entry.value), index);
+        }
+    }
+
     /// The absolute index of an entry with this name and value.
     pub(super) fn field(
         &self,

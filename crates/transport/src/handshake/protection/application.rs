@@ -4,20 +4,17 @@ use clearway_units::Timestamp;
 use clearway_wire::{PacketNumber, TransportErrorCode};
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet};
 
-use super::super::session::KeySchedule;
+use super::super::session::{KeySchedule, PhaseKeys};
+use super::CANNOT_SEAL;
 use super::seal_counter::SealCounter;
 use crate::TransportError;
 
 /// The keys of 1-RTT packets: of the current key phase, of the next, and for some time of the previous one
 /// (RFC 9001 §6).
 pub(super) struct ApplicationKeys {
-    local_header: Box<dyn HeaderProtectionKey>,
-    remote_header: Box<dyn HeaderProtectionKey>,
-    local: Box<dyn PacketKey>,
-    remote: Box<dyn PacketKey>,
-    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
-    next: PacketKeySet,
-    previous: Option<PreviousKeys>,
+    /// `None` while the connection rests.
+    ready: Option<Box<ReadyKeys>>,
+    previous: Option<Box<PreviousKeys>>,
     schedule: Box<dyn KeySchedule>,
     /// The number of updates. Its lowest bit is the key phase.
     generation: u64,
@@ -27,6 +24,28 @@ pub(super) struct ApplicationKeys {
     /// When the peer first acknowledged a packet of this phase.
     acknowledged_at: Option<Timestamp>,
     received: Option<ReceivedWindow>,
+}
+
+/// Keys in the form in which they are used: more than three kilobytes.
+struct ReadyKeys {
+    local_header: Box<dyn HeaderProtectionKey>,
+    remote_header: Box<dyn HeaderProtectionKey>,
+    local: Box<dyn PacketKey>,
+    remote: Box<dyn PacketKey>,
+    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
+    next: PacketKeySet,
+}
+
+impl ReadyKeys {
+    fn new(keys: Keys, next: PacketKeySet) -> Box<Self> {
+        Box::new(Self {
+            local_header: keys.local.header,
+            remote_header: keys.remote.header,
+            local: keys.local.packet,
+            remote: keys.remote.packet,
+            next,
+        })
+    }
 }
 
 /// The lowest and the highest packet number decrypted with the keys of a phase.
@@ -56,11 +75,7 @@ impl ApplicationKeys {
     pub(super) fn new(keys: Keys, mut schedule: Box<dyn KeySchedule>) -> Self {
         let next = schedule.next_packet_keys();
         Self {
-            local_header: keys.local.header,
-            remote_header: keys.remote.header,
-            local: keys.local.packet,
-            remote: keys.remote.packet,
-            next,
+            ready: Some(ReadyKeys::new(keys, next)),
             previous: None,
             schedule,
             generation: 0,
@@ -79,31 +94,64 @@ impl ApplicationKeys {
         self.generation
     }
 
+    /// Forgets the keys if they can be derived again, and will not be replaced soon.
+    pub(super) fn rest(&mut self, update_after: Option<u64>) {
+        if self.previous.is_none()
+            && !self.is_update_due(update_after)
+            && self.schedule.keys_again().is_some()
+        {
+            self.ready = None;
+        }
+    }
+
+    /// Derives the keys again if they were forgotten: before anything is known of the packet that needs them, so that the
+    /// time it takes reveals nothing of it (§6.3).
+    #[inline]
+    pub(super) fn wake(&mut self) {
+        if self.ready.is_none() {
+            self.derive_again();
+        }
+    }
+
+    #[cold]
+    fn derive_again(&mut self) {
+        let keys = self.schedule.keys_again();
+        self.ready = keys.map(|PhaseKeys { current, next }| ReadyKeys::new(current, next));
+    }
+
     /// The keys for protecting packet `number`, which is counted.
     pub(super) fn sealing(
         &mut self,
         number: PacketNumber,
     ) -> Result<(&dyn PacketKey, &dyn HeaderProtectionKey), TransportError> {
-        self.sealed.count(&*self.local)?;
+        self.wake();
+        let ready = self.ready.as_ref().ok_or(CANNOT_SEAL)?;
+        self.sealed.count(&*ready.local)?;
         self.first_sealed.get_or_insert(number);
-        Ok((&*self.local, &*self.local_header))
+        Ok((&*ready.local, &*ready.local_header))
     }
 
-    pub(super) fn remote_header(&self) -> &dyn HeaderProtectionKey {
-        &*self.remote_header
+    /// The key of the peer's header protection; `None` while the keys are forgotten.
+    pub(super) fn remote_header(&self) -> Option<&dyn HeaderProtectionKey> {
+        self.ready.as_ref().map(|ready| &*ready.remote_header)
     }
 
     /// The keys for a received packet, by its key phase and number (§6.5). Decryption is always attempted, whatever is
     /// known of the packet, so that the time it takes reveals nothing (§6.3).
-    pub(super) fn opening(&self, key_phase: bool, number: PacketNumber) -> (Phase, &dyn PacketKey) {
+    pub(super) fn opening(
+        &self,
+        key_phase: bool,
+        number: PacketNumber,
+    ) -> Option<(Phase, &dyn PacketKey)> {
+        let ready = self.ready.as_ref()?;
         if key_phase == self.key_phase() {
-            return (Phase::Current, &*self.remote);
+            return Some((Phase::Current, &*ready.remote));
         }
         let is_beyond_current = self.received.is_some_and(|received| number > received.highest);
-        match &self.previous {
+        Some(match &self.previous {
             Some(previous) if !is_beyond_current => (Phase::Previous, &*previous.remote),
-            _ => (Phase::Next, &*self.next.remote),
-        }
+            _ => (Phase::Next, &*ready.next.remote),
+        })
     }
 
     /// Packet `number` was decrypted with the keys of `phase`. Returns whether that updated the keys.
@@ -170,14 +218,16 @@ impl ApplicationKeys {
 
     /// Moves both directions to the next phase.
     fn rotate(&mut self) {
+        self.wake();
+        let Some(ready) = &mut self.ready else { return };
         let after_next = self.schedule.next_packet_keys();
-        let next = core::mem::replace(&mut self.next, after_next);
-        self.local = next.local;
-        self.previous = Some(PreviousKeys {
-            remote: core::mem::replace(&mut self.remote, next.remote),
+        let next = core::mem::replace(&mut ready.next, after_next);
+        ready.local = next.local;
+        self.previous = Some(Box::new(PreviousKeys {
+            remote: core::mem::replace(&mut ready.remote, next.remote),
             highest: self.received.map(|received| received.highest),
             discard_at: None,
-        });
+        }));
         self.generation = self.generation.wrapping_add(1);
         self.sealed = SealCounter::default();
         self.first_sealed = None;
@@ -206,7 +256,9 @@ impl ApplicationKeys {
 
     /// Whether so many packets were protected with the current keys that an update is due.
     pub(super) fn is_update_due(&self, update_after: Option<u64>) -> bool {
-        self.sealed.is_update_due(&*self.local, update_after)
+        // They are not forgotten while an update is due.
+        let ready = self.ready.as_ref();
+        ready.is_some_and(|ready| self.sealed.is_update_due(&*ready.local, update_after))
     }
 
     /// Updates the keys if §6.1 and §6.5 allow it now.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clearway_wire::Version;
 use rustls::{CipherSuite, KeyLog};
 
-use super::super::derived_keys::Derivation;
+use super::super::derived_keys::{ApplicationSecrets, Derivation};
 use super::super::session::NewKeys;
 use crate::Side;
 
@@ -84,15 +84,16 @@ impl TrafficSecrets {
             core::mem::take(all.of(level))
         };
         let derivation = Derivation::new(version, suite)?;
-        let [client, server] = secrets.each_ref().map(|secret| derivation.secret(secret));
-        let (client, server, side) = (client?, server?, Side::Client);
-        let keys = derivation.keys(side, client, server)?;
+        let [client, server] = &secrets;
+        let (from_client, from_server) = (derivation.secret(client)?, derivation.secret(server)?);
+        let keys = derivation.keys(Side::Client, from_client, from_server)?;
         Some(match level {
             Level::Handshake => NewKeys::Handshake(keys),
-            Level::Application => NewKeys::Application {
-                keys,
-                next: Box::new(derivation.schedule(side, client, server)?),
-            },
+            Level::Application => {
+                let secrets = ApplicationSecrets { client, server };
+                let next = Derivation::schedule(version, suite, Side::Client, secrets)?;
+                NewKeys::Application { keys, next: Box::new(next) }
+            }
         })
     }
 }

@@ -1,0 +1,261 @@
+//! A server's session. When the handshake is complete, rustls's session is replaced by what is still asked for: a few
+//! hundred bytes instead of six thousand.
+
+use clearway_wire::Version;
+use rustls::crypto::tls13::OkmBlock;
+use rustls::pki_types::CertificateDer;
+use rustls::quic::DirectionalKeys;
+use rustls::{AlertDescription, Error, HandshakeType, Tls13CipherSuite};
+
+use super::super::derived_keys::{ApplicationSecrets, Derivation};
+use super::super::session::{EarlyData, ExportError, NewKeys, Session};
+use super::super::tls_error::transport_error;
+use super::server_secrets::{ServerSecrets, collecting};
+use super::{TlsSession, suite_name};
+use crate::{Side, SpaceId, TransportError};
+
+pub(super) struct ServerSession(Stage);
+
+enum Stage {
+    Handshaking(Box<Handshaking>),
+    Complete(Box<Complete>),
+}
+
+struct Handshaking {
+    session: TlsSession,
+    /// The version of the keys.
+    version: Version,
+    secrets: ServerSecrets,
+}
+
+/// What is known of a session whose handshake is complete and whose tickets have been given out.
+struct Complete {
+    parameters: Option<Box<[u8]>>,
+    application_protocol: Option<Box<[u8]>>,
+    server_name: Option<Box<str>>,
+    certificates: Option<Box<[CertificateDer<'static>]>>,
+    suite: &'static Tls13CipherSuite,
+    key_exchange_group: Option<&'static str>,
+    early_data: EarlyData,
+    /// exporter_master_secret (RFC 8446 §7.1).
+    exporter: Box<[u8]>,
+}
+
+impl ServerSession {
+    pub(super) fn new(session: TlsSession, version: Version) -> Self {
+        let secrets = ServerSecrets::default();
+        Self(Stage::Handshaking(Box::new(Handshaking { session, version, secrets })))
+    }
+}
+
+impl Handshaking {
+    /// The keys of 1-RTT packets with a schedule that can give them again.
+    fn with_schedule(&self, keys: NewKeys) -> NewKeys {
+        match keys {
+            NewKeys::Application { keys, next } => {
+                let ServerSecrets { client, server, .. } = &self.secrets;
+                let secrets = ApplicationSecrets { client, server };
+                let schedule = self.suite().and_then(|suite| {
+                    let suite = suite.common.suite;
+                    Derivation::schedule(self.version, suite, Side::Server, secrets)
+                });
+                match schedule {
+                    Some(schedule) => NewKeys::Application { keys, next: Box::new(schedule) },
+                    None => NewKeys::Application { keys, next },
+                }
+            }
+            NewKeys::Handshake(_) => keys,
+        }
+    }
+
+    fn suite(&self) -> Option<&'static Tls13CipherSuite> {
+        self.session.connection.negotiated_cipher_suite()?.tls13()
+    }
+
+    /// What is needed of the session after it has given out everything; `None` while it is needed itself.
+    fn complete(&mut self) -> Option<Complete> {
+        let suite = self.suite()?;
+        let is_known = self.secrets.exporter.len() == suite.common.hash_provider.output_len();
+        if self.session.is_handshaking() || !is_known {
+            return None;
+        }
+        let session = &self.session;
+        Some(Complete {
+            parameters: session.peer_transport_parameters().map(Into::into),
+            application_protocol: session.application_protocol().map(Into::into),
+            server_name: session.server_name().map(Into::into),
+            certificates: session.peer_certificates().map(Into::into),
+            suite,
+            key_exchange_group: session.key_exchange_group(),
+            early_data: session.early_data(),
+            exporter: core::mem::take(&mut self.secrets.exporter).into(),
+        })
+    }
+}
+
+impl Complete {
+    /// The client has nothing to say after the handshake: certificates are not asked for then, and key updates are not
+    /// TLS's (RFC 9001 §4.4, §6).
+    fn refuse(message_bytes: &[u8]) -> Result<(), TransportError> {
+        let Some(kind) = message_bytes.first() else { return Ok(()) };
+        let error = Error::InappropriateHandshakeMessage {
+            expect_types: Vec::new(),
+            got_type: HandshakeType::from(*kind),
+        };
+        Err(transport_error(error, Some(AlertDescription::UnexpectedMessage), false, None))
+    }
+
+    /// RFC 8446 §7.5.
+    fn export(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        if output.is_empty() {
+            return Err(ExportError);
+        }
+        let hash = |bytes: &[u8]| self.suite.common.hash_provider.hash(bytes);
+        let mut secret = [0; OkmBlock::MAX_LEN];
+        let secret = secret.get_mut(..self.exporter.len()).ok_or(ExportError)?;
+        self.expand(&self.exporter, label, hash(&[]).as_ref(), secret)?;
+        let context = hash(context.unwrap_or_default());
+        self.expand(secret, b"exporter", context.as_ref(), output)
+    }
+
+    /// HKDF-Expand-Label (RFC 8446 §7.1).
+    fn expand(
+        &self,
+        secret: &[u8],
+        label: &[u8],
+        context: &[u8],
+        output: &mut [u8],
+    ) -> Result<(), ExportError> {
+        const PREFIX: &[u8] = b"tls13 ";
+        let length = u16::try_from(output.len()).map_err(|_| ExportError)?;
+        let label_len = label.len().saturating_add(PREFIX.len());
+        let label_len = u8::try_from(label_len).map_err(|_| ExportError)?;
+        let context_len = u8::try_from(context.len()).map_err(|_| ExportError)?;
+        let info =
+            [&length.to_be_bytes()[..], &[label_len], PREFIX, label, &[context_len], context];
+        let expander = self.suite.hkdf_provider.expander_for_okm(&OkmBlock::new(secret));
+        expander.expand_slice(&info, output).map_err(|_| ExportError)
+    }
+}
+
+impl Session for ServerSession {
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        match &mut self.0 {
+            Stage::Handshaking(stage) => {
+                let session = &mut stage.session;
+                collecting(&mut stage.secrets, || session.receive(space, message_bytes))
+            }
+            Stage::Complete(_) => Complete::refuse(message_bytes),
+        }
+    }
+
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        let Stage::Handshaking(stage) = &mut self.0 else { return None };
+        let before = out.len();
+        let keys = stage.session.produce(out);
+        if keys.is_none()
+            && out.len() == before
+            && let Some(complete) = stage.complete()
+        {
+            self.0 = Stage::Complete(Box::new(complete));
+            return None;
+        }
+        keys.map(|keys| stage.with_schedule(keys))
+    }
+
+    fn is_handshaking(&self) -> bool {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.is_handshaking(),
+            Stage::Complete(_) => false,
+        }
+    }
+
+    fn peer_transport_parameters(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.peer_transport_parameters(),
+            Stage::Complete(complete) => complete.parameters.as_deref(),
+        }
+    }
+
+    fn application_protocol(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.application_protocol(),
+            Stage::Complete(complete) => complete.application_protocol.as_deref(),
+        }
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.server_name(),
+            Stage::Complete(complete) => complete.server_name.as_deref(),
+        }
+    }
+
+    fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.peer_certificates(),
+            Stage::Complete(complete) => complete.certificates.as_deref(),
+        }
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        match &self.0 {
+            Stage::Handshaking(stage) => {
+                stage.session.export_keying_material(output, label, context)
+            }
+            Stage::Complete(complete) => complete.export(output, label, context),
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Stage::Complete(complete) = &mut self.0 {
+            complete.parameters = None;
+        }
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.cipher_suite(),
+            Stage::Complete(complete) => suite_name(complete.suite.common.suite),
+        }
+    }
+
+    fn key_exchange_group(&self) -> Option<&'static str> {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.key_exchange_group(),
+            Stage::Complete(complete) => complete.key_exchange_group,
+        }
+    }
+
+    fn change_version(&mut self, _: Version) -> Result<(), TransportError> {
+        Err(TransportError::internal("the version of a server's session is fixed"))
+    }
+
+    fn early_keys(&mut self) -> Option<DirectionalKeys> {
+        match &mut self.0 {
+            Stage::Handshaking(stage) => stage.session.early_keys(),
+            Stage::Complete(_) => None,
+        }
+    }
+
+    fn early_data(&self) -> EarlyData {
+        match &self.0 {
+            Stage::Handshaking(stage) => stage.session.early_data(),
+            Stage::Complete(complete) => complete.early_data,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

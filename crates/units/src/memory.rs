@@ -1,0 +1,67 @@
+//! Memory that is given back when it is not needed for a while.
+
+use core::ops::{Deref, DerefMut};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A part that takes memory only while it is used: from the first time that it may be changed until it is given back.
+#[derive(Debug)]
+pub struct OnDemand<T>(Option<Box<T>>);
+
+/// A part that may be missing, and its state then.
+pub trait Unused: Default + 'static {
+    /// The state of a part that is not used, the same as the default one.
+    fn unused() -> &'static Self;
+}
+
+impl<T> Default for OnDemand<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> OnDemand<T> {
+    /// A part that is used from the beginning.
+    pub fn new(part: T) -> Self {
+        Self(Some(Box::new(part)))
+    }
+
+    /// The part if it is used.
+    pub fn used(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
+    }
+
+    /// Frees the part, which must be in the state of an unused one.
+    pub fn give_back(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl<T: Unused> Deref for OnDemand<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or_else(|| T::unused())
+    }
+}
+
+impl<T: Unused> DerefMut for OnDemand<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+// An ordered map keeps one node after its last entry was removed.
+
+/// Frees what an empty map keeps.
+pub fn give_back_map<K, V>(map: &mut BTreeMap<K, V>) {
+    if map.is_empty() {
+        *map = BTreeMap::new();
+    }
+}
+
+/// Frees what an empty set keeps.
+pub fn give_back_set<T>(set: &mut BTreeSet<T>) {
+    if set.is_empty() {
+        *set = BTreeSet::new();
+    }
+}

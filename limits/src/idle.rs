@@ -1,0 +1,342 @@
+//! A server with HTTP/3 connections that have answered a request and wait for the next, in virtual time.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clearway_http3 as http3;
+use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
+use clearway_transport::{
+    Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, SocketIndex,
+    TlsClientConfig, TlsServerConfig, TransportConfig,
+};
+use clearway_units::{Random, Timestamp};
+use http::{Request, Response};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use crate::scene::address;
+
+/// The one-way delay of a datagram.
+const DELAY: Duration = Duration::from_millis(10);
+/// The largest UDP payload that the path carries: that of Ethernet with IPv4.
+const PATH_MTU: usize = 1_472;
+/// How long a client stays after it connected: longer than the request, the search for the MTU and the time for which
+/// old keys are kept, shorter than the idle timeout.
+const STAY: Duration = Duration::from_secs(20);
+/// The content of each response.
+static CONTENT: [u8; 100_000] = [7; 100_000];
+
+/// Runs what the server does, and nothing of what its clients do.
+pub type ServerSide<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
+
+/// A server with default settings whose connections are idle.
+pub struct IdleServer {
+    now: Timestamp,
+    endpoint: Endpoint,
+    #[expect(clippy::vec_box, reason = "the server allocates each of them")]
+    connections: Vec<Box<Peer>>,
+    client: ClientConfig,
+    http3: Arc<Config>,
+}
+
+/// A connection of an endpoint, with HTTP/3.
+struct Peer {
+    handle: ConnectionHandle,
+    http3: Http3,
+    /// Whether the client's request was answered.
+    is_answered: bool,
+}
+
+/// A datagram on its way.
+struct Flight {
+    arrives: Timestamp,
+    to_server: bool,
+    payload: Vec<u8>,
+}
+
+fn endpoint_config(seed: u8) -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[seed; 32]),
+        max_connections: 10_000,
+    }
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], 443))
+}
+
+fn http3_end(role: Role, config: &Arc<Config>, seed: u64) -> Http3 {
+    Http3::new(role, config.clone(), &mut Random::from_number(seed))
+}
+
+impl IdleServer {
+    /// A server without connections.
+    ///
+    /// # Panics
+    /// If TLS refuses the certificate.
+    pub fn new() -> Self {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
+            .and_then(|parameters| parameters.self_signed(&key))
+            .expect("a certificate");
+        let chain = vec![CertificateDer::from(certificate)];
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let sessions = TlsServerConfig::with_certificate(chain, key.into(), &[b"h3"]);
+        let server = ServerConfig {
+            sessions: Arc::new(sessions.expect("TLS settings")),
+            transport: Arc::new(TransportConfig::default()),
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(3_600),
+            shared_tokens: None,
+            preferred_addresses: PreferredAddresses::default(),
+        };
+        let trusting = TlsClientConfig::dangerous_without_certificate_verification(&[b"h3"]);
+        let client = ClientConfig {
+            sessions: Arc::new(trusting.expect("TLS settings")),
+            transport: Arc::new(TransportConfig::default()),
+            token: Vec::new(),
+        };
+        let (now, random) = (Timestamp::from_nanos(1), Random::from_number(1));
+        let endpoint = Endpoint::new(endpoint_config(1), Some(Arc::new(server)), now, random);
+        let http3 = Arc::new(Config::default());
+        Self { now, endpoint, connections: Vec::new(), client, http3 }
+    }
+
+    /// How many connections there are.
+    pub fn connection_count(&self) -> usize {
+        self.endpoint.connection_count()
+    }
+
+    /// A client connects, receives the response to one request, and is silent until it is gone without a word. The
+    /// connections of earlier clients stay as they are.
+    ///
+    /// # Panics
+    /// If this does not succeed.
+    pub fn serve_one(&mut self, server_side: ServerSide<'_>) {
+        let number = u32::try_from(self.connections.len()).expect("a small number");
+        let mut visit = Visit::begin(self, address(number), u64::from(number));
+        visit.run(self, server_side);
+        assert!(visit.client.is_answered, "client {number} has no response");
+        let peer = visit.server.expect("a connection");
+        let connection = self.endpoint.connection(peer.handle).expect("a connection");
+        assert!(connection.is_confirmed() && !connection.is_closed(), "client {number}");
+        self.connections.push(peer);
+    }
+}
+
+impl Default for IdleServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One client, and what the server has for it.
+struct Visit {
+    home: SocketAddr,
+    seed: u64,
+    endpoint: Endpoint,
+    client: Peer,
+    server: Option<Box<Peer>>,
+    flights: VecDeque<Flight>,
+    buffer: Vec<u8>,
+}
+
+impl Visit {
+    fn begin(server: &IdleServer, home: SocketAddr, seed: u64) -> Self {
+        let random = Random::from_number(1_000 + seed);
+        let mut endpoint = Endpoint::new(endpoint_config(2), None, server.now, random);
+        let (remote, name) = (server_address(), "localhost");
+        let handle = endpoint.connect(server.now, &server.client, remote, name, None);
+        let handle = handle.expect("a connection");
+        let client = Peer {
+            handle,
+            http3: http3_end(Role::Client, &server.http3, seed),
+            is_answered: false,
+        };
+        let (flights, buffer) = (VecDeque::new(), vec![0; 1 << 16]);
+        Self { home, seed, endpoint, client, server: None, flights, buffer }
+    }
+
+    fn run(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+        let end = server.now + STAY;
+        loop {
+            self.client_transmits(server.now);
+            if self.server.is_some() {
+                self.server_transmits(server, server_side);
+            }
+            let client =
+                self.endpoint.connection(self.client.handle).and_then(Connection::deadline);
+            let of_server = self.server.as_ref().and_then(|peer| {
+                server.endpoint.connection(peer.handle).and_then(Connection::deadline)
+            });
+            let arrival = self.flights.front().map(|flight| flight.arrives);
+            let next = [client, of_server, arrival].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next < end) else { break };
+            server.now = server.now.max(next);
+            if arrival.is_some_and(|arrival| arrival <= server.now) {
+                let flight = self.flights.pop_front().expect("a datagram");
+                if flight.to_server {
+                    self.server_receives(server, flight.payload, server_side);
+                } else {
+                    self.client_receives(server.now, flight.payload);
+                }
+            }
+            self.timers(server, server_side);
+        }
+        server.now = end;
+    }
+
+    fn timers(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+        let now = server.now;
+        let is_due =
+            |connection: &mut Connection| connection.deadline().is_some_and(|it| it <= now);
+        if let Some(connection) = self.endpoint.connection_mut(self.client.handle)
+            && is_due(connection)
+        {
+            connection.on_deadline(now);
+            self.client.feed(now, connection);
+        }
+        if let Some(peer) = &mut self.server
+            && let Some(connection) = server.endpoint.connection_mut(peer.handle)
+            && is_due(connection)
+        {
+            server_side(&mut || {
+                connection.on_deadline(now);
+                peer.feed(now, connection);
+            });
+        }
+    }
+
+    fn client_transmits(&mut self, now: Timestamp) {
+        let handle = self.client.handle;
+        while let Some(transmit) = self.endpoint.transmit(handle, now, &mut self.buffer, 1) {
+            self.endpoint.transmitted(handle, now);
+            self.send(now, true, transmit.size);
+        }
+    }
+
+    fn server_transmits(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+        let Some(handle) = self.server.as_ref().map(|peer| peer.handle) else { return };
+        loop {
+            let mut size = None;
+            server_side(&mut || {
+                let transmit = server.endpoint.transmit(handle, server.now, &mut self.buffer, 1);
+                size = transmit.map(|transmit| transmit.size);
+                if size.is_some() {
+                    server.endpoint.transmitted(handle, server.now);
+                }
+            });
+            let Some(size) = size else { return };
+            self.send(server.now, false, size);
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, to_server: bool, size: usize) {
+        let payload = self.buffer.get(..size).filter(|payload| payload.len() <= PATH_MTU);
+        if let Some(payload) = payload {
+            let payload = payload.to_vec();
+            self.flights.push_back(Flight { arrives: now + DELAY, to_server, payload });
+        }
+    }
+
+    fn client_receives(&mut self, now: Timestamp, mut payload: Vec<u8>) {
+        let _ = self.endpoint.receive(now, arrival(server_address()), &mut payload);
+        let connection = self.endpoint.connection_mut(self.client.handle).expect("a connection");
+        self.client.feed(now, connection);
+    }
+
+    fn server_receives(
+        &mut self,
+        server: &mut IdleServer,
+        mut payload: Vec<u8>,
+        server_side: ServerSide<'_>,
+    ) {
+        let (now, home) = (server.now, self.home);
+        server_side(&mut || {
+            match server.endpoint.receive(now, arrival(home), &mut payload) {
+                Received::Incoming(incoming) => {
+                    let handle = server.endpoint.accept(now, incoming, None).expect("a client");
+                    let http3 = http3_end(Role::Server, &server.http3, self.seed);
+                    self.server = Some(Box::new(Peer { handle, http3, is_answered: false }));
+                }
+                Received::Connection(_) | Received::Done => {}
+            }
+            let Some(peer) = &mut self.server else { return };
+            let connection = server.endpoint.connection_mut(peer.handle).expect("a connection");
+            peer.feed(now, connection);
+        });
+    }
+}
+
+fn arrival(remote: SocketAddr) -> Arrival {
+    Arrival { remote, socket: SocketIndex::default(), local_ip: None, ecn: EcnCodepoint::NotEct }
+}
+
+impl Peer {
+    /// Passes the events of the transport to HTTP/3, and does what its events ask for.
+    fn feed(&mut self, now: Timestamp, connection: &mut Connection) {
+        let http3 = &mut self.http3;
+        if connection.is_resting() {
+            http3.rest();
+        }
+        let mut streams = QuicStreams::new(now, connection);
+        while let Some(event) = streams.connection_mut().next_event() {
+            match event {
+                Event::Connected => {
+                    http3.on_streams_available(&mut streams);
+                    if http3.role() == Role::Client {
+                        http3.send_request(&mut streams, &request(), true).expect("a stream");
+                    }
+                }
+                Event::StreamsAvailable(_) => http3.on_streams_available(&mut streams),
+                Event::Opened(_) => http3.on_streams_arrived(&mut streams),
+                Event::Readable(id) => http3.on_readable(&mut streams, id.get()),
+                Event::Writable(id) => http3.on_writable(&mut streams, id.get()),
+                Event::Closed(error) => panic!("a connection ended: {error}"),
+                _ => {}
+            }
+        }
+        while let Some(event) = http3.next_event() {
+            match event {
+                http3::Event::Request { stream, .. } => {
+                    http3.send_response(&mut streams, stream, &response(), false).expect("headers");
+                    let content = Bytes::from_static(&CONTENT);
+                    let taken = http3.send_body(&mut streams, stream, content);
+                    assert_eq!(taken, Ok(CONTENT.len()));
+                    http3.finish(&mut streams, stream).expect("the end");
+                }
+                http3::Event::Data { stream } => {
+                    while http3.read_body(&mut streams, stream, usize::MAX).is_some() {}
+                }
+                http3::Event::Finished { .. } => self.is_answered = true,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A request as browsers make it.
+fn request() -> Request<()> {
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+    let request = Request::get("https://localhost/assets/index.html")
+        .header("user-agent", agent)
+        .header("accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+        .header("accept-language", "en-US,en;q=0.5")
+        .header("accept-encoding", "gzip, deflate, br, zstd")
+        .header("priority", "u=1, i");
+    request.body(()).expect("a request")
+}
+
+fn response() -> Response<()> {
+    let response = Response::builder()
+        .header("content-type", "text/html; charset=utf-8")
+        .header("content-length", CONTENT.len())
+        .header("cache-control", "public, max-age=3600")
+        .header("etag", "\"5f3c-61a2b3c4d5e6f\"")
+        .header("server", "clearway");
+    response.body(()).expect("a response")
+}
