@@ -4,7 +4,7 @@ use clearway_limits::idle::IdleServer;
 
 /// The bytes of each connection that were measured last. More than a twentieth above it fails; a change that lowers it
 /// lowers it here.
-const BYTES: u64 = 8_591;
+const BYTES: u64 = 8_151;
 
 /// Connections before the measurement. They fill the table of TLS sessions, which is as large for any number of
 /// connections.

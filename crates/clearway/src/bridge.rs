@@ -53,7 +53,8 @@ pub(crate) struct Shared<F: Face> {
     state: Mutex<State<F>>,
     /// Set when the shard has created the connection.
     waker: OnceLock<ConnectionWaker>,
-    signals: [Notify; Signal::COUNT],
+    /// Made when a task first waits for one of them.
+    signals: OnceLock<Box<[Notify; Signal::COUNT]>>,
     /// How often the lock was taken.
     #[cfg(test)]
     pub(crate) locks: core::sync::atomic::AtomicUsize,
@@ -106,7 +107,7 @@ impl<F: Face> Shared<F> {
         Arc::new(Self {
             state: Mutex::new(state),
             waker: OnceLock::new(),
-            signals: Default::default(),
+            signals: OnceLock::new(),
             #[cfg(test)]
             locks: Default::default(),
         })
@@ -153,8 +154,12 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    fn notify(&self, signal: Signal) -> &Notify {
-        &self.signals[signal as usize]
+    /// Wakes the tasks that wait for `signal`, after what they wait for was changed with the lock held. A task that does
+    /// not wait yet will see the change: it makes the signals before it takes the lock.
+    fn notify_waiters(&self, signal: Signal) {
+        if let Some(signals) = self.signals.get() {
+            signals[signal as usize].notify_waiters();
+        }
     }
 
     /// Waits until `attempt` returns a result; it is called again whenever `signal` is given.
@@ -168,7 +173,8 @@ impl<F: Face> Shared<F> {
             return result;
         }
         loop {
-            let mut notified = pin!(self.notify(signal).notified());
+            let signals = self.signals.get_or_init(Box::default);
+            let mut notified = pin!(signals[signal as usize].notified());
             // From here on no signal is missed.
             notified.as_mut().enable();
             if let Some(result) = attempt(&mut self.lock()) {

@@ -188,7 +188,7 @@ struct Flags {
     /// When a packet was last sent to a new port of the peer regardless of the window.
     new_port_probed_at: Option<Timestamp>,
     /// The server's preferred address, which this client has chosen.
-    preferred_address: Option<SocketAddr>,
+    preferred_address: Option<Box<SocketAddr>>,
     /// The connection has moved to the server's preferred address (RFC 9000 §9.6).
     is_at_preferred_address: bool,
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use bytes::{Bytes, BytesMut};
 use clearway_wire::{Frame, TransportErrorCode, TransportParameters, frame};
@@ -131,10 +132,8 @@ pub(crate) struct Datagrams {
     next_id: u64,
     /// The application found no room for a datagram, and is told when there is.
     awaits_room: bool,
-    chunk: BytesMut,
     /// Datagrams were received of which the application has not been notified.
     has_news: bool,
-    statistics: DatagramStatistics,
 }
 
 /// What waits.
@@ -145,12 +144,13 @@ struct Queues {
     incoming: Queue<Bytes>,
     /// Outcomes that were not reported yet.
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
+    chunk: BytesMut,
+    statistics: DatagramStatistics,
 }
 
 impl Unused for Queues {
     fn unused() -> &'static Self {
-        static UNUSED: Queues =
-            Queues { outgoing: Queue::new(), incoming: Queue::new(), outcomes: VecDeque::new() };
+        static UNUSED: LazyLock<Queues> = LazyLock::new(Queues::default);
         &UNUSED
     }
 }
@@ -185,12 +185,6 @@ fn cost_of(payload: &Bytes) -> u64 {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<T> Queue<T> {
-    const fn new() -> Self {
         Self { datagrams: VecDeque::new(), cost: 0 }
     }
 }
@@ -223,20 +217,24 @@ impl Datagrams {
             queues: OnDemand::default(),
             next_id: 0,
             awaits_room: false,
-            chunk: BytesMut::new(),
             has_news: false,
-            statistics: DatagramStatistics::default(),
         }
     }
 
     /// Gives back the memory for more datagrams than there are.
     pub(crate) fn rest(&mut self) {
-        let Queues { outgoing, incoming, outcomes } = &*self.queues;
-        let is_empty = outgoing.datagrams.is_empty() && incoming.datagrams.is_empty();
-        if is_empty && outcomes.is_empty() {
+        let Some(queues) = self.queues.used() else { return };
+        queues.outgoing.datagrams.shrink_to_fit();
+        queues.incoming.datagrams.shrink_to_fit();
+        queues.outcomes.shrink_to_fit();
+        queues.chunk = BytesMut::new();
+        let is_empty = queues.outgoing.datagrams.is_empty() && queues.incoming.datagrams.is_empty();
+        if is_empty
+            && queues.outcomes.is_empty()
+            && queues.statistics == DatagramStatistics::default()
+        {
             self.queues.give_back();
         }
-        self.chunk = BytesMut::new();
     }
 
     /// Takes what the peer permits (RFC 9221 §3).
@@ -255,7 +253,7 @@ impl Datagrams {
             if data.len() <= maximum {
                 self.queues.outgoing.push((id, data));
             } else {
-                self.statistics.outgrown = self.statistics.outgrown.saturating_add(1);
+                self.queues.statistics.outgrown = self.queues.statistics.outgrown.saturating_add(1);
                 self.report(id, DatagramOutcome::Outgrown);
             }
         }
@@ -285,7 +283,7 @@ impl Datagrams {
         }
         while self.config.drops_oldest && !self.queues.outgoing.has_room(cost, limits) {
             let Some((id, _)) = self.queues.outgoing.pop() else { break };
-            self.statistics.displaced = self.statistics.displaced.saturating_add(1);
+            self.queues.statistics.displaced = self.queues.statistics.displaced.saturating_add(1);
             self.report(id, DatagramOutcome::Displaced);
         }
         if !self.queues.outgoing.has_room(cost, limits) {
@@ -338,20 +336,20 @@ impl Datagrams {
             if contents.push(&datagram, Some(Token::Datagram { id: id.0 })).is_err() {
                 return;
             }
-            self.statistics.sent = self.statistics.sent.saturating_add(1);
+            self.queues.statistics.sent = self.queues.statistics.sent.saturating_add(1);
             self.queues.outgoing.pop();
         }
     }
 
     /// A datagram was lost; it is not sent again (RFC 9221 §5.2).
     pub(crate) fn on_lost(&mut self, id: u64) {
-        self.statistics.lost = self.statistics.lost.saturating_add(1);
+        self.queues.statistics.lost = self.queues.statistics.lost.saturating_add(1);
         self.report(DatagramId(id), DatagramOutcome::Lost);
     }
 
     /// A datagram was acknowledged, perhaps after it had been declared lost.
     pub(crate) fn on_acked(&mut self, id: u64) {
-        self.statistics.acknowledged = self.statistics.acknowledged.saturating_add(1);
+        self.queues.statistics.acknowledged = self.queues.statistics.acknowledged.saturating_add(1);
         self.report(DatagramId(id), DatagramOutcome::Acknowledged);
     }
 
@@ -369,18 +367,18 @@ impl Datagrams {
                 "RFC 9221 §3",
             ));
         }
-        self.statistics.received = self.statistics.received.saturating_add(1);
-        if self.chunk.capacity() < frame.data.len() {
-            self.chunk.reserve(frame.data.len().max(CHUNK));
+        self.queues.statistics.received = self.queues.statistics.received.saturating_add(1);
+        if self.queues.chunk.capacity() < frame.data.len() {
+            self.queues.chunk.reserve(frame.data.len().max(CHUNK));
         }
-        self.chunk.extend_from_slice(frame.data);
-        let data = self.chunk.split().freeze();
+        self.queues.chunk.extend_from_slice(frame.data);
+        let data = self.queues.chunk.split().freeze();
         let (cost, limits) = (cost_of(&data), self.config.receive);
         while !self.queues.incoming.has_room(cost, limits) && self.queues.incoming.pop().is_some() {
-            self.statistics.dropped = self.statistics.dropped.saturating_add(1);
+            self.queues.statistics.dropped = self.queues.statistics.dropped.saturating_add(1);
         }
         if !self.queues.incoming.has_room(cost, limits) {
-            self.statistics.dropped = self.statistics.dropped.saturating_add(1);
+            self.queues.statistics.dropped = self.queues.statistics.dropped.saturating_add(1);
             return Ok(());
         }
         self.queues.incoming.push(data);
@@ -402,7 +400,7 @@ impl Datagrams {
     pub(crate) fn statistics(&self) -> DatagramStatistics {
         DatagramStatistics {
             queued: self.queues.outgoing.datagrams.len() as u64,
-            ..self.statistics
+            ..self.queues.statistics
         }
     }
 }

@@ -77,7 +77,6 @@ pub(crate) struct Handshake {
     is_complete: bool,
     /// Whether the session has given the keys of 0-RTT packets.
     has_early_keys: bool,
-    scratch: Vec<u8>,
 }
 
 impl Handshake {
@@ -106,7 +105,6 @@ impl Handshake {
             receive_space: SpaceId::Initial,
             is_complete: false,
             has_early_keys: false,
-            scratch: Vec::new(),
         })
     }
 
@@ -241,12 +239,13 @@ impl Handshake {
 
     /// Takes the messages that the session has to send, and new keys.
     fn collect(&mut self, progress: &mut Progress) {
+        let mut scratch = Vec::new();
         loop {
-            self.scratch.clear();
-            let keys = self.session.produce(&mut self.scratch);
-            if !self.scratch.is_empty() {
+            scratch.clear();
+            let keys = self.session.produce(&mut scratch);
+            if !scratch.is_empty() {
                 let stream = self.streams.get_mut(self.send_space);
-                stream.get_or_insert_default().write(&self.scratch);
+                stream.get_or_insert_default().write(&scratch);
             }
             match keys {
                 Some(NewKeys::Handshake(keys)) => {
@@ -263,7 +262,7 @@ impl Handshake {
                     self.send_space = SpaceId::Application;
                     progress.application_keys_ready = true;
                 }
-                None if self.scratch.is_empty() => return,
+                None if scratch.is_empty() => return,
                 None => {}
             }
         }
@@ -303,7 +302,6 @@ impl Handshake {
     pub(crate) fn rest(&mut self) {
         self.protection.rest();
         self.session.rest();
-        self.scratch = Vec::new();
         for space in SpaceId::ALL {
             self.streams.get_mut(space).as_deref_mut().map(CryptoStream::rest);
         }

@@ -111,9 +111,6 @@ pub(crate) struct Recovery {
     /// The number of events reported to the controller: acknowledgements and loss detection timeouts.
     event: u64,
     batch: OnDemand<Batch>,
-    acked_tokens: Vec<(SpaceId, Token)>,
-    lost_tokens: Vec<(SpaceId, Token)>,
-    lost_packets: Vec<LostPacket>,
 }
 
 /// The state of one path, which is reset for the next (RFC 9000 §9.4).
@@ -147,6 +144,10 @@ struct Batch {
     acked: Vec<SentPacket>,
     lost: Vec<SentPacket>,
     spurious: Vec<(SentPacket, u64)>,
+    /// Those that were not taken yet.
+    acked_tokens: Vec<(SpaceId, Token)>,
+    lost_tokens: Vec<(SpaceId, Token)>,
+    lost_packets: Vec<LostPacket>,
 }
 
 impl Unused for Batch {
@@ -158,6 +159,9 @@ impl Unused for Batch {
             acked: Vec::new(),
             lost: Vec::new(),
             spurious: Vec::new(),
+            acked_tokens: Vec::new(),
+            lost_tokens: Vec::new(),
+            lost_packets: Vec::new(),
         };
         &UNUSED
     }
@@ -194,9 +198,6 @@ impl Recovery {
             max_ack_delay: Duration::ZERO,
             event: 0,
             batch: OnDemand::default(),
-            acked_tokens: Vec::new(),
-            lost_tokens: Vec::new(),
-            lost_packets: Vec::new(),
         };
         recovery.choose_next_skip();
         recovery
@@ -222,20 +223,26 @@ impl Recovery {
     /// dropped; its memory is used again.
     pub(crate) fn take_acked(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
-        core::mem::swap(into, &mut self.acked_tokens);
+        if let Some(batch) = self.batch.used() {
+            core::mem::swap(into, &mut batch.acked_tokens);
+        }
     }
 
     /// Like [`take_acked`](Self::take_acked), for lost tokens. A token may later be among the acknowledged ones, if the
     /// loss was spurious.
     pub(crate) fn take_lost(&mut self, into: &mut Vec<(SpaceId, Token)>) {
         into.clear();
-        core::mem::swap(into, &mut self.lost_tokens);
+        if let Some(batch) = self.batch.used() {
+            core::mem::swap(into, &mut batch.lost_tokens);
+        }
     }
 
     /// Swaps `into`, which must be empty, with the packets that were declared lost since.
     pub(crate) fn take_lost_packets(&mut self, into: &mut Vec<LostPacket>) {
         into.clear();
-        core::mem::swap(into, &mut self.lost_packets);
+        if let Some(batch) = self.batch.used() {
+            core::mem::swap(into, &mut batch.lost_packets);
+        }
     }
 
     /// Whether the path was found to carry no large packets any more, since this was last asked (RFC 8899 §4.3).
@@ -259,12 +266,11 @@ impl Recovery {
         self.ledger.rest();
         self.ecn.rest();
         self.random.rest();
-        if self.batch.staged.is_empty() {
+        let Batch { staged, acked_tokens, lost_tokens, lost_packets, .. } = &*self.batch;
+        let is_taken = acked_tokens.is_empty() && lost_tokens.is_empty();
+        if staged.is_empty() && is_taken && lost_packets.is_empty() {
             self.batch.give_back();
         }
-        self.acked_tokens.shrink_to_fit();
-        self.lost_tokens.shrink_to_fit();
-        self.lost_packets.shrink_to_fit();
     }
 
     /// Whether no ack-eliciting packet of `space` waits to be acknowledged.

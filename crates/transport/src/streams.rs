@@ -26,6 +26,7 @@ mod writers;
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
@@ -106,18 +107,13 @@ struct Queues {
     /// Streams whose application waits for room to write.
     writers: Writers,
     events: Events,
+    /// Where short writes are collected.
+    scratch: BytesMut,
 }
 
 impl Unused for Queues {
     fn unused() -> &'static Self {
-        static UNUSED: Queues = Queues {
-            kept: Kept::new(),
-            control: VecDeque::new(),
-            creditless: Scheduler::new(),
-            fresh: Scheduler::new(),
-            writers: Writers::new(),
-            events: Events::new(),
-        };
+        static UNUSED: LazyLock<Queues> = LazyLock::new(Queues::default);
         &UNUSED
     }
 }
@@ -130,6 +126,7 @@ impl Queues {
         self.fresh.rest();
         self.writers.rest();
         self.events.rest();
+        self.scratch = BytesMut::new();
     }
 
     fn is_empty(&self) -> bool {
@@ -142,11 +139,20 @@ impl Queues {
     }
 }
 
+/// The receive windows of a stream, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct StreamWindows {
+    initial: u64,
+    maximum: u64,
+}
+
 /// All streams of one connection.
 #[derive(Debug)]
 pub(crate) struct Streams {
     side: Side,
-    config: StreamsConfig,
+    windows: StreamWindows,
+    /// The most written bytes that are kept, whatever the congestion window.
+    max_send_buffer: u64,
     table: Table,
     local: PerDirection<LocalStreams>,
     remote: PerDirection<RemoteStreams>,
@@ -161,8 +167,6 @@ pub(crate) struct Streams {
     awaited: usize,
     /// Whether the frames that are received now come in a 0-RTT packet.
     is_receiving_early: bool,
-    /// Where short writes are collected.
-    scratch: BytesMut,
     statistics: StreamsStatistics,
 }
 
@@ -175,7 +179,11 @@ impl Streams {
         );
         Self {
             side,
-            config,
+            windows: StreamWindows {
+                initial: config.initial_stream_receive_window,
+                maximum: config.max_stream_receive_window,
+            },
+            max_send_buffer: config.send_buffer,
             table: Table::default(),
             local: PerDirection::default(),
             remote: PerDirection::new(
@@ -189,7 +197,6 @@ impl Streams {
             blocked: 0,
             awaited: 0,
             is_receiving_early: false,
-            scratch: BytesMut::new(),
             statistics: StreamsStatistics::default(),
         }
     }
@@ -268,7 +275,6 @@ impl Streams {
         if self.queues.is_empty() {
             self.queues.give_back();
         }
-        self.scratch = BytesMut::new();
     }
 
     /// The next event for the application.
@@ -341,10 +347,7 @@ impl Streams {
         let send =
             (is_local || is_bidirectional).then(|| SendHalf::new(self.initial_send_limit(id)));
         let receive = (!is_local || is_bidirectional).then(|| {
-            ReceiveHalf::new(ReceiveWindow::new(
-                self.config.initial_stream_receive_window,
-                self.config.max_stream_receive_window,
-            ))
+            ReceiveHalf::new(ReceiveWindow::new(self.windows.initial, self.windows.maximum))
         });
         let opened = match is_local {
             true => &mut self.statistics.opened,

@@ -133,7 +133,7 @@ impl<F: Face> Others<F> {
         self.replies.send();
         for signal in Signal::ALL {
             if core::mem::take(&mut self.signals[signal as usize]) {
-                shared.notify(signal).notify_waiters();
+                shared.notify_waiters(signal);
             }
         }
     }

@@ -16,7 +16,7 @@ const EVERY_REQUEST: u64 = (1 << 62) - 4;
 pub(super) struct LocalControl {
     pub(super) stream: LocalStream,
     /// The content of the reserved stream (§6.2.3) until it is opened.
-    reserved_stream: Option<Bytes>,
+    reserved_stream: Option<Box<Bytes>>,
     /// The identifier of the last GOAWAY.
     goaway: Option<u64>,
 }
@@ -38,7 +38,7 @@ impl LocalControl {
             put_frame(&mut opening, reserved(random), payload.get(..length).unwrap_or_default());
             let mut stream = Vec::new();
             put_varint(&mut stream, reserved(random));
-            reserved_stream = Some(stream.into());
+            reserved_stream = Some(Box::new(stream.into()));
         }
         Self { stream: LocalStream::new(opening), reserved_stream, goaway: None }
     }
@@ -49,7 +49,7 @@ impl LocalControl {
             && let Some(stream) = transport.open_unidirectional()
         {
             // Whether it arrives does not matter.
-            let header = self.reserved_stream.take().unwrap_or_default();
+            let header = *self.reserved_stream.take().unwrap_or_default();
             let _ = transport.write(stream, header);
             let _ = transport.finish(stream);
         }

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
+use clearway_units::memory::{OnDemand, Unused};
 
 use crate::{Code, ConnectionError, Transport, WriteError};
 
@@ -11,18 +12,31 @@ const LEVEL: i32 = 8;
 #[derive(Debug, Default)]
 pub(super) struct LocalStream {
     stream: Option<u64>,
-    pending: VecDeque<Bytes>,
+    pending: OnDemand<Pending>,
+}
+
+/// What the transport has not taken.
+#[derive(Debug, Default)]
+struct Pending(VecDeque<Bytes>);
+
+impl Unused for Pending {
+    fn unused() -> &'static Self {
+        static UNUSED: Pending = Pending(VecDeque::new());
+        &UNUSED
+    }
 }
 
 impl LocalStream {
     /// A stream that begins with these bytes, its type among them.
     pub(super) fn new(opening: Vec<u8>) -> Self {
-        Self { stream: None, pending: VecDeque::from([opening.into()]) }
+        Self { stream: None, pending: OnDemand::new(Pending(VecDeque::from([opening.into()]))) }
     }
 
-    /// Gives back the memory for more pending data than there is.
+    /// Gives back memory if nothing is pending.
     pub(super) fn rest(&mut self) {
-        self.pending.shrink_to_fit();
+        if self.is_flushed() {
+            self.pending.give_back();
+        }
     }
 
     pub(super) fn owns(&self, stream: u64) -> bool {
@@ -35,7 +49,7 @@ impl LocalStream {
 
     /// Whether the transport has taken everything.
     pub(super) fn is_flushed(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.0.is_empty()
     }
 
     /// Whether the peer has acknowledged everything; false if the transport cannot tell.
@@ -46,7 +60,7 @@ impl LocalStream {
 
     /// How many bytes the transport has not taken.
     pub(super) fn waiting(&self) -> usize {
-        self.pending.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
+        self.pending.0.iter().fold(0, |sum, bytes| sum.saturating_add(bytes.len()))
     }
 
     /// Opens the stream, if the peer allows that and it is not open, and writes what is pending.
@@ -65,7 +79,7 @@ impl LocalStream {
     }
 
     pub(super) fn push(&mut self, bytes: Bytes) {
-        self.pending.push_back(bytes);
+        self.pending.0.push_back(bytes);
     }
 
     /// Writes as much of the pending data as the transport takes.
@@ -74,7 +88,8 @@ impl LocalStream {
         transport: &mut T,
     ) -> Result<(), ConnectionError> {
         let Some(stream) = self.stream else { return Ok(()) };
-        while let Some(bytes) = self.pending.front_mut() {
+        let Some(Pending(pending)) = self.pending.used() else { return Ok(()) };
+        while let Some(bytes) = pending.front_mut() {
             match transport.write(stream, bytes.clone()) {
                 Ok(taken) => bytes.advance(taken.min(bytes.len())),
                 Err(WriteError::Stopped(_)) => {
@@ -89,7 +104,7 @@ impl LocalStream {
             if !bytes.is_empty() {
                 break;
             }
-            self.pending.pop_front();
+            pending.pop_front();
         }
         Ok(())
     }

@@ -1,3 +1,4 @@
+use clearway_units::memory::{OnDemand, Unused};
 use clearway_wire::Reader;
 
 use super::decoder_stream::DecoderInstruction;
@@ -56,8 +57,21 @@ pub(crate) struct Decoder {
     told: u64,
     /// Instructions for the decoder stream.
     feedback: Vec<u8>,
+    texts: OnDemand<Texts>,
+}
+
+/// The text of literals that are decoded.
+#[derive(Debug, Default)]
+struct Texts {
     name: Vec<u8>,
     value: Vec<u8>,
+}
+
+impl Unused for Texts {
+    fn unused() -> &'static Self {
+        static UNUSED: Texts = Texts { name: Vec::new(), value: Vec::new() };
+        &UNUSED
+    }
 }
 
 /// The Encoded Field Section Prefix (§4.5.1).
@@ -77,8 +91,7 @@ impl Decoder {
     pub(crate) fn rest(&mut self) {
         self.table.rest();
         self.feedback.shrink_to_fit();
-        self.name = Vec::new();
-        self.value = Vec::new();
+        self.texts.give_back();
     }
 
     /// How many entries the peer has inserted.
@@ -149,7 +162,8 @@ impl Decoder {
         left: u64,
         receive: &mut impl FnMut(Field<'_>) -> Result<(), E>,
     ) -> Result<u64, DecodeFailure<E>> {
-        let Self { table, name: name_buffer, value: value_buffer, .. } = self;
+        let Self { table, texts, .. } = self;
+        let Texts { name: name_buffer, value: value_buffer } = &mut **texts;
         let first = next(reader)?;
         let (name, value, sensitive) = if first & 0x80 != 0 {
             // Indexed Field Line (§4.5.2): 1 T Index(6+).

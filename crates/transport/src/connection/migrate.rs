@@ -120,7 +120,7 @@ impl Connection {
                 let address = PathAddress { socket: current.socket(), remote };
                 // There is an unused connection ID, the one that came with the address. Otherwise the connection stays.
                 if self.begin_candidate(now, address, current.local_ip(), true).is_ok() {
-                    self.flags.preferred_address = Some(remote);
+                    self.flags.preferred_address = Some(Box::new(remote));
                 }
             }
             Err(reason) => self.events.push_back(Event::PreferredAddressIgnored(reason)),
@@ -183,7 +183,7 @@ impl Connection {
         self.paths.drop_candidate();
         self.release_connection_ids();
         let PathAddress { socket, remote } = address;
-        if self.flags.preferred_address == Some(remote) {
+        if self.flags.preferred_address.as_deref() == Some(&remote) {
             self.flags.preferred_address = None;
         }
         if self.side.is_client() {
@@ -205,7 +205,7 @@ impl Connection {
         let is_new_socket = address.socket != old.socket;
         self.flags.is_at_preferred_address |= match self.side.is_server() {
             true => is_new_socket,
-            false => self.flags.preferred_address == Some(address.remote),
+            false => self.flags.preferred_address.as_deref() == Some(&address.remote),
         };
         if !self.start_path(now, !is_only_port) {
             return;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use clearway_units::Random;
+use clearway_units::memory::{OnDemand, Unused};
 use clearway_wire::{ConnectionId, Frame, TransportErrorCode, VarInt, frame};
 
 use super::{ConnectionIdGenerator, ResetKey};
@@ -33,6 +34,17 @@ struct Issued {
     was_sent: bool,
 }
 
+/// Changes of which the endpoint does not know yet.
+#[derive(Debug, Default)]
+struct Changes(VecDeque<RoutingChange>);
+
+impl Unused for Changes {
+    fn unused() -> &'static Self {
+        static UNUSED: Changes = Changes(VecDeque::new());
+        &UNUSED
+    }
+}
+
 /// The IDs that the peer may use, oldest first.
 #[derive(Debug)]
 pub(crate) struct LocalIds {
@@ -41,7 +53,7 @@ pub(crate) struct LocalIds {
     active: Vec<Issued>,
     next_sequence: u64,
     limit: u64,
-    changes: VecDeque<RoutingChange>,
+    changes: OnDemand<Changes>,
 }
 
 impl LocalIds {
@@ -53,7 +65,7 @@ impl LocalIds {
     ) -> Self {
         let active = vec![Issued { sequence: 0, id: first, pending: false, was_sent: true }];
         // The endpoint registers the first ID itself.
-        let changes = VecDeque::new();
+        let changes = OnDemand::default();
         Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
     }
 
@@ -61,14 +73,16 @@ impl LocalIds {
     pub(crate) fn add_preferred(&mut self, id: ConnectionId) {
         let sequence = self.next_sequence;
         self.next_sequence = self.next_sequence.saturating_add(1);
-        self.changes.push_back(RoutingChange::Added(id));
+        self.changes.0.push_back(RoutingChange::Added(id));
         self.active.push(Issued { sequence, id, pending: false, was_sent: true });
     }
 
     /// Gives back the memory for more IDs than there are.
     pub(crate) fn rest(&mut self) {
         self.active.shrink_to_fit();
-        self.changes.shrink_to_fit();
+        if self.changes.0.is_empty() {
+            self.changes.give_back();
+        }
     }
 
     /// The length of our connection IDs in bytes.
@@ -87,7 +101,7 @@ impl LocalIds {
             let id = self.generator.generate(random);
             let sequence = self.next_sequence;
             self.next_sequence = self.next_sequence.saturating_add(1);
-            self.changes.push_back(RoutingChange::Added(id));
+            self.changes.0.push_back(RoutingChange::Added(id));
             self.active.push(Issued { sequence, id, pending: true, was_sent: false });
         }
     }
@@ -155,7 +169,7 @@ impl LocalIds {
         if issued.id == destination {
             return violation("a connection ID was retired by a packet that uses it");
         }
-        self.changes.push_back(RoutingChange::Removed(issued.id));
+        self.changes.0.push_back(RoutingChange::Removed(issued.id));
         self.active.retain(|issued| issued.sequence != sequence);
         self.issue(random);
         Ok(())
@@ -163,7 +177,7 @@ impl LocalIds {
 
     /// The next change that the endpoint has to apply to its routes.
     pub(crate) fn next_routing_change(&mut self) -> Option<RoutingChange> {
-        self.changes.pop_front()
+        self.changes.used()?.0.pop_front()
     }
 
     /// All IDs that the peer may use.

@@ -175,7 +175,7 @@ impl Recovery {
     /// Reports the acknowledgement of `packet`: for a packet of an earlier path only its tokens.
     fn note_acknowledged(&mut self, space: SpaceId, now: Timestamp, packet: &LedgerPacket) {
         let tokens = self.ledger.space(space).tokens_of(packet);
-        self.acked_tokens.extend(tokens.map(|token| (space, token)));
+        self.batch.acked_tokens.extend(tokens.map(|token| (space, token)));
         if !packet.in_flight || !self.ledger.is_current(packet) {
             return;
         }

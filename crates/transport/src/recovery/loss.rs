@@ -89,10 +89,10 @@ impl Recovery {
     ) -> Result<(), TransportError> {
         let packet = self.ledger.declare_lost(space, number, now, self.event)?;
         let tokens = self.ledger.space(space).tokens_of(&packet);
-        self.lost_tokens.extend(tokens.map(|token| (space, token)));
+        self.batch.lost_tokens.extend(tokens.map(|token| (space, token)));
         if let Some(number) = PacketNumber::new(number) {
             let bytes = packet.bytes;
-            self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
+            self.batch.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
         }
         if packet.in_flight && !packet.is_exempt && self.ledger.is_current(&packet) {
             if packet.is_marked {

@@ -142,10 +142,10 @@ impl Recovery {
         let Some((space, number)) = last else { return Ok(()) };
         let Some(packet) = self.ledger.abandon(space, number.get())? else { return Ok(()) };
         let tokens = self.ledger.space(space).tokens_of(&packet);
-        self.lost_tokens.extend(tokens.map(|token| (space, token)));
+        self.batch.lost_tokens.extend(tokens.map(|token| (space, token)));
         let (bytes, thresholds) = (packet.bytes, self.loss_thresholds());
         let trigger = LossTrigger::Refused;
-        self.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
+        self.batch.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
         Ok(())
     }
 

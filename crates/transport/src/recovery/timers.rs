@@ -167,7 +167,7 @@ impl Recovery {
         for number in unsettled.clone() {
             if let Some(packet) = self.ledger.abandon(space, number)? {
                 let tokens = self.ledger.space(space).tokens_of(&packet);
-                self.lost_tokens.extend(tokens.map(|token| (space, token)));
+                self.batch.lost_tokens.extend(tokens.map(|token| (space, token)));
             }
         }
         let sent = self.ledger.space_mut(space);

@@ -51,11 +51,12 @@ impl Streams {
         let (key, taken) = self.admit(id, data.len())?;
         let data = data.get(..taken).unwrap_or_default();
         let copy = if data.len() < SHORT_WRITE {
-            if self.scratch.capacity() < data.len() {
-                self.scratch = BytesMut::with_capacity(SCRATCH);
+            let scratch = &mut self.queues.scratch;
+            if scratch.capacity() < data.len() {
+                *scratch = BytesMut::with_capacity(SCRATCH);
             }
-            self.scratch.extend_from_slice(data);
-            self.scratch.split().freeze()
+            scratch.extend_from_slice(data);
+            scratch.split().freeze()
         } else {
             Bytes::copy_from_slice(data)
         };
@@ -108,7 +109,7 @@ impl Streams {
     pub(crate) fn on_congestion_window(&mut self, window: u64) {
         let wanted = window.saturating_mul(WINDOWS_KEPT).max(LEAST_SEND_BUFFER);
         let before = self.send_buffer;
-        self.send_buffer = wanted.min(self.config.send_buffer).max(1);
+        self.send_buffer = wanted.min(self.max_send_buffer).max(1);
         if self.send_buffer > before {
             self.wake_writers();
         }

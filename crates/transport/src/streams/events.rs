@@ -15,14 +15,6 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) const fn new() -> Self {
-        Self {
-            queue: VecDeque::new(),
-            opened: PerDirection::new(false, false),
-            available: PerDirection::new(false, false),
-        }
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -16,10 +16,6 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) const fn new() -> Self {
-        Self { total: 0, levels: BTreeMap::new() }
-    }
-
     /// The bytes of all streams.
     pub(super) fn total(&self) -> u64 {
         self.total

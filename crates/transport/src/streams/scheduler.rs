@@ -53,10 +53,6 @@ enum Turn {
 }
 
 impl Scheduler {
-    pub(super) const fn new() -> Self {
-        Self { levels: BTreeMap::new(), waiting: 0, front: None }
-    }
-
     /// Whether no stream waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0

@@ -15,10 +15,6 @@ pub(super) struct Writers {
 const SPARE_LEVELS: usize = 16;
 
 impl Writers {
-    pub(super) const fn new() -> Self {
-        Self { levels: BTreeMap::new() }
-    }
-
     /// Forgets priorities without streams.
     pub(super) fn rest(&mut self) {
         self.levels.retain(|_, level| !level.is_empty());
