@@ -1,4 +1,4 @@
-//! A server with HTTP/3 connections that have answered a request and wait for the next, in virtual time.
+//! A server with HTTP/3 connections that have answered requests and wait for the next, in virtual time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -23,7 +23,9 @@ use crate::scene::address;
 const DELAY: Duration = Duration::from_millis(10);
 /// The largest UDP payload that the path carries: that of Ethernet with IPv4.
 const PATH_MTU: usize = 1_472;
-/// How long a client stays after it connected: longer than the request, the search for the MTU and the time for which
+/// When a client makes its second request, after it connected: the connection has rested by then.
+const SECOND: Duration = Duration::from_secs(8);
+/// How long a client stays after it connected: longer than both requests, the search for the MTU and the time for which
 /// old keys are kept, shorter than the idle timeout.
 const STAY: Duration = Duration::from_secs(20);
 /// The content of each response.
@@ -46,8 +48,8 @@ pub struct IdleServer {
 struct Peer {
     handle: ConnectionHandle,
     http3: Http3,
-    /// Whether the client's request was answered.
-    is_answered: bool,
+    /// How many requests were answered.
+    answered: u32,
 }
 
 /// A datagram on its way.
@@ -111,19 +113,20 @@ impl IdleServer {
         self.endpoint.connection_count()
     }
 
-    /// A client connects, receives the response to one request, and is silent until it is gone without a word. The
-    /// connections of earlier clients stay as they are.
+    /// A client connects, receives the response to a request and, if it has two `requests`, to another when the
+    /// connection has rested, and is silent until it is gone without a word. The connections of earlier clients stay as
+    /// they are.
     ///
     /// # Panics
     /// If this does not succeed.
-    pub fn serve_one(&mut self, server_side: ServerSide<'_>) {
+    pub fn serve_one(&mut self, requests: u32, server_side: ServerSide<'_>) {
         let number = u32::try_from(self.connections.len()).expect("a small number");
         let mut visit = Visit::begin(self, address(number), u64::from(number));
-        visit.run(self, server_side);
-        assert!(visit.client.is_answered, "client {number} has no response");
+        visit.run(self, requests, server_side);
+        assert_eq!(visit.client.answered, requests, "client {number} has not all responses");
         let peer = visit.server.expect("a connection");
         let connection = self.endpoint.connection(peer.handle).expect("a connection");
-        assert!(connection.is_confirmed() && !connection.is_closed(), "client {number}");
+        assert!(connection.is_resting() && !connection.is_closed(), "client {number}");
         self.connections.push(peer);
     }
 }
@@ -152,18 +155,19 @@ impl Visit {
         let (remote, name) = (server_address(), "localhost");
         let handle = endpoint.connect(server.now, &server.client, remote, name, None);
         let handle = handle.expect("a connection");
-        let client = Peer {
-            handle,
-            http3: http3_end(Role::Client, &server.http3, seed),
-            is_answered: false,
-        };
+        let client =
+            Peer { handle, http3: http3_end(Role::Client, &server.http3, seed), answered: 0 };
         let (flights, buffer) = (VecDeque::new(), vec![0; 1 << 16]);
         Self { home, seed, endpoint, client, server: None, flights, buffer }
     }
 
-    fn run(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+    fn run(&mut self, server: &mut IdleServer, requests: u32, server_side: ServerSide<'_>) {
         let end = server.now + STAY;
+        let mut second = (requests > 1).then(|| server.now + SECOND);
         loop {
+            if second.take_if(|at| *at <= server.now).is_some() {
+                self.ask_again(server);
+            }
             self.client_transmits(server.now);
             if self.server.is_some() {
                 self.server_transmits(server, server_side);
@@ -174,7 +178,7 @@ impl Visit {
                 server.endpoint.connection(peer.handle).and_then(Connection::deadline)
             });
             let arrival = self.flights.front().map(|flight| flight.arrives);
-            let next = [client, of_server, arrival].into_iter().flatten().min();
+            let next = [client, of_server, arrival, second].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next < end) else { break };
             server.now = server.now.max(next);
             if arrival.is_some_and(|arrival| arrival <= server.now) {
@@ -188,6 +192,15 @@ impl Visit {
             self.timers(server, server_side);
         }
         server.now = end;
+    }
+
+    fn ask_again(&mut self, server: &IdleServer) {
+        let at_server = self.server.as_ref().map(|peer| peer.handle).expect("a connection");
+        let rests = server.endpoint.connection(at_server).is_some_and(Connection::is_resting);
+        assert!(rests, "the server's connection is busy");
+        let connection = self.endpoint.connection_mut(self.client.handle).expect("a connection");
+        let mut streams = QuicStreams::new(server.now, connection);
+        self.client.http3.send_request(&mut streams, &request(), true).expect("a stream");
     }
 
     fn timers(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
@@ -261,7 +274,7 @@ impl Visit {
                 Received::Incoming(incoming) => {
                     let handle = server.endpoint.accept(now, incoming, None).expect("a client");
                     let http3 = http3_end(Role::Server, &server.http3, self.seed);
-                    self.server = Some(Box::new(Peer { handle, http3, is_answered: false }));
+                    self.server = Some(Box::new(Peer { handle, http3, answered: 0 }));
                 }
                 Received::Connection(_) | Received::Done => {}
             }
@@ -312,7 +325,7 @@ impl Peer {
                 http3::Event::Data { stream } => {
                     while http3.read_body(&mut streams, stream, usize::MAX).is_some() {}
                 }
-                http3::Event::Finished { .. } => self.is_answered = true,
+                http3::Event::Finished { .. } => self.answered += 1,
                 _ => {}
             }
         }

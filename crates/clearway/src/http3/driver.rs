@@ -159,13 +159,13 @@ mod tests {
     use super::*;
     use crate::bridge::Established;
 
-    /// What the shard and the tasks keep of each connection besides the transport's state, in bytes; that of HTTP/3 is a
-    /// part of the driver.
+    /// What the shard and the tasks keep of each connection besides the states of the transport and of HTTP/3, which
+    /// `limits/tests/idle.rs` counts: 1,088 bytes when it was measured last. A twentieth more fails.
     #[test]
-    fn a_connection_takes_little_here() {
+    fn an_idle_connection_takes_little_here() {
         let sizes = [size_of::<Driver>(), size_of::<Shared>(), size_of::<Established>()];
         println!("{sizes:?}, of these HTTP/3 {}", size_of::<Http3>());
         let own = sizes.iter().sum::<usize>() - size_of::<Http3>();
-        assert!(own <= 1_500, "{own} bytes");
+        assert!(own <= 1_142, "{own} bytes");
     }
 }

@@ -181,5 +181,6 @@ fn decode(literal: Literal<'_>, capacity: u64) -> Result<Bytes, QpackError> {
         HuffmanError::Invalid => QpackError::EncoderHuffman,
         HuffmanError::TooLarge => QpackError::EntryTooLarge,
     })?;
-    Ok(text.into())
+    // An entry stays for long: it takes no more room than its text.
+    Ok(text.into_boxed_slice().into())
 }
