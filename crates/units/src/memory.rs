@@ -65,3 +65,41 @@ pub fn give_back_set<T>(set: &mut BTreeSet<T>) {
         *set = BTreeSet::new();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Numbers {
+        all: Vec<u32>,
+    }
+
+    impl Unused for Numbers {
+        fn unused() -> &'static Self {
+            static UNUSED: Numbers = Numbers { all: Vec::new() };
+            &UNUSED
+        }
+    }
+
+    #[test]
+    fn a_part_is_made_when_it_is_changed_and_given_back() {
+        let mut part = OnDemand::<Numbers>::default();
+        assert!(part.all.is_empty() && part.used().is_none(), "reading makes nothing");
+        part.all.push(1);
+        assert_eq!(part.used().map(|numbers| numbers.all.len()), Some(1));
+        part.give_back();
+        assert!(part.all.is_empty() && part.used().is_none());
+        assert_eq!(OnDemand::new(Numbers { all: vec![2] }).all, [2]);
+    }
+
+    #[test]
+    fn only_what_is_empty_is_given_back() {
+        let mut map = BTreeMap::from([(1, 2)]);
+        give_back_map(&mut map);
+        assert_eq!(map.get(&1), Some(&2));
+        let mut set = BTreeSet::from([1]);
+        give_back_set(&mut set);
+        assert!(set.contains(&1));
+    }
+}
