@@ -31,7 +31,7 @@ pub use initial::keys as initial_keys;
 pub(crate) use opening::{OpenParameters, Opening};
 pub(crate) use protection::{OpenError, Opened, Protection};
 pub use session::{
-    ClientSessions, ConnectionVersions, EarlyData, ExportError, KeySchedule, NewKeys,
+    ClientSessions, ConnectionVersions, EarlyData, ExportError, KeySchedule, NewKeys, PhaseKeys,
     ServerSessions, Session, SessionError,
 };
 pub use tls::{

@@ -283,6 +283,9 @@ impl<H: Handler> HandlerApplication<H> {
 
 impl<H: Handler> Application for HandlerApplication<H> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        if connection.is_resting() {
+            self.exchanges.http3.rest();
+        }
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
             self.exchanges.http3.on_streams_available(&mut streams);

@@ -31,7 +31,7 @@ pub trait Session: Send {
     fn is_handshaking(&self) -> bool;
 
     /// The peer's encoded transport parameters, once they have been received. They are authentic only when the handshake
-    /// is complete (RFC 9001 §8.2).
+    /// is complete (RFC 9001 §8.2), and may be forgotten when the connection [rests](Self::rest).
     fn peer_transport_parameters(&self) -> Option<&[u8]>;
 
     /// The negotiated application protocol (RFC 7301).
