@@ -270,7 +270,7 @@ pub struct ServerConfig {
     clients: ClientTrust,
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
-    pub(crate) requires_retry: bool,
+    pub(crate) retry_above: usize,
     early_data: bool,
     ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
@@ -298,6 +298,9 @@ pub enum ClientCertificates {
     /// Clients without a certificate are refused.
     Required,
 }
+
+/// See [`ServerConfig::retry_above`].
+const DEFAULT_RETRY_ABOVE: usize = 1000;
 
 /// How long the token of a Retry packet is valid.
 const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
@@ -334,7 +337,7 @@ impl ServerConfig {
             clients: ClientTrust::NotAsked,
             logs_keys: false,
             transport: Arc::default(),
-            requires_retry: false,
+            retry_above: DEFAULT_RETRY_ABOVE,
             early_data: false,
             ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
@@ -392,10 +395,15 @@ impl ServerConfig {
         self
     }
 
-    /// Whether the address of every client is validated with a Retry packet, which costs it a round trip
-    /// (RFC 9000 §8.1.2).
-    pub fn require_retry(mut self, required: bool) -> Self {
-        self.requires_retry = required;
+    /// With so many clients whose handshake is not complete, and until half as many are left, further clients must validate
+    /// their address with a Retry packet (RFC 9000 §8.1.2), which costs them a round trip, unless they have a token. By
+    /// default 1,000; with 0 every client must. Of several [`shards`](Self::shards) each counts its own clients, and has its
+    /// part of the number, rounded up.
+    ///
+    /// Anyone can begin handshakes from addresses that are not their own. Each takes a signature, and up to 60 kB until the
+    /// handshake times out; a Retry packet takes neither.
+    pub fn retry_above(mut self, half_open: usize) -> Self {
+        self.retry_above = half_open;
         self
     }
 

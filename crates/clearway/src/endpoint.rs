@@ -158,19 +158,15 @@ fn counted(factory: ApplicationFactory, alive: Alive) -> ApplicationFactory {
     Box::new(move |waker| Box::new(Counted { application: factory(waker), _alive: alive }))
 }
 
-/// Applies the server's configuration (Retry, observers) to any acceptor.
+/// Applies the server's configuration to any acceptor.
 struct ConfiguredAcceptor<A> {
     acceptor: A,
-    requires_retry: bool,
     observers: Observers,
     shared: Arc<EndpointShared>,
 }
 
 impl<A: Acceptor> Acceptor for ConfiguredAcceptor<A> {
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
-        if self.requires_retry && !incoming.address_is_validated() {
-            return Decision::Retry;
-        }
         match self.acceptor.incoming(incoming) {
             Decision::Accept(Accept { application, observer }) => Decision::Accept(Accept {
                 application: counted(application, Alive::new(&self.shared)),
@@ -251,12 +247,12 @@ impl Endpoint {
         mut acceptor: impl FnMut(usize) -> A,
         shared: Arc<EndpointShared>,
     ) -> Result<Self, EndpointError> {
-        let (requires_retry, observers) = (config.requires_retry, config.observers.clone());
+        let observers = config.observers.clone();
+        let retry_above = config.retry_above.div_ceil(config.shards.get());
         let (shards, max_connections) = (config.shards, config.max_connections);
         let mut configured = |shard| -> Box<dyn Acceptor> {
             Box::new(ConfiguredAcceptor {
                 acceptor: acceptor(shard),
-                requires_retry,
                 observers: observers.clone(),
                 shared: shared.clone(),
             })
@@ -274,7 +270,8 @@ impl Endpoint {
             config.shared_tokens =
                 Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
         }
-        let setup = GroupServerSetup { config: Arc::new(config), acceptor: &mut configured };
+        let setup =
+            GroupServerSetup { config: Arc::new(config), acceptor: &mut configured, retry_above };
         let mut options = GroupOptions::default();
         options.sockets = sockets;
         options.hot_restart = hot_restart;

@@ -76,9 +76,13 @@ pub(crate) struct ServeCommand {
     certificates: CertificateOptions,
     #[command(flatten)]
     key_exchange: KeyExchangeOptions,
-    /// Validate the address of every client with a Retry packet.
-    #[arg(long)]
+    /// Validate the address of every client with a Retry packet, which costs it a round trip.
+    #[arg(long, conflicts_with = "retry_above")]
     retry: bool,
+    /// Validate the addresses of clients in this way while so many have begun a handshake and not completed it, and until half
+    /// as many are left.
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    retry_above: usize,
     /// Do not accept early data (0-RTT). By default it is accepted, since a file can be read twice without harm: GET and
     /// HEAD are answered, and any other method with 425 (Too Early).
     #[arg(long)]
@@ -245,7 +249,7 @@ fn config(
     let config = config
         .transport(transport)
         .shards(shards(command.shards, beginning.shards, command.restart.is_given()))
-        .require_retry(command.retry)
+        .retry_above(if command.retry { 0 } else { command.retry_above })
         .early_data(!command.no_early_data)
         .key_log_from_environment();
     let config = match &command.ticket_keys {

@@ -66,6 +66,9 @@ pub struct ServerSetup {
     pub config: Arc<ServerConfig>,
     /// Decides which clients to accept.
     pub acceptor: Box<dyn Acceptor>,
+    /// While so many clients have begun a handshake and not completed it, and until half as many are left, further ones are
+    /// not brought before the acceptor unless their address is validated: they get a Retry packet (RFC 9000 §8.1.2).
+    pub retry_above: usize,
 }
 
 /// A request to start a client connection.

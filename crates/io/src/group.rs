@@ -26,6 +26,8 @@ pub struct GroupServerSetup<'a> {
     pub config: Arc<ServerConfig>,
     /// Makes the acceptor of each shard; the shards are counted from 0.
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
+    /// As [`ServerSetup::retry_above`], for each shard.
+    pub retry_above: usize,
 }
 
 /// How a group of shards gets its sockets. The default is to open them.
@@ -125,11 +127,13 @@ pub(crate) fn spawn_steered(
     let count = count.get();
     let GroupOptions { sockets: given, hot_restart } = options;
     check_count(count, hot_restart.is_some())?;
+    let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
     if count == 1 && given.is_empty() && hot_restart.is_none() {
         let server = server.zip(acceptor(0));
-        let server = server.map(|(config, acceptor)| ServerSetup { config, acceptor });
+        let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above };
+        let server = server.map(setup);
         let shards = vec![spawn(address, config, server)?];
         return Ok(ShardGroup { shards, steering: None, _keeper: None });
     }
@@ -175,7 +179,16 @@ pub(crate) fn spawn_steered(
         let (siblings, predecessor) = (Some(siblings), predecessors.get(shard).cloned());
         // The process that runs receives until it has been replaced.
         sockets.listen(!is_replacing);
-        start(Start { sockets, config, server, acceptor, mailbox, siblings, predecessor })
+        start(Start {
+            sockets,
+            config,
+            server,
+            acceptor,
+            retry_above,
+            mailbox,
+            siblings,
+            predecessor,
+        })
     });
     let shards = shards.collect::<io::Result<_>>()?;
     let keeper = prepared.map(Prepared::take_over).transpose()?.map(Arc::new);

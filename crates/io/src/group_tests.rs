@@ -24,7 +24,7 @@ use crate::shard::MAX_WAITING;
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
 use crate::socket::{SendOutcome, Socket};
 use crate::steering::Steering;
-use crate::{ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
+use crate::{Acceptor, ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
 use download::{Downloading, Everyone, PANIC};
 use relay::{Entrance, Relay};
 
@@ -67,7 +67,8 @@ fn group_at(
     steering: Steering,
 ) -> std::io::Result<ShardGroup> {
     let config = Arc::new(config);
-    let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
+    let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX };
     let count = NonZeroUsize::new(count).unwrap();
     let options = GroupOptions::default();
     spawn_steered(address, count, endpoint_config(), Some(setup), options, steering)

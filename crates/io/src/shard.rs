@@ -63,10 +63,20 @@ pub fn spawn(
     config: EndpointConfig,
     server: Option<ServerSetup>,
 ) -> io::Result<ShardHandle> {
+    let retry_above = server.as_ref().map_or(usize::MAX, |setup| setup.retry_above);
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
     let sockets = listen(address, server.as_mut())?;
     let mailbox = Arc::new(Mailbox::new()?);
-    start(Start { sockets, config, server, acceptor, mailbox, siblings: None, predecessor: None })
+    start(Start {
+        sockets,
+        config,
+        server,
+        acceptor,
+        retry_above,
+        mailbox,
+        siblings: None,
+        predecessor: None,
+    })
 }
 
 /// Opens the sockets of a shard.
@@ -87,6 +97,8 @@ pub(crate) struct Start {
     pub(crate) config: EndpointConfig,
     pub(crate) server: Option<Arc<ServerConfig>>,
     pub(crate) acceptor: Option<Box<dyn Acceptor>>,
+    /// As [`ServerSetup::retry_above`].
+    pub(crate) retry_above: usize,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
@@ -96,7 +108,8 @@ pub(crate) struct Start {
 
 /// Starts a shard.
 pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
-    let Start { sockets, config, server, acceptor, mailbox, siblings, predecessor } = start;
+    let Start { sockets, config, server, acceptor, retry_above, mailbox, siblings, predecessor } =
+        start;
     let address = sockets.main().map(Socket::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
@@ -106,7 +119,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     let shard = Shard {
         clock,
         sockets,
-        connections: Connections::new(endpoint, acceptor, mailbox.clone()),
+        connections: Connections::new(endpoint, acceptor, retry_above, mailbox.clone()),
         sender: Sender::new(),
         tasks: Tasks::new(mailbox.clone()),
         commands: Vec::new(),

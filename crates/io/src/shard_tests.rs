@@ -1,3 +1,6 @@
+#[path = "shard_tests/overload.rs"]
+mod overload;
+
 use core::task::{Poll, Waker};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,20 +78,24 @@ fn endpoint_config() -> EndpointConfig {
     }
 }
 
-fn server() -> ShardHandle {
+fn server_config() -> ServerConfig {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let chain = vec![certified.cert.into()];
     let tls = TlsServerConfig::with_certificate(chain, key.into(), &[b"test"]).unwrap();
-    let config = ServerConfig {
+    ServerConfig {
         sessions: Arc::new(tls),
         transport: Arc::new(TransportConfig::default()),
         retry_token_lifetime: Duration::from_secs(10),
         new_token_lifetime: Duration::from_secs(10),
         shared_tokens: None,
         preferred_addresses: PreferredAddresses::default(),
-    };
-    let setup = ServerSetup { config: Arc::new(config), acceptor: Box::new(Accepting) };
+    }
+}
+
+fn server() -> ShardHandle {
+    let (config, acceptor) = (Arc::new(server_config()), Box::new(Accepting));
+    let setup = ServerSetup { config, acceptor, retry_above: usize::MAX };
     spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), Some(setup)).unwrap()
 }
 
@@ -294,7 +301,7 @@ fn looked_at(others: u16) -> (usize, usize) {
     let mailbox = Arc::new(Mailbox::new().unwrap());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
     let endpoint = Endpoint::new(config, None, Timestamp::ORIGIN, Random::from_seed([1; 32]));
-    let mut connections = Connections::new(endpoint, None, mailbox);
+    let mut connections = Connections::new(endpoint, None, usize::MAX, mailbox);
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let config = Arc::new(ClientConfig {
         sessions: Arc::new(tls),

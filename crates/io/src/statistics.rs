@@ -17,6 +17,10 @@ pub struct ShardStatistics {
     pub handshakes_failed: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
+    /// Connections of clients whose handshake is not complete.
+    pub connections_half_open: u64,
+    /// Retry packets sent.
+    pub retries_sent: u64,
     /// Bytes of UDP payloads received.
     pub bytes_received: u64,
     /// Calls to the kernel that received at least one.
@@ -123,6 +127,8 @@ impl ShardStatistics {
         let Self {
             connections,
             connections_accepted,
+            connections_half_open,
+            retries_sent,
             handshakes_completed,
             handshakes_failed,
             datagrams_received,
@@ -156,6 +162,8 @@ impl ShardStatistics {
         let counters = [
             connections,
             connections_accepted,
+            connections_half_open,
+            retries_sent,
             handshakes_completed,
             handshakes_failed,
             datagrams_received,
@@ -189,7 +197,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 29;
+const COUNTERS: usize = 31;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -210,7 +210,7 @@ fn an_address_in_use_is_refused() {
 #[test]
 fn a_retry_validates_the_address() {
     run(async {
-        let pair = Pair::with(TransportConfig::default(), |server| server.require_retry(true));
+        let pair = Pair::with(TransportConfig::default(), |server| server.retry_above(0));
         let (client, server) = pair.connect().await;
         let mut send = client.open_uni().await.unwrap();
         send.write_all(b"x").await.unwrap();

@@ -25,7 +25,7 @@ impl Observer for RetryWatch {
 /// A new server that validates every address, as another process would be.
 fn process(secret: u8) -> Pair {
     let keys = TicketKeys::new(&[secret; 32]);
-    let configure = |server: ServerConfig| server.require_retry(true).ticket_keys(keys);
+    let configure = |server: ServerConfig| server.retry_above(0).ticket_keys(keys);
     Pair::with(TransportConfig::default(), configure)
 }
 
@@ -67,7 +67,7 @@ fn a_token_is_valid_at_every_shard() {
     run(async {
         let shards = NonZeroUsize::new(3).unwrap();
         let mut pair = Pair::with(TransportConfig::default(), |server: ServerConfig| {
-            server.require_retry(true).shards(shards)
+            server.retry_above(0).shards(shards)
         });
         let (was_retried, token) = connect(&mut pair, &[]).await;
         assert!(was_retried, "the address is not known");

@@ -95,7 +95,9 @@ impl Exporter {
                 output::status(&format!("metrics are at http://{address}{PATH}"));
                 http1::serve(listener, &self.names, metrics).await;
             }
-            Err(error) => output::status(&format!("no metrics are offered at {}: {error}", self.address)),
+            Err(error) => {
+                output::status(&format!("no metrics are offered at {}: {error}", self.address))
+            }
         }
     }
 }

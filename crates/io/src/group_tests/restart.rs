@@ -20,7 +20,7 @@ use super::{
 };
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
 use crate::steering::Steering;
-use crate::{HotRestart, HotRestartError};
+use crate::{Acceptor, HotRestart, HotRestartError};
 
 /// The path of a unix socket, of which nothing is left.
 struct Place(PathBuf);
@@ -69,7 +69,8 @@ fn try_start(
     let config =
         EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
     let server = Arc::new(server_config());
-    let setup = GroupServerSetup { config: server, acceptor: &mut |_| Box::new(Everyone) };
+    let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX };
     let options = GroupOptions { sockets: Vec::new(), hot_restart: Some(hot_restart) };
     let count = NonZeroUsize::new(count).unwrap();
     let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
@@ -315,7 +316,8 @@ fn sockets_that_somebody_else_bound_are_used() {
     let best = Steering::BEST;
     let any = loopback();
     let config = Arc::new(server_config());
-    let setup = GroupServerSetup { config, acceptor: &mut |_| Box::new(Everyone) };
+    let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX };
     let group = spawn_steered(any, count, endpoint_config(), Some(setup), options, best).unwrap();
     assert_eq!(address(&group), at);
     let (_relay, entrances) = Relay::start(at, 1);

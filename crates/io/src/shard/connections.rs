@@ -1,5 +1,6 @@
 //! A shard's connections with their applications and timers, and who of them has something to do.
 
+mod half_open;
 mod migrating;
 mod record;
 
@@ -77,6 +78,7 @@ impl Connections {
     pub(super) fn new(
         endpoint: Endpoint,
         acceptor: Option<Box<dyn Acceptor>>,
+        retry_above: usize,
         mailbox: Arc<Mailbox>,
     ) -> Self {
         Self {
@@ -90,7 +92,7 @@ impl Connections {
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             is_shutting_down: false,
-            counts: Counts::default(),
+            counts: Counts::new(retry_above),
             successor: None,
             mailbox,
         }
@@ -152,6 +154,12 @@ impl Connections {
     }
 
     fn decide(&mut self, now: Timestamp, incoming: Incoming) {
+        if self.acceptor.is_some()
+            && self.counts.half_open.is_limiting()
+            && !incoming.address_is_validated()
+        {
+            return self.retry(now, &incoming);
+        }
         let decision = match &mut self.acceptor {
             Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
             None => Ok(Decision::Refuse),
@@ -165,8 +173,10 @@ impl Connections {
             Decision::Accept(accept) => {
                 match self.endpoint.accept(now, incoming, accept.observer) {
                     Ok(handle) => {
-                        self.counts.accepted += 1;
                         self.add(now, handle, accept.application);
+                        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
+                            slot.record.accepted(&mut self.counts);
+                        }
                     }
                     Err(error) => {
                         tracing::debug!(%error, "a client could not be accepted");
@@ -178,9 +188,14 @@ impl Connections {
                 self.counts.refused += 1;
                 self.endpoint.refuse(incoming);
             }
-            Decision::Retry => self.endpoint.retry(now, &incoming),
+            Decision::Retry => self.retry(now, &incoming),
             Decision::Ignore => self.counts.refused += 1,
         }
+    }
+
+    fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
+        self.counts.retries += 1;
+        self.endpoint.retry(now, incoming);
     }
 
     /// Starts a connection to `destination`, which is the request's remote address as the socket names
@@ -402,7 +417,7 @@ impl Connections {
         let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
         let Some(mut slot) = slot else { return };
         self.count -= 1;
-        slot.record.update(&connection, &mut self.counts);
+        slot.record.end(&connection, &mut self.counts);
         slot.sockets.iter().for_each(|socket| sockets.release(*socket));
         if let Some(remote) = slot.attempt {
             self.attempts.remove(remote, handle.index());

@@ -41,11 +41,17 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 28] = [
+static SINGLE: [Single; 30] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
     }),
+    gauge(
+        "connections_half_open",
+        "Connections of clients whose handshake is not complete",
+        |shard| shard.connections_half_open,
+    ),
+    counter("retries_sent", "Retry packets sent", |shard| shard.retries_sent),
     counter("handshakes_completed", "Handshakes that were completed", |shard| {
         shard.handshakes_completed
     }),

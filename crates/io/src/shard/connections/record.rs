@@ -3,12 +3,16 @@
 use clearway_transport::{Connection, Totals};
 use tracing::Span;
 
+use super::half_open::HalfOpen;
 use crate::statistics::ShardStatistics;
 
 /// What a shard has counted of its connections, those that have ended among them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counts {
+    pub(super) half_open: HalfOpen,
     pub(super) accepted: u64,
+    /// Retry packets sent.
+    pub(super) retries: u64,
     pub(super) refused: u64,
     /// Panics of applications and acceptors.
     pub(super) panics: u64,
@@ -18,8 +22,24 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Nothing was counted yet; `retry_above` is that of the configuration.
+    pub(super) fn new(retry_above: usize) -> Self {
+        Self {
+            half_open: HalfOpen::new(retry_above),
+            accepted: 0,
+            retries: 0,
+            refused: 0,
+            panics: 0,
+            handshakes_completed: 0,
+            handshakes_failed: 0,
+            totals: Totals::default(),
+        }
+    }
+
     pub(super) fn report(&self, statistics: &mut ShardStatistics) {
         statistics.connections_accepted = self.accepted;
+        statistics.connections_half_open = self.half_open.count() as u64;
+        statistics.retries_sent = self.retries;
         statistics.incoming_refused = self.refused;
         statistics.panics = self.panics;
         statistics.handshakes_completed = self.handshakes_completed;
@@ -54,6 +74,8 @@ pub(super) struct Record {
     /// a subscriber.
     pub(super) span: Span,
     totals: Totals,
+    /// The connection counts as half open.
+    is_half_open: bool,
     is_established: bool,
     is_closed: bool,
 }
@@ -68,11 +90,36 @@ impl Record {
             )
         });
         tracing::debug!(parent: &span, "began");
-        Self { span, totals: Totals::default(), is_established: false, is_closed: false }
+        Self {
+            span,
+            totals: Totals::default(),
+            is_half_open: false,
+            is_established: false,
+            is_closed: false,
+        }
+    }
+
+    /// The connection is that of a client that was accepted.
+    pub(super) fn accepted(&mut self, counts: &mut Counts) {
+        counts.accepted += 1;
+        counts.half_open.begin();
+        self.is_half_open = true;
+    }
+
+    /// The connection is gone.
+    pub(super) fn end(&mut self, connection: &Connection, counts: &mut Counts) {
+        self.update(connection, counts);
+        self.no_longer_half_open(counts);
+    }
+
+    fn no_longer_half_open(&mut self, counts: &mut Counts) {
+        if core::mem::take(&mut self.is_half_open) {
+            counts.half_open.end();
+        }
     }
 
     /// Counts what has happened since the last call, and logs the stages that the connection has reached. To be called
-    /// after each batch, and when the connection is removed.
+    /// after each batch.
     pub(super) fn update(&mut self, connection: &Connection, counts: &mut Counts) {
         let totals = connection.totals();
         counts.add(&self.totals, &totals);
@@ -80,6 +127,7 @@ impl Record {
         if !self.is_established && !connection.is_handshaking() {
             self.is_established = true;
             counts.handshakes_completed += 1;
+            self.no_longer_half_open(counts);
             let version = connection.version();
             tracing::debug!(parent: &self.span, %version, "handshake complete");
         }
