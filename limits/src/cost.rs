@@ -1,33 +1,50 @@
-//! Single operations on an endpoint that has many of something: the cost of one must not grow with their number.
+//! Single operations on an endpoint that has many of something: the cost of one must not grow with their number. And what
+//! servers do most often, whose cost must not grow from one commit to the next.
 
 use clearway_transport::{Side, TransportConfig};
 use clearway_wire::{
     ConnectionId, Direction, Frame, Initiator, PacketNumber, StreamId, VarInt, frame,
 };
 
+use crate::idle::{IdleServer, Stage};
 use crate::scene::{Application, Scene, address, settings};
 
 /// How often an operation is repeated; its cost is the mean of the repetitions.
 pub const REPETITIONS: u64 = 32;
 
-/// One operation, and the kind of things that the endpoint has many of.
+/// One operation.
 pub struct Operation {
     /// Its name.
     pub name: &'static str,
-    /// What the endpoint has many of.
-    pub of: &'static str,
-    /// Three numbers of them to compare. The last is the limit, if there is one that the peer cannot exceed.
-    pub counts: [u64; 3],
-    /// Creates them.
-    prepare: fn(u64) -> Scene,
-    /// Performs the operation once; the number is that of the repetition.
-    perform: fn(&mut Scene, u64),
+    /// What it is done with.
+    pub with: With,
+}
+
+/// What an operation is done with.
+pub enum With {
+    /// An endpoint that has many of something.
+    Many {
+        /// What it has many of.
+        of: &'static str,
+        /// Three numbers of them to compare. The last is the limit, if there is one that the peer cannot exceed.
+        counts: [u64; 3],
+        /// Creates them.
+        prepare: fn(u64) -> Scene,
+        /// Performs the operation once; the number is that of the repetition.
+        perform: fn(&mut Scene, u64),
+    },
+    /// Clients of a server with TLS and HTTP/3, one for each repetition. What it does for them in this stage is counted.
+    Clients(Stage),
 }
 
 /// All operations.
 pub fn all() -> Vec<Operation> {
     const FREE: [u64; 3] = [1, 100, 10_000];
-    let on = |name, of, counts, prepare, perform| Operation { name, of, counts, prepare, perform };
+    let on = |name, of, counts, prepare, perform| Operation {
+        name,
+        with: With::Many { of, counts, prepare, perform },
+    };
+    let serve = |name, stage| Operation { name, with: With::Clients(stage) };
     vec![
         on("receive data", "open streams", FREE, streams, receive_data),
         on("receive MAX_STREAM_DATA", "open streams", FREE, streams, receive_limit),
@@ -43,17 +60,39 @@ pub fn all() -> Vec<Operation> {
         on("receive an unknown ID", "connections", FREE, connections, receive_unknown),
         on("receive a first packet", "connections", FREE, connections, receive_first),
         on("receive PATH_CHALLENGE", "connections", FREE, connections, receive_path_challenge),
+        serve("complete a handshake", Stage::Handshake),
+        serve("serve a request of 100 kB", Stage::Requests),
     ]
 }
 
 impl Operation {
-    /// Creates `count` of [`Self::of`], and performs the operation [`REPETITIONS`] times.
-    pub fn run(&self, count: u64) {
-        let mut scene = (self.prepare)(count);
-        for repetition in 0..REPETITIONS {
-            counted_operation(&mut || (self.perform)(&mut scene, repetition));
+    /// What the endpoint has many of, and the numbers to compare.
+    pub fn many(&self) -> Option<(&'static str, [u64; 3])> {
+        match self.with {
+            With::Many { of, counts, .. } => Some((of, counts)),
+            With::Clients(_) => None,
         }
-        assert!(!scene.is_closed(), "{} with {count} {}: {:?}", self.name, self.of, scene.closed);
+    }
+
+    /// Creates `count` of the things that the endpoint is to have, and performs the operation [`REPETITIONS`] times.
+    pub fn run(&self, count: u64) {
+        match self.with {
+            With::Many { prepare, perform, .. } => {
+                let mut scene = prepare(count);
+                for repetition in 0..REPETITIONS {
+                    counted_operation(&mut || perform(&mut scene, repetition));
+                }
+                assert!(!scene.is_closed(), "{} with {count}: {:?}", self.name, scene.closed);
+            }
+            With::Clients(counted) => {
+                let mut server = IdleServer::new();
+                for _ in 0..REPETITIONS {
+                    server.serve_one(1, &mut |stage, act| {
+                        if stage == counted { counted_operation(act) } else { act() }
+                    });
+                }
+            }
+        }
     }
 }
 

@@ -31,8 +31,17 @@ const STAY: Duration = Duration::from_secs(20);
 /// The content of each response.
 static CONTENT: [u8; 100_000] = [7; 100_000];
 
+/// What a connection is busy with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// The handshake is not complete.
+    Handshake,
+    /// Requests, and rest.
+    Requests,
+}
+
 /// Runs what the server does, and nothing of what its clients do.
-pub type ServerSide<'a> = &'a mut dyn FnMut(&mut dyn FnMut());
+pub type ServerSide<'a> = &'a mut dyn FnMut(Stage, &mut dyn FnMut());
 
 /// A server with default settings whose connections are idle.
 pub struct IdleServer {
@@ -217,7 +226,8 @@ impl Visit {
             && let Some(connection) = server.endpoint.connection_mut(peer.handle)
             && is_due(connection)
         {
-            server_side(&mut || {
+            let at = stage(connection);
+            server_side(at, &mut || {
                 connection.on_deadline(now);
                 peer.feed(now, connection);
             });
@@ -236,7 +246,8 @@ impl Visit {
         let Some(handle) = self.server.as_ref().map(|peer| peer.handle) else { return };
         loop {
             let mut size = None;
-            server_side(&mut || {
+            let stage = server.endpoint.connection(handle).map_or(Stage::Requests, stage);
+            server_side(stage, &mut || {
                 let transmit = server.endpoint.transmit(handle, server.now, &mut self.buffer, 1);
                 size = transmit.map(|transmit| transmit.size);
                 if size.is_some() {
@@ -269,7 +280,8 @@ impl Visit {
         server_side: ServerSide<'_>,
     ) {
         let (now, home) = (server.now, self.home);
-        server_side(&mut || {
+        let known = self.server.as_ref().and_then(|peer| server.endpoint.connection(peer.handle));
+        server_side(known.map_or(Stage::Handshake, stage), &mut || {
             match server.endpoint.receive(now, arrival(home), &mut payload) {
                 Received::Incoming(incoming) => {
                     let handle = server.endpoint.accept(now, incoming, None).expect("a client");
@@ -283,6 +295,10 @@ impl Visit {
             peer.feed(now, connection);
         });
     }
+}
+
+fn stage(connection: &Connection) -> Stage {
+    if connection.is_handshaking() { Stage::Handshake } else { Stage::Requests }
 }
 
 fn arrival(remote: SocketAddr) -> Arrival {

@@ -19,7 +19,7 @@ fn measure(requests: u32) -> u64 {
         let mut live = 0_i64;
         for _ in 0..count {
             let mut server_side =
-                |act: &mut dyn FnMut()| live += allocation_counter::measure(act).bytes_current;
+                |_, act: &mut dyn FnMut()| live += allocation_counter::measure(act).bytes_current;
             server.serve_one(requests, &mut server_side);
         }
         live

@@ -57,7 +57,9 @@ The project's development tasks.
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case
   cargo xtask cost           count the instructions of single operations with few and with many streams, connections,
-                             lost packets and fragments (needs valgrind)
+                             lost packets and fragments, and of handshakes and requests; more than a twentieth above
+                             limits/instructions.toml fails (needs valgrind)
+        --write              write that file
   cargo xtask viewer --types generate the TypeScript types of what the program sends to the viewer's page from the
                              Rust types
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage

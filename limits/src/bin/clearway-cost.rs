@@ -10,8 +10,13 @@ fn main() -> ExitCode {
     match words.as_slice() {
         [] => {
             for (place, operation) in operations.iter().enumerate() {
-                let [few, some, many] = operation.counts;
-                println!("{place}\t{}\t{}\t{few}\t{some}\t{many}", operation.name, operation.of);
+                let name = operation.name;
+                match operation.many() {
+                    Some((of, [few, some, many])) => {
+                        println!("{place}\t{name}\t{of}\t{few}\t{some}\t{many}");
+                    }
+                    None => println!("{place}\t{name}"),
+                }
             }
             ExitCode::SUCCESS
         }

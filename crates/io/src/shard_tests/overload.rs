@@ -65,11 +65,13 @@ fn half_open_connections_are_bounded() {
     let client = client();
     let served = connect(&client, server.local_address(), "localhost");
     wait_for(&served, |event| *event == Event::HandshakeConfirmed);
-    assert_eq!(server.statistics().retries_sent, FLOOD - RETRY_ABOVE + 1);
+    // Its ClientHello may take two datagrams.
+    let sent = server.statistics().retries_sent;
+    assert!(sent > FLOOD - RETRY_ABOVE, "{sent}");
 
     wait_until(&server, |counts| counts.connections_half_open == 0);
     let later = connect(&client, server.local_address(), "localhost");
     wait_for(&later, |event| *event == Event::HandshakeConfirmed);
-    assert_eq!(server.statistics().retries_sent, FLOOD - RETRY_ABOVE + 1);
+    assert_eq!(server.statistics().retries_sent, sent);
     assert_eq!(server.statistics().connections, 2);
 }
