@@ -146,8 +146,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 }
 
 fn write(measured: &BTreeMap<String, u64>) -> Result<(), String> {
-    let list = toml::to_string(measured).map_err(|error| error.to_string())?;
-    fs::write(file(), format!("{EXPLANATION}{list}"))
+    let lines = measured.iter().map(|(key, cost)| format!("{key:?} = {cost}\n"));
+    fs::write(file(), format!("{EXPLANATION}{}", lines.collect::<String>()))
         .map_err(|error| format!("{}: {error}", file().display()))
 }
 
