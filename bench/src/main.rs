@@ -5,6 +5,7 @@ mod connections;
 mod handshakes;
 mod http3;
 mod idle;
+mod limits;
 mod load;
 mod memory;
 mod options;
@@ -59,6 +60,9 @@ enum Command {
         /// The number of bytes to download.
         bytes: usize,
     },
+    /// Measure what this machine can do at most.
+    #[command(subcommand)]
+    Limits(limits::Part),
     /// Measure QPACK on the requests of a browser: bytes for each, and exchanges per second.
     Qpack {
         /// How long each case is repeated, in seconds.
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
             memory::run(bytes);
             Ok(())
         }
+        Command::Limits(part) => limits::run(&part),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key } => tls::write_certificate(&certificate, &key),
     };
