@@ -31,7 +31,7 @@ pub(crate) enum Part {
     Open(Options),
     /// Copy 64 KiB at a time into new memory, out of 64 MiB in turn.
     Copy(Options),
-    /// Send datagrams in batches (GSO).
+    /// Send datagrams in batches (GSO), as fast as they arrive.
     Send(SendOptions),
     /// Receive datagrams in batches (GRO), from the first on.
     Receive(ReceiveOptions),

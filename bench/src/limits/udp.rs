@@ -18,8 +18,13 @@ use crate::{Outcome, transfer};
 const BUFFERS: usize = 8;
 const BUFFER_SIZE: usize = 1 << 16;
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// How long a receiver waits for the next datagram.
+/// How long an end waits for the other.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// How many batches may be under way. The receiver says each time when half of them have arrived. So nothing is lost, and
+/// what waits in the kernel is as little as behind a congestion controller; more would be slower, since it leaves the caches.
+const WINDOW: usize = 6;
+/// After this a sender no longer waits for what was lost after all.
+const LOSS: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 struct Socket {
     socket: UdpSocket,
@@ -38,27 +43,69 @@ impl Socket {
         Ok(Self { socket, state })
     }
 
-    fn wait(&self, flags: PollFlags) -> Outcome {
+    /// Whether the socket became ready.
+    fn wait(&self, flags: PollFlags, timeout: &Timespec) -> Outcome<bool> {
         let mut sockets = [PollFd::new(&self.socket, flags)];
-        match poll(&mut sockets, Some(&PATIENCE))? {
-            0 => Err("nothing was received or could be sent for 10 seconds".into()),
-            _ => Ok(()),
+        Ok(poll(&mut sockets, Some(timeout))? > 0)
+    }
+
+    /// As [`wait`](Self::wait), where the other end must be alive.
+    fn wait_patiently(&self, flags: PollFlags) -> Outcome {
+        match self.wait(flags, &PATIENCE)? {
+            true => Ok(()),
+            false => Err("nothing was received or could be sent for 10 seconds".into()),
         }
     }
 }
 
-/// Sends as fast as the kernel takes it, whether or not it arrives.
+/// What a sender knows of its datagrams, in bytes.
+#[derive(Default)]
+struct Flight {
+    sent: u64,
+    arrived: u64,
+    lost: u64,
+}
+
+impl Flight {
+    fn is_below(&self, window: usize) -> bool {
+        self.sent - self.arrived - self.lost < window as u64
+    }
+
+    /// Reads how much has arrived, and waits if the window is full.
+    fn make_room(&mut self, socket: &Socket, window: usize) -> Outcome {
+        while !self.is_below(window) {
+            let mut number = [0; size_of::<u64>()];
+            match socket.socket.recv(&mut number) {
+                Ok(_) => {
+                    // Reports may overtake each other, and some of what was given up may arrive.
+                    let most = self.sent - self.lost;
+                    self.arrived = u64::from_be_bytes(number).clamp(self.arrived, most);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !socket.wait(PollFlags::IN, &LOSS)? {
+                        self.lost = self.sent - self.arrived;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends as fast as it arrives.
 pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(transfer::local_address(options.connect))?;
     let size = usize::from(options.options.size);
     let (_, batch_bytes) = options.options.batch();
     let mut batch = vec![0; batch_bytes];
     let mut sender = Protection::sender()?;
-    let (mut bytes, began) = (0, Instant::now());
+    let (mut flight, began) = (Flight::default(), Instant::now());
     while began.elapsed() < options.options.duration() {
         if options.protected {
             sender.seal_all(&mut batch, size)?;
         }
+        flight.make_room(&socket, WINDOW * batch_bytes)?;
         let transmit = Transmit {
             destination: options.connect,
             ecn: None,
@@ -67,14 +114,14 @@ pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
             src_ip: None,
         };
         match socket.state.try_send((&socket.socket).into(), &transmit) {
-            Ok(()) => bytes += batch.len() as u64,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.wait(PollFlags::OUT)?,
-            // The receiver has seen enough.
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => break,
+            Ok(()) => flight.sent += batch.len() as u64,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                socket.wait_patiently(PollFlags::OUT)?;
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok((bytes, began.elapsed()))
+    Ok((flight.arrived, began.elapsed()))
 }
 
 /// Receives from the first datagram on. Only bytes that arrive are counted.
@@ -82,16 +129,17 @@ pub(super) fn receive(options: &ReceiveOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(options.listen)?;
     println!("listening {}", socket.socket.local_addr()?);
     let receiver = Protection::receiver()?;
+    let report_after = (WINDOW / 2 * options.options.batch().1) as u64;
     let mut memory = vec![0; BUFFERS * BUFFER_SIZE];
-    socket.wait(PollFlags::IN)?;
-    let (mut bytes, began) = (0, Instant::now());
+    socket.wait_patiently(PollFlags::IN)?;
+    let (mut bytes, mut reported, began) = (0, 0, Instant::now());
     while began.elapsed() < options.options.duration() {
         let mut metas = [RecvMeta::default(); BUFFERS];
         let mut buffers: Vec<_> = memory.chunks_mut(BUFFER_SIZE).map(IoSliceMut::new).collect();
         let filled = match socket.state.recv((&socket.socket).into(), &mut buffers, &mut metas) {
             Ok(filled) => filled,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                socket.wait(PollFlags::IN)?;
+                socket.wait_patiently(PollFlags::IN)?;
                 continue;
             }
             Err(error) => return Err(error.into()),
@@ -102,6 +150,31 @@ pub(super) fn receive(options: &ReceiveOptions) -> Outcome<(u64, Duration)> {
             }
             bytes += meta.len as u64;
         }
+        if bytes - reported >= report_after {
+            reported = bytes;
+            socket.socket.send_to(&bytes.to_be_bytes(), metas[0].addr)?;
+        }
     }
     Ok((bytes, began.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_open_again_when_half_of_it_has_arrived() {
+        let [sender, receiver] =
+            [(), ()].map(|()| Socket::bind(([127, 0, 0, 1], 0).into()).unwrap());
+        let mut flight = Flight { sent: 600, ..Flight::default() };
+        assert!(!flight.is_below(600));
+        let address = sender.socket.local_addr().unwrap();
+        receiver.socket.send_to(&300_u64.to_be_bytes(), address).unwrap();
+        flight.make_room(&sender, 600).unwrap();
+        assert_eq!((flight.arrived, flight.lost), (300, 0));
+        // What is lost does not close it for ever.
+        flight.sent = 900;
+        flight.make_room(&sender, 600).unwrap();
+        assert_eq!((flight.arrived, flight.lost), (300, 600));
+    }
 }
