@@ -2,7 +2,7 @@
 //!
 //! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
 //! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
-//! once, and sends what comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or
+//! once, and sends what comes of it. At the end it begins the handshake of one client, if any waits. When there is nothing left to do it sleeps until the next deadline, datagram or
 //! command.
 
 mod attempts;
@@ -227,8 +227,20 @@ impl Shard {
                 &mut self.connections,
                 &mut self.statistics,
             );
+            self.begin_handshake();
             self.publish();
             self.sleep();
+        }
+    }
+
+    /// Begins the handshake of one client that waits, after everything that the turn does for connections.
+    fn begin_handshake(&mut self) {
+        let now = self.clock.now();
+        let is_behind = self.sockets.may_receive(now)
+            || self.siblings.as_mut().is_some_and(Siblings::has_waiting)
+            || self.partner.as_ref().is_some_and(Partner::may_have_more);
+        if self.connections.begin_next(now, is_behind) {
+            self.connections.spent_on_newcomer(now, self.clock.now());
         }
     }
 
@@ -431,6 +443,7 @@ impl Shard {
         let blocked = self.sender.blocked_socket();
         let paused_until = self.sockets.paused_until(now);
         let is_busy = self.connections.has_dirty()
+            || self.connections.has_newcomers()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)
             || self.partner.as_ref().is_some_and(Partner::may_have_more);

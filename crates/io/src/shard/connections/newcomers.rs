@@ -1,0 +1,320 @@
+//! Clients that begin: how much work a shard does for them in one turn of its loop, and where they wait until then.
+//!
+//! A client's first Initial packet makes the server exchange keys and sign, which takes as long as a hundred datagrams of
+//! connections that work, and anyone can send such packets from addresses that are not their own (RFC 9000 §21.2). So
+//! established connections come first: their datagrams, timers and writes. At the end of a turn one handshake is begun at
+//! most. While the sockets have more than one turn receives, handshakes have a quarter of the shard's time, Retry packets
+//! are few, and what is over that is dropped before it costs more than a look at its header.
+//!
+//! Waiting is not left to Retry packets, although those need no memory: clients that begin at the same moment, as many do
+//! after an interruption, would all pay a round trip for it.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, VecDeque};
+
+use clearway_transport::{Arrival, Incoming, Received};
+use clearway_units::Timestamp;
+use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
+use clearway_wire::{ConnectionId, LongPacketType};
+
+use super::Connections;
+use crate::application::Decision;
+use crate::guarded::{Panicked, guarded};
+
+/// How many clients wait while further ones may.
+#[derive(Clone, Copy)]
+struct Room {
+    clients: usize,
+    /// The bytes of all their datagrams: anyone can send datagrams of 64 KiB.
+    bytes: usize,
+}
+
+/// For clients whose address is not validated; beyond it they get a Retry packet.
+const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
+/// For those whose address is validated, and for everything that follows a first datagram.
+const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
+/// How many datagrams of one client wait at most: a large ClientHello takes two, early data follows.
+const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
+
+/// While there is more to receive, the shard does something else for this many times as long as a handshake took, before it
+/// begins the next.
+const PAUSE: u32 = 3;
+
+/// How many Retry packets go out in one turn at most. The endpoint holds 64 replies of all kinds.
+const MAX_RETRIES_PER_TURN: usize = 48;
+/// How many go out before a shard that falls behind sends only those of its turns.
+const MAX_RETRY_CREDIT: usize = 512;
+/// How many it sends in each turn in which it falls behind.
+const RETRIES_BEHIND: usize = 2;
+
+/// A client that has no connection yet: its first Destination Connection ID, and its address.
+pub(super) type Key = (ConnectionId, SocketAddr);
+
+/// Clients that wait for their handshake to begin, and what may still be done for others.
+pub(super) struct Newcomers {
+    waiting: BTreeMap<Key, Newcomer>,
+    /// Who came first.
+    order: VecDeque<Key>,
+    /// How many bytes their datagrams have.
+    bytes: usize,
+    /// While there is more to receive, no handshake begins before.
+    not_before: Timestamp,
+    /// How many Retry packets may be sent.
+    retry_credit: usize,
+    /// How many of them in this turn.
+    retries_left: usize,
+    /// Datagrams that were dropped.
+    dropped: u64,
+}
+
+struct Newcomer {
+    incoming: Incoming,
+    /// The datagrams that came after the first, in order.
+    further: Vec<(Arrival, Box<[u8]>)>,
+    /// How many bytes all of them have.
+    bytes: usize,
+}
+
+/// What a datagram with a long header is that belongs to no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// An Initial packet of a client that does not wait.
+    First { has_token: bool },
+    /// It belongs to a client that waits.
+    Further,
+    /// Something else: it is answered cheaply or dropped.
+    Other,
+}
+
+impl Newcomers {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            not_before: Timestamp::ORIGIN,
+            retry_credit: MAX_RETRY_CREDIT,
+            retries_left: MAX_RETRIES_PER_TURN,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many datagrams were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// What a datagram with a long header is that belongs to no connection, and of which client.
+    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (Key, Kind) {
+        let invariant = Invariant::decode(datagram, 0).ok();
+        let id = invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
+        let key = (id.unwrap_or_default(), remote);
+        if self.waiting.contains_key(&key) {
+            return (key, Kind::Further);
+        }
+        let kind = match ProtectedHeader::decode(datagram, 0).map(|header| header.kind) {
+            Ok(HeaderKind::Long { packet_type: LongPacketType::Initial, token, .. }) => {
+                Kind::First { has_token: !token.is_empty() }
+            }
+            _ => Kind::Other,
+        };
+        (key, kind)
+    }
+
+    /// Lets a client wait. Gives it back if there is no room.
+    fn push(&mut self, key: Key, incoming: Incoming, bytes: usize) -> Result<(), Incoming> {
+        let is_validated = incoming.address_is_validated();
+        let room = if is_validated { ROOM_FOR_VALIDATED } else { ROOM };
+        if self.order.len() >= room.clients || self.bytes + bytes > room.bytes {
+            return Err(incoming);
+        }
+        self.bytes += bytes;
+        self.order.push_back(key);
+        self.waiting.insert(key, Newcomer { incoming, further: Vec::new(), bytes });
+        Ok(())
+    }
+
+    /// A further datagram of a client that waits. It is dropped if there is no room.
+    fn push_further(&mut self, key: &Key, arrival: Arrival, datagram: &[u8]) {
+        let has_room = self.bytes + datagram.len() <= ROOM_FOR_VALIDATED.bytes;
+        match self.waiting.get_mut(key) {
+            Some(newcomer) if has_room && newcomer.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT => {
+                self.bytes += datagram.len();
+                newcomer.bytes += datagram.len();
+                newcomer.further.push((arrival, datagram.into()));
+            }
+            _ => self.dropped += 1,
+        }
+    }
+
+    fn pop(&mut self) -> Option<Newcomer> {
+        let key = self.order.pop_front()?;
+        let newcomer = self.waiting.remove(&key)?;
+        self.bytes -= newcomer.bytes;
+        Some(newcomer)
+    }
+
+    /// A turn is over; in the next one, so many Retry packets may be sent.
+    fn end_turn(&mut self, is_behind: bool) {
+        let credit = if is_behind { self.retry_credit + RETRIES_BEHIND } else { MAX_RETRY_CREDIT };
+        self.retry_credit = credit.min(MAX_RETRY_CREDIT);
+        self.retries_left = MAX_RETRIES_PER_TURN;
+    }
+
+    fn may_retry(&self) -> bool {
+        self.retries_left.min(self.retry_credit) > 0
+    }
+
+    /// Whether a handshake may begin.
+    fn may_begin(&self, now: Timestamp, is_behind: bool) -> bool {
+        !self.is_empty() && (!is_behind || now >= self.not_before)
+    }
+
+    /// The work on one handshake took so long.
+    pub(super) fn spent(&mut self, began: Timestamp, ended: Timestamp) {
+        self.not_before = ended + ended.saturating_since(began) * PAUSE;
+    }
+}
+
+impl Connections {
+    /// Takes in a datagram with a long header that belongs to no connection, from a client that may begin.
+    pub(super) fn receive_newcomer(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        datagram: &mut [u8],
+    ) {
+        let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
+        match kind {
+            Kind::Further => return self.newcomers.push_further(&key, arrival, datagram),
+            // Those with a token are looked at: theirs may be valid.
+            Kind::First { has_token: false }
+                if self.must_validate() && !self.newcomers.may_retry() =>
+            {
+                self.newcomers.dropped += 1;
+                return;
+            }
+            Kind::First { .. } | Kind::Other => {}
+        }
+        let bytes = datagram.len();
+        match self.endpoint.receive(now, arrival, datagram) {
+            Received::Incoming(incoming) => self.admit(now, key, incoming, bytes),
+            // A stateless reset, whatever it begins with.
+            Received::Connection(handle) => self.mark_dirty(handle),
+            Received::Done => {}
+        }
+    }
+
+    /// Whether clients must validate their address.
+    fn must_validate(&self) -> bool {
+        self.acceptor.is_some() && self.counts.half_open.is_limiting()
+    }
+
+    /// Lets a client wait for its handshake, or asks it to validate its address.
+    fn admit(&mut self, now: Timestamp, key: Key, incoming: Incoming, bytes: usize) {
+        let is_validated = incoming.address_is_validated();
+        if self.must_validate() && !is_validated {
+            return self.retry_within_budget(now, &incoming);
+        }
+        match self.newcomers.push(key, incoming, bytes) {
+            Ok(()) => self.counts.half_open.begin(),
+            Err(_) if is_validated => self.newcomers.dropped += 1,
+            Err(incoming) => self.retry_within_budget(now, &incoming),
+        }
+    }
+
+    fn retry_within_budget(&mut self, now: Timestamp, incoming: &Incoming) {
+        if !self.newcomers.may_retry() {
+            self.newcomers.dropped += 1;
+            return;
+        }
+        self.newcomers.retry_credit -= 1;
+        self.newcomers.retries_left -= 1;
+        self.retry(now, incoming);
+    }
+
+    fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
+        self.counts.retries += 1;
+        self.endpoint.retry(now, incoming);
+    }
+
+    /// The end of a turn: begins the handshake of the client that has waited longest, if it may begin now. `is_behind`: there
+    /// is more to receive than this turn has received. Returns whether there was such a client.
+    pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
+        let may_begin = self.newcomers.may_begin(now, is_behind);
+        self.newcomers.end_turn(is_behind);
+        let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
+            return false;
+        };
+        let Newcomer { incoming, further, .. } = newcomer;
+        let is_accepted = self.decide(now, incoming);
+        if !is_accepted {
+            self.counts.half_open.end();
+        }
+        for (arrival, mut datagram) in further {
+            // If somebody has forged the first datagram, the true one may be among these.
+            if !is_accepted {
+                self.receive_newcomer(now, arrival, &mut datagram);
+            } else if let Received::Connection(handle) =
+                self.endpoint.receive(now, arrival, &mut datagram)
+            {
+                self.mark_dirty(handle);
+            }
+        }
+        true
+    }
+
+    /// The work on a handshake took so long.
+    pub(in crate::shard) fn spent_on_newcomer(&mut self, began: Timestamp, ended: Timestamp) {
+        self.newcomers.spent(began, ended);
+    }
+
+    pub(in crate::shard) fn has_newcomers(&self) -> bool {
+        !self.newcomers.is_empty()
+    }
+
+    /// Returns whether the client was accepted.
+    fn decide(&mut self, now: Timestamp, incoming: Incoming) -> bool {
+        let decision = match &mut self.acceptor {
+            Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
+            None => Ok(Decision::Refuse),
+        };
+        let decision = decision.unwrap_or_else(|Panicked| {
+            tracing::error!("an acceptor panicked: the client is refused");
+            self.counts.panics += 1;
+            Decision::Refuse
+        });
+        match decision {
+            Decision::Accept(accept) => {
+                match self.endpoint.accept(now, incoming, accept.observer) {
+                    Ok(handle) => {
+                        self.add(now, handle, accept.application);
+                        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
+                            slot.record.accepted(&mut self.counts);
+                        }
+                        return true;
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a client could not be accepted");
+                        self.counts.refused += 1;
+                    }
+                }
+            }
+            Decision::Refuse => {
+                self.counts.refused += 1;
+                self.endpoint.refuse(incoming);
+            }
+            Decision::Retry => self.retry(now, &incoming),
+            Decision::Ignore => self.counts.refused += 1,
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+#[path = "newcomers_tests.rs"]
+mod tests;
