@@ -7,6 +7,7 @@ mod http3;
 mod idle;
 mod load;
 mod memory;
+mod overload;
 mod pattern;
 mod qpack;
 mod raw;
@@ -78,6 +79,9 @@ enum Command {
         /// The number of bytes to download.
         bytes: usize,
     },
+    /// A part of `cargo xtask bench overload`.
+    #[command(subcommand)]
+    Overload(overload::Part),
     /// Measure QPACK on the requests of a browser: bytes for each, and exchanges per second.
     Qpack {
         /// How long each case is repeated, in seconds.
@@ -155,6 +159,7 @@ fn main() -> ExitCode {
             memory::run(bytes);
             Ok(())
         }
+        Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key } => tls::write_certificate(&certificate, &key),
     };

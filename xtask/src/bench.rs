@@ -5,6 +5,7 @@ mod connections;
 mod handshakes;
 mod kernel;
 mod memory;
+mod overload;
 mod pairs;
 mod requests;
 
@@ -20,7 +21,7 @@ use crate::measure::{self, Server};
 const SERVER_CORE: usize = 0;
 const CLIENT_CORE: usize = 1;
 
-const NAMES: &str = "bulk, connections, handshakes, memory, qpack, requests";
+const NAMES: &str = "bulk, connections, handshakes, memory, overload, qpack, requests";
 /// Those with HTTP/3. s2n-quic is not among them: its adapter for HTTP/3 is in no registry.
 const PEERS: [&str; 3] = ["quinn", "tokio-quiche", "quic-go"];
 
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["connections", rest @ ..] => connections::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
+        ["overload", rest @ ..] => overload::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
         ["requests", rest @ ..] => requests::run(rest),
         [] => Err(format!("bench needs the name of a benchmark: {NAMES}")),

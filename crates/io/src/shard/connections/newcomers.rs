@@ -125,17 +125,17 @@ impl Newcomers {
         (key, kind)
     }
 
-    /// Lets a client wait. Gives it back if there is no room.
-    fn push(&mut self, key: Key, incoming: Incoming, bytes: usize) -> Result<(), Incoming> {
-        let is_validated = incoming.address_is_validated();
-        let room = if is_validated { ROOM_FOR_VALIDATED } else { ROOM };
-        if self.order.len() >= room.clients || self.bytes + bytes > room.bytes {
-            return Err(incoming);
-        }
+    /// Whether there is room for a client whose first datagram has so many bytes.
+    fn has_room(&self, incoming: &Incoming, bytes: usize) -> bool {
+        let room = if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM };
+        self.order.len() < room.clients && self.bytes + bytes <= room.bytes
+    }
+
+    /// Lets a client wait.
+    fn push(&mut self, key: Key, incoming: Incoming, bytes: usize) {
         self.bytes += bytes;
         self.order.push_back(key);
         self.waiting.insert(key, Newcomer { incoming, further: Vec::new(), bytes });
-        Ok(())
     }
 
     /// A further datagram of a client that waits. It is dropped if there is no room.
@@ -217,13 +217,14 @@ impl Connections {
     /// Lets a client wait for its handshake, or asks it to validate its address.
     fn admit(&mut self, now: Timestamp, key: Key, incoming: Incoming, bytes: usize) {
         let is_validated = incoming.address_is_validated();
-        if self.must_validate() && !is_validated {
-            return self.retry_within_budget(now, &incoming);
-        }
-        match self.newcomers.push(key, incoming, bytes) {
-            Ok(()) => self.counts.half_open.begin(),
-            Err(_) if is_validated => self.newcomers.dropped += 1,
-            Err(incoming) => self.retry_within_budget(now, &incoming),
+        let has_room = self.newcomers.has_room(&incoming, bytes);
+        if has_room && (is_validated || !self.must_validate()) {
+            self.newcomers.push(key, incoming, bytes);
+            self.counts.half_open.begin();
+        } else if is_validated {
+            self.newcomers.dropped += 1;
+        } else {
+            self.retry_within_budget(now, &incoming);
         }
     }
 
