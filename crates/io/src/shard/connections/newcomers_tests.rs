@@ -272,6 +272,28 @@ fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
     assert!(server.0.newcomers.bytes <= ROOM_FOR_VALIDATED.bytes);
 }
 
+/// The bound that `ServerConfig::retry_above` states.
+#[test]
+fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
+    const LIMIT: usize = 100;
+    const HALF_OPEN: usize = 64 << 10;
+    let mut clients = Clients::new(X25519);
+    let flood = clients.begin_many(at(1), 600);
+    let mut server = Server::new(LIMIT);
+    let used = allocation_counter::measure(|| {
+        for batch in flood.chunks(100) {
+            server.receive(at(1), batch);
+            server.rest_of_turn(at(1), false);
+        }
+        while server.0.has_newcomers() {
+            server.rest_of_turn(at(1), false);
+        }
+    });
+    assert_eq!(server.statistics().connections, LIMIT as u64);
+    let bound = (LIMIT * HALF_OPEN + ROOM.bytes) as u64;
+    assert!(used.bytes_max < bound, "{} bytes, {bound} are permitted", used.bytes_max);
+}
+
 /// Clients that wait count as half open, so Retry packets begin before the memory of all of them is taken.
 #[test]
 fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
