@@ -402,8 +402,8 @@ impl ServerConfig {
     ///
     /// Anyone can begin handshakes from addresses that are not their own. Each takes a signature, and up to 64 KiB until the
     /// handshake times out; a Retry packet takes neither. So clients that do not validate their address take at most 64 KiB
-    /// for each of this number, and 1 MiB of each shard for datagrams of clients that wait until their handshake begins:
-    /// 67 MB by default. Those that have validated it are limited by [`max_connections`](Self::max_connections), and 4 MiB of
+    /// for each of this number, and 2 MiB of each shard for datagrams of clients that wait for a handshake or a Retry packet:
+    /// 68 MB by default. Those that have validated it are limited by [`max_connections`](Self::max_connections), and 4 MiB of
     /// their datagrams wait.
     ///
     /// However many clients come, established connections are served first: each shard begins one handshake in a turn of its

@@ -219,6 +219,8 @@ impl Shard {
             self.connections.fire_timers(now);
             self.connections.process(now);
             self.run_tasks(now);
+            let is_behind = self.is_behind(now);
+            self.connections.retry_waiting(now, is_behind);
             // A peer that has an answer finds what led to it counted.
             self.publish();
             self.sender.send(
@@ -227,21 +229,28 @@ impl Shard {
                 &mut self.connections,
                 &mut self.statistics,
             );
-            self.begin_handshake();
+            let has_begun = self.begin_handshake(is_behind);
             self.publish();
-            self.sleep();
+            self.sleep(has_begun);
         }
     }
 
-    /// Begins the handshake of one client that waits, after everything that the turn does for connections.
-    fn begin_handshake(&mut self) {
-        let now = self.clock.now();
-        let is_behind = self.sockets.may_receive(now)
+    /// Whether there is more to receive than this turn has received.
+    fn is_behind(&mut self, now: Timestamp) -> bool {
+        self.sockets.may_receive(now)
             || self.siblings.as_mut().is_some_and(Siblings::has_waiting)
-            || self.partner.as_ref().is_some_and(Partner::may_have_more);
-        if self.connections.begin_next(now, is_behind) {
+            || self.partner.as_ref().is_some_and(Partner::may_have_more)
+    }
+
+    /// Begins the handshake of one client that waits, after everything that the turn does for connections. Returns whether it
+    /// has left something to send.
+    fn begin_handshake(&mut self, is_behind: bool) -> bool {
+        let now = self.clock.now();
+        let has_begun = self.connections.begin_next(now, is_behind);
+        if has_begun {
             self.connections.spent_on_newcomer(now, self.clock.now());
         }
+        has_begun
     }
 
     fn is_over(&self) -> bool {
@@ -435,14 +444,15 @@ impl Shard {
         !has_waiting
     }
 
-    /// Waits until there is something to do; returns at once if there is already.
-    fn sleep(&mut self) {
+    /// Waits until there is something to do; returns at once if there is already, as the caller may know.
+    fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
         self.statistics.on_turn(now.saturating_since(self.turn_began));
         self.turn_began = now;
         let blocked = self.sender.blocked_socket();
         let paused_until = self.sockets.paused_until(now);
-        let is_busy = self.connections.has_dirty()
+        let is_busy = has_more
+            || self.connections.has_dirty()
             || self.connections.has_newcomers()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)

@@ -17,9 +17,9 @@ use crate::measure::{self, Process};
 const PHASE: Duration = Duration::from_secs(5);
 /// With so many half-open connections, clients must validate their address: the library's default.
 const RETRY_ABOVE: u64 = 1000;
-/// What the server may grow by, in bytes: that of half-open connections, and that of clients which wait until their handshake
-/// begins. Both are stated by `ServerConfig::retry_above`.
-const MEMORY_BOUND: u64 = RETRY_ABOVE * 60_000 + 5_000_000;
+/// What the server may grow by, in bytes: 64 KiB for each half-open connection, and 2 MiB for clients that wait, as
+/// `ServerConfig::retry_above` states.
+const MEMORY_BOUND: u64 = (RETRY_ABOVE * 64 + 2048) * 1024;
 /// By how much the flood may lengthen what 99 of 100 requests take.
 const MAX_RATIO: f64 = 2.0;
 /// A half-open connection lasts for 20 seconds.

@@ -1,13 +1,13 @@
 //! Clients that begin: how much work a shard does for them in one turn of its loop, and where they wait until then.
 //!
 //! A client's first Initial packet makes the server exchange keys and sign, which takes as long as a hundred datagrams of
-//! connections that work, and anyone can send such packets from addresses that are not their own (RFC 9000 §21.2). So
-//! established connections come first: their datagrams, timers and writes. At the end of a turn one handshake is begun at
-//! most. While the sockets have more than one turn receives, handshakes have a quarter of the shard's time, Retry packets
-//! are few, and what is over that is dropped before it costs more than a look at its header.
+//! connections that work; a Retry packet still takes as long as several. Anyone can send such packets from addresses that
+//! are not their own (RFC 9000 §21.2). So established connections come first: their datagrams, timers and writes. A turn
+//! sends few Retry packets, and begins one handshake at its end. While the sockets have more than it receives, that is
+//! still less. What is over that waits, and when too many wait, it is dropped before it costs more than a look at its header.
 //!
-//! Waiting is not left to Retry packets, although those need no memory: clients that begin at the same moment, as many do
-//! after an interruption, would all pay a round trip for it.
+//! What is over a turn's handshake is not answered with Retry packets at once, although these need no memory: clients that
+//! begin at the same moment, as many do after an interruption, would all pay a round trip for it.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +31,8 @@ struct Room {
 
 /// For clients whose address is not validated; beyond it they get a Retry packet.
 const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
+/// For those that get a Retry packet; beyond it their datagrams are dropped.
+const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
 /// For those whose address is validated, and for everything that follows a first datagram.
 const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
 /// How many datagrams of one client wait at most: a large ClientHello takes two, early data follows.
@@ -40,12 +42,10 @@ const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 /// begins the next.
 const PAUSE: u32 = 3;
 
-/// How many Retry packets go out in one turn at most. The endpoint holds 64 replies of all kinds.
-const MAX_RETRIES_PER_TURN: usize = 48;
-/// How many go out before a shard that falls behind sends only those of its turns.
-const MAX_RETRY_CREDIT: usize = 512;
-/// How many it sends in each turn in which it falls behind.
-const RETRIES_BEHIND: usize = 2;
+/// How many Retry packets a turn sends. The endpoint holds 64 replies of all kinds.
+const RETRIES_PER_TURN: usize = 4;
+/// How many it sends while there is more to receive.
+const RETRIES_BEHIND: usize = 1;
 
 /// A client that has no connection yet: its first Destination Connection ID, and its address.
 pub(super) type Key = (ConnectionId, SocketAddr);
@@ -59,10 +59,9 @@ pub(super) struct Newcomers {
     bytes: usize,
     /// While there is more to receive, no handshake begins before.
     not_before: Timestamp,
-    /// How many Retry packets may be sent.
-    retry_credit: usize,
-    /// How many of them in this turn.
-    retries_left: usize,
+    /// Clients that get a Retry packet, and how many bytes the datagram of each has.
+    unvalidated: VecDeque<(Incoming, usize)>,
+    unvalidated_bytes: usize,
     /// Datagrams that were dropped.
     dropped: u64,
 }
@@ -93,14 +92,14 @@ impl Newcomers {
             order: VecDeque::new(),
             bytes: 0,
             not_before: Timestamp::ORIGIN,
-            retry_credit: MAX_RETRY_CREDIT,
-            retries_left: MAX_RETRIES_PER_TURN,
+            unvalidated: VecDeque::new(),
+            unvalidated_bytes: 0,
             dropped: 0,
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.order.is_empty()
+    fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.unvalidated.is_empty()
     }
 
     /// How many datagrams were dropped.
@@ -158,20 +157,31 @@ impl Newcomers {
         Some(newcomer)
     }
 
-    /// A turn is over; in the next one, so many Retry packets may be sent.
-    fn end_turn(&mut self, is_behind: bool) {
-        let credit = if is_behind { self.retry_credit + RETRIES_BEHIND } else { MAX_RETRY_CREDIT };
-        self.retry_credit = credit.min(MAX_RETRY_CREDIT);
-        self.retries_left = MAX_RETRIES_PER_TURN;
+    /// Whether there is room for a client that gets a Retry packet.
+    fn has_room_for_retry(&self, bytes: usize) -> bool {
+        let Room { clients, bytes: most } = ROOM_FOR_RETRIES;
+        self.unvalidated.len() < clients && self.unvalidated_bytes + bytes <= most
     }
 
-    fn may_retry(&self) -> bool {
-        self.retries_left.min(self.retry_credit) > 0
+    /// Lets a client wait for a Retry packet. It is dropped if there is no room.
+    fn push_for_retry(&mut self, incoming: Incoming, bytes: usize) {
+        if self.has_room_for_retry(bytes) {
+            self.unvalidated_bytes += bytes;
+            self.unvalidated.push_back((incoming, bytes));
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn pop_for_retry(&mut self) -> Option<Incoming> {
+        let (incoming, bytes) = self.unvalidated.pop_front()?;
+        self.unvalidated_bytes -= bytes;
+        Some(incoming)
     }
 
     /// Whether a handshake may begin.
     fn may_begin(&self, now: Timestamp, is_behind: bool) -> bool {
-        !self.is_empty() && (!is_behind || now >= self.not_before)
+        !self.order.is_empty() && (!is_behind || now >= self.not_before)
     }
 
     /// The work on one handshake took so long.
@@ -193,7 +203,7 @@ impl Connections {
             Kind::Further => return self.newcomers.push_further(&key, arrival, datagram),
             // Those with a token are looked at: theirs may be valid.
             Kind::First { has_token: false }
-                if self.must_validate() && !self.newcomers.may_retry() =>
+                if self.must_validate() && !self.newcomers.has_room_for_retry(datagram.len()) =>
             {
                 self.newcomers.dropped += 1;
                 return;
@@ -216,6 +226,11 @@ impl Connections {
 
     /// Lets a client wait for its handshake, or asks it to validate its address.
     fn admit(&mut self, now: Timestamp, key: Key, incoming: Incoming, bytes: usize) {
+        if self.acceptor.is_none() {
+            // It is refused.
+            self.decide(now, incoming);
+            return;
+        }
         let is_validated = incoming.address_is_validated();
         let has_room = self.newcomers.has_room(&incoming, bytes);
         if has_room && (is_validated || !self.must_validate()) {
@@ -224,18 +239,8 @@ impl Connections {
         } else if is_validated {
             self.newcomers.dropped += 1;
         } else {
-            self.retry_within_budget(now, &incoming);
+            self.newcomers.push_for_retry(incoming, bytes);
         }
-    }
-
-    fn retry_within_budget(&mut self, now: Timestamp, incoming: &Incoming) {
-        if !self.newcomers.may_retry() {
-            self.newcomers.dropped += 1;
-            return;
-        }
-        self.newcomers.retry_credit -= 1;
-        self.newcomers.retries_left -= 1;
-        self.retry(now, incoming);
     }
 
     fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
@@ -243,11 +248,19 @@ impl Connections {
         self.endpoint.retry(now, incoming);
     }
 
-    /// The end of a turn: begins the handshake of the client that has waited longest, if it may begin now. `is_behind`: there
-    /// is more to receive than this turn has received. Returns whether there was such a client.
+    /// Sends a turn's Retry packets. `is_behind`: there is more to receive than this turn has received.
+    pub(in crate::shard) fn retry_waiting(&mut self, now: Timestamp, is_behind: bool) {
+        let count = if is_behind { RETRIES_BEHIND } else { RETRIES_PER_TURN };
+        for _ in 0..count {
+            let Some(incoming) = self.newcomers.pop_for_retry() else { return };
+            self.retry(now, &incoming);
+        }
+    }
+
+    /// The end of a turn: begins the handshake of the client that has waited longest, if it may begin now. Returns whether
+    /// there was such a client; then there is something to send.
     pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
         let may_begin = self.newcomers.may_begin(now, is_behind);
-        self.newcomers.end_turn(is_behind);
         let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
             return false;
         };
