@@ -1,8 +1,8 @@
 //! `cargo xtask bench overload`: a server with 100 connections that make requests, while first Initial packets of clients
 //! that never answer arrive from many addresses.
 //!
-//! The server has one core. The flood and the load share the other one: the flood runs with the lowest priority (nice 19), so
-//! that it takes what the load leaves.
+//! The server has one core. The flood and the load share the other one; the flood has the policy SCHED_IDLE, so that it
+//! takes what the load leaves.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -100,14 +100,14 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
 /// Starts the flood, which waits.
 fn flood(options: &Options, program: &Path, address: &str) -> Result<Process, String> {
     let initials = options.initials.to_string();
-    let arguments = ["-n", "19", text(program), "overload", "flood", "--connect", address];
+    let arguments = ["--idle", "0", text(program), "overload", "flood", "--connect", address];
     let mut arguments = [&arguments[..], &["--initials", &initials]].concat();
     let rate = options.rate.map(|rate| rate.to_string());
     if let Some(rate) = &rate {
         arguments.extend(["--rate", rate]);
     }
     eprintln!("xtask: {initials} Initial packets are being encrypted");
-    Process::start(Path::new("nice"), &arguments, CLIENT_CORE, "ready")
+    Process::start(Path::new("chrt"), &arguments, CLIENT_CORE, "ready")
 }
 
 /// Has one client connect a moment from now: how long that takes.
