@@ -71,9 +71,9 @@ pub struct ServerSetup {
     ///
     /// A client waits until its handshake begins, one in each turn of the shard's loop at most. While the shard receives less
     /// than arrives, handshakes have a quarter of its time. 256 clients wait with 1 MiB of datagrams at most, or 1,024 with
-    /// 4 MiB if their address is validated; those with too many before them get a Retry packet, too. For these, of which a turn sends 4, or 1 while the
-    /// shard receives less than arrives, 256 clients wait with 1 MiB; the datagrams of others are dropped
-    /// ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
+    /// 4 MiB if their address is validated; those with too many before them get a Retry packet, too. A turn sends 4 of
+    /// these, or 1 while the shard receives less than arrives; 256 clients wait for one with 1 MiB, and the datagrams of
+    /// others are dropped ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
     pub retry_above: usize,
 }
 

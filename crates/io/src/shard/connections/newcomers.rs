@@ -33,7 +33,7 @@ struct Room {
 const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
 /// For those that get a Retry packet; beyond it their datagrams are dropped.
 const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
-/// For those whose address is validated, and for everything that follows a first datagram.
+/// For clients whose address is validated.
 const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
 /// How many datagrams of one client wait at most: a large ClientHello takes two, early data follows.
 const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
@@ -72,6 +72,11 @@ struct Newcomer {
     further: Vec<(Arrival, Box<[u8]>)>,
     /// How many bytes all of them have.
     bytes: usize,
+}
+
+/// The room for a client and its further datagrams.
+fn room(incoming: &Incoming) -> Room {
+    if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
 }
 
 /// What a datagram with a long header is that belongs to no connection.
@@ -126,7 +131,7 @@ impl Newcomers {
 
     /// Whether there is room for a client whose first datagram has so many bytes.
     fn has_room(&self, incoming: &Incoming, bytes: usize) -> bool {
-        let room = if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM };
+        let room = room(incoming);
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
 
@@ -139,10 +144,13 @@ impl Newcomers {
 
     /// A further datagram of a client that waits. It is dropped if there is no room.
     fn push_further(&mut self, key: &Key, arrival: Arrival, datagram: &[u8]) {
-        let has_room = self.bytes + datagram.len() <= ROOM_FOR_VALIDATED.bytes;
+        let bytes = self.bytes + datagram.len();
         match self.waiting.get_mut(key) {
-            Some(newcomer) if has_room && newcomer.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT => {
-                self.bytes += datagram.len();
+            Some(newcomer)
+                if bytes <= room(&newcomer.incoming).bytes
+                    && newcomer.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT =>
+            {
+                self.bytes = bytes;
                 newcomer.bytes += datagram.len();
                 newcomer.further.push((arrival, datagram.into()));
             }
