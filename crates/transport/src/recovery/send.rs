@@ -69,6 +69,17 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
+    /// How many datagrams of full size [`may_send`](Self::may_send) permits in a row, if each of them is staged, and at most
+    /// `most`.
+    pub(crate) fn permitted_datagrams(&mut self, now: Timestamp, most: usize) -> usize {
+        let (size, staged) = (self.max_datagram_size.max(1), self.ledger.bytes_staged());
+        let rate = self.pacing_rate();
+        let released = self.path.pacer.released(now, rate).saturating_sub(staged);
+        let room = self.window_room().min(released).checked_div(size).unwrap_or(0);
+        let is_full = !SpaceId::ALL.into_iter().all(|space| self.ledger.space(space).has_room());
+        if is_full { 0 } else { usize::try_from(room).unwrap_or(most).min(most) }
+    }
+
     /// Whether a probe of the path's MTU of `bytes` may be sent: if any datagram may. It may take the bytes in flight past
     /// the window, which RFC 8899 §3 permits for one probe in each round trip (item 7). It is at most a quarter of the
     /// window, so that it is little beside the data, and the window never has to grow because the minimum of two or
