@@ -187,7 +187,14 @@ impl Recovery {
         now: Timestamp,
     ) -> Result<(), TransportError> {
         let in_flight_before = self.ledger.bytes_in_flight();
-        let Some(mut packet) = self.ledger.commit(space, number.get(), now)? else {
+        let Self { ledger, path, .. } = self;
+        let sample = |bytes| {
+            if core::mem::take(&mut path.limitation.is_application_limited) {
+                path.sampler.on_application_limited(in_flight_before);
+            }
+            path.sampler.on_sent(now, bytes, in_flight_before)
+        };
+        let Some(packet) = ledger.commit(space, number.get(), now, sample)? else {
             return Ok(());
         };
         if packet.is_marked {
@@ -201,14 +208,8 @@ impl Recovery {
             self.timer.on_sent(space, now);
         }
         if packet.in_flight && self.ledger.is_current(&packet) {
-            let path = &mut self.path;
-            if core::mem::take(&mut path.limitation.is_application_limited) {
-                path.sampler.on_application_limited(in_flight_before);
-            }
-            packet.delivery = path.sampler.on_sent(now, packet.bytes, in_flight_before);
-            self.ledger.note_delivery(space, number.get(), packet.delivery);
-            path.pacer.on_sent(now, packet.bytes);
-            path.controller.on_sent(&packet.as_sent(), self.ledger.bytes_in_flight());
+            self.path.pacer.on_sent(now, packet.bytes);
+            self.path.controller.on_sent(&packet.as_sent(), self.ledger.bytes_in_flight());
         }
         Ok(())
     }
