@@ -1,14 +1,11 @@
-//! An HTTP/0.9 server and client on s2n-quic, for the tests of the public interop runner.
-
-#![forbid(unsafe_code)]
+//! The tests of the public interop runner, over HTTP/0.9.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow};
-use peer_common::{HQ, Interop, InteropClient, InteropServer, Resource, UNSUPPORTED, hq_path};
+use anyhow::{Context, Result};
+use peer_common::{HQ, Interop, InteropClient, InteropServer, Resource, hq_path};
 use s2n_quic::client::Connect;
 use s2n_quic::provider::endpoint_limits;
 use s2n_quic::provider::tls::default as tls;
@@ -18,8 +15,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::endpoint::other;
+
 /// What s2n-quic's own program for the public runner supports (quic/s2n-quic-qns of its repository), by the names of
-/// what the endpoints do, without http3: its adapter for HTTP/3 is not in a registry.
+/// what the endpoints do, without http3.
 const CLIENT: [&str; 5] = ["handshake", "transfer", "retry", "multiconnect", "ecn"];
 const SERVER: [&str; 8] = [
     "handshake",
@@ -37,30 +36,14 @@ const LONGEST_REQUEST: usize = 8 << 10;
 /// s2n-tls counts the root, too.
 const LONGEST_CHAIN: u16 = 11;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() != Some("interop") {
-        eprintln!("usage: s2n-quic interop");
-        return ExitCode::FAILURE;
+/// Does what the environment asks for; `false` if the test is not supported.
+pub async fn run() -> Result<bool> {
+    match Interop::from_environment(&CLIENT, &SERVER)? {
+        Some(Interop::Server(server)) => serve(&server).await?,
+        Some(Interop::Client(client)) => download(&client).await?,
+        None => return Ok(false),
     }
-    let result = match Interop::from_environment(&CLIENT, &SERVER) {
-        Ok(Some(Interop::Server(server))) => serve(&server).await,
-        Ok(Some(Interop::Client(client))) => download(&client).await,
-        Ok(None) => return ExitCode::from(UNSUPPORTED),
-        Err(error) => Err(error),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("s2n-quic: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// The errors of s2n-quic's builders are not all errors of the standard library.
-fn other(error: impl std::fmt::Debug) -> anyhow::Error {
-    anyhow!("{error:?}")
+    Ok(true)
 }
 
 async fn serve(server: &InteropServer) -> Result<()> {
