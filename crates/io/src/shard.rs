@@ -2,8 +2,8 @@
 //!
 //! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
 //! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
-//! once, and sends what comes of it. At the end it begins the handshake of one client, if any waits. When there is nothing left to do it sleeps until the next deadline, datagram or
-//! command.
+//! once, and sends what comes of it. At the end it begins the handshake of one client, if any waits. When there is nothing
+//! left to do it sleeps until the next deadline, datagram or command.
 
 mod attempts;
 mod connections;
