@@ -9,6 +9,7 @@ mod limits;
 mod load;
 mod memory;
 mod options;
+mod overload;
 mod pattern;
 mod qpack;
 mod raw;
@@ -63,6 +64,9 @@ enum Command {
     /// Measure what this machine can do at most.
     #[command(subcommand)]
     Limits(limits::Part),
+    /// A part of `cargo xtask bench overload`.
+    #[command(subcommand)]
+    Overload(overload::Part),
     /// Measure QPACK on the requests of a browser: bytes for each, and exchanges per second.
     Qpack {
         /// How long each case is repeated, in seconds.
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Limits(part) => limits::run(&part),
+        Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
         Command::Certificate { certificate, key } => tls::write_certificate(&certificate, &key),
     };

@@ -6,6 +6,7 @@ mod handshakes;
 mod kernel;
 mod limits;
 mod memory;
+mod overload;
 mod pairs;
 mod place;
 mod report;
@@ -19,7 +20,7 @@ use self::report::Results;
 use self::stacks::{PEERS, build, peer_named};
 use crate::command::run as show;
 
-const NAMES: &str = "bulk, connections, handshakes, limits, memory, qpack, requests";
+const NAMES: &str = "bulk, connections, handshakes, limits, memory, overload, qpack, requests";
 
 /// Runs the benchmark that the first argument names, or all that compare.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -29,6 +30,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["handshakes", rest @ ..] => handshakes::run(rest),
         ["limits", rest @ ..] => limits::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
+        ["overload", rest @ ..] => overload::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
         ["requests", rest @ ..] => requests::run(rest),
         [name, ..] if !name.starts_with("--") => {

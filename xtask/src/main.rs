@@ -60,6 +60,11 @@ The project's development tasks.
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)
         --peer NAME, --json
+  cargo xtask bench overload first Initial packets that nobody answers for flood a server with 100 connections: what
+                             requests take before, during and after, memory, Retry packets
+        --initials N         number of packets, all different and prepared before, 1.2 kB each (default 1000000)
+        --rate N             packets per second (default as many as the core sends that the load leaves)
+        --json               print one object
   cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case

@@ -400,8 +400,16 @@ impl ServerConfig {
     /// default 1,000; with 0 every client must. Of several [`shards`](Self::shards) each counts its own clients, and has its
     /// part of the number, rounded up.
     ///
-    /// Anyone can begin handshakes from addresses that are not their own. Each takes a signature, and up to 60 kB until the
-    /// handshake times out; a Retry packet takes neither.
+    /// Anyone can begin handshakes from addresses that are not their own. Each takes a signature, and up to 64 KiB until the
+    /// handshake times out; a Retry packet takes neither. So clients that do not validate their address take at most 64 KiB
+    /// for each of this number, and 2 MiB of each shard for datagrams of clients that wait for a handshake or a Retry packet:
+    /// 68 MB by default. Those that have validated it are limited by [`max_connections`](Self::max_connections), and 4 MiB of
+    /// their datagrams wait.
+    ///
+    /// However many clients come, established connections are served first: each shard begins one handshake in a turn of its
+    /// loop, which is as long as it takes to receive a few datagrams and to send what follows from them. If it receives less
+    /// than arrives, handshakes have a quarter of its time, Retry packets are few, and other first datagrams are dropped, as
+    /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped) counts.
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
         self

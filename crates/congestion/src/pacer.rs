@@ -147,6 +147,14 @@ impl Pacer {
         Err(ReleaseTime::at(now + Duration::from_nanos(wait)))
     }
 
+    /// How many bytes [`release`](Self::release) permits at `now`; `u64::MAX` without a rate.
+    pub fn released(&mut self, now: Timestamp, rate: Option<Rate>) -> u64 {
+        let Some(rate) = rate else { return u64::MAX };
+        self.fill(now);
+        self.set_rate(rate);
+        unscaled(self.level)
+    }
+
     /// Data waits for the time that [`release`](Self::release) returned. If the sender is woken
     /// later than that, it may catch up.
     pub fn on_waiting(&mut self) {
@@ -170,6 +178,11 @@ impl Pacer {
 /// Bytes in the units of the level, saturating (at eighteen billion bytes).
 const fn scaled(bytes: u64) -> u64 {
     bytes.saturating_mul(NANOSECONDS_PER_SECOND)
+}
+
+/// The whole bytes in a level.
+const fn unscaled(level: u64) -> u64 {
+    level / NANOSECONDS_PER_SECOND
 }
 
 /// The amount that `rate` gives in `elapsed`, in the units of the level, saturating.

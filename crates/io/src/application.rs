@@ -68,6 +68,12 @@ pub struct ServerSetup {
     pub acceptor: Box<dyn Acceptor>,
     /// While so many clients have begun a handshake and not completed it, and until half as many are left, further ones are
     /// not brought before the acceptor unless their address is validated: they get a Retry packet (RFC 9000 §8.1.2).
+    ///
+    /// A client waits until its handshake begins, one in each turn of the shard's loop at most. While the shard receives less
+    /// than arrives, handshakes have a quarter of its time. 256 clients wait with 1 MiB of datagrams at most, or 1,024 with
+    /// 4 MiB if their address is validated; those with too many before them get a Retry packet, too. A turn sends 4 of
+    /// these, or 1 while the shard receives less than arrives; 256 clients wait for one with 1 MiB, and the datagrams of
+    /// others are dropped ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
     pub retry_above: usize,
 }
 

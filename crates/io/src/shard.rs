@@ -2,8 +2,8 @@
 //!
 //! Each turn of its loop receives one bounded batch from each socket under one reading of the clock, and what other shards
 //! of its port received for it; carries out commands, fires timers, lets the applications of all connections concerned run
-//! once, and sends what comes of it. When there is nothing left to do it sleeps until the next deadline, datagram or
-//! command.
+//! once, and sends what comes of it. At the end it begins the handshake of one client, if any waits. When there is nothing
+//! left to do it sleeps until the next deadline, datagram or command.
 
 mod attempts;
 mod connections;
@@ -219,6 +219,8 @@ impl Shard {
             self.connections.fire_timers(now);
             self.connections.process(now);
             self.run_tasks(now);
+            let is_behind = self.is_behind(now);
+            self.connections.retry_waiting(now, is_behind);
             // A peer that has an answer finds what led to it counted.
             self.publish();
             self.sender.send(
@@ -227,9 +229,28 @@ impl Shard {
                 &mut self.connections,
                 &mut self.statistics,
             );
+            let has_begun = self.begin_handshake(is_behind);
             self.publish();
-            self.sleep();
+            self.sleep(has_begun);
         }
+    }
+
+    /// Whether there is more to receive than this turn has received.
+    fn is_behind(&mut self, now: Timestamp) -> bool {
+        self.sockets.may_receive(now)
+            || self.siblings.as_mut().is_some_and(Siblings::has_waiting)
+            || self.partner.as_ref().is_some_and(Partner::may_have_more)
+    }
+
+    /// Begins the handshake of one client that waits, after everything that the turn does for connections. Returns whether it
+    /// has left something to send.
+    fn begin_handshake(&mut self, is_behind: bool) -> bool {
+        let now = self.clock.now();
+        let has_begun = self.connections.begin_next(now, is_behind);
+        if has_begun {
+            self.connections.spent_on_newcomer(now, self.clock.now());
+        }
+        has_begun
     }
 
     fn is_over(&self) -> bool {
@@ -423,14 +444,16 @@ impl Shard {
         !has_waiting
     }
 
-    /// Waits until there is something to do; returns at once if there is already.
-    fn sleep(&mut self) {
+    /// Waits until there is something to do; returns at once if there is already, as the caller may know.
+    fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
         self.statistics.on_turn(now.saturating_since(self.turn_began));
         self.turn_began = now;
         let blocked = self.sender.blocked_socket();
         let paused_until = self.sockets.paused_until(now);
-        let is_busy = self.connections.has_dirty()
+        let is_busy = has_more
+            || self.connections.has_dirty()
+            || self.connections.has_newcomers()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)
             || self.partner.as_ref().is_some_and(Partner::may_have_more);

@@ -58,7 +58,7 @@ impl Application for Restless {
     }
 }
 
-struct Accepting;
+pub(in crate::shard) struct Accepting;
 
 impl Acceptor for Accepting {
     fn incoming(&mut self, _incoming: &Incoming) -> Decision {
@@ -78,7 +78,7 @@ fn endpoint_config() -> EndpointConfig {
     }
 }
 
-fn server_config() -> ServerConfig {
+pub(in crate::shard) fn server_config() -> ServerConfig {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let chain = vec![certified.cert.into()];

@@ -17,7 +17,7 @@ pub struct ShardStatistics {
     pub handshakes_failed: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
-    /// Connections of clients whose handshake is not complete.
+    /// Clients whose handshake is not complete: connections, and those whose first packets wait until it begins.
     pub connections_half_open: u64,
     /// Retry packets sent.
     pub retries_sent: u64,
@@ -49,6 +49,9 @@ pub struct ShardStatistics {
     pub probe_timeouts: u64,
     /// Clients that were turned away or ignored.
     pub incoming_refused: u64,
+    /// UDP payloads received from clients that begin, and dropped because more came than the shard answers: see
+    /// [`ServerSetup::retry_above`](crate::ServerSetup::retry_above).
+    pub incoming_dropped: u64,
     /// How many times the shard woke up.
     pub wakeups: u64,
     /// Panics of applications and acceptors. Each ended one connection, or refused one client.
@@ -146,6 +149,7 @@ impl ShardStatistics {
             packets_spuriously_lost,
             probe_timeouts,
             incoming_refused,
+            incoming_dropped,
             wakeups,
             panics,
             receive_failures,
@@ -181,6 +185,7 @@ impl ShardStatistics {
             packets_spuriously_lost,
             probe_timeouts,
             incoming_refused,
+            incoming_dropped,
             wakeups,
             panics,
             receive_failures,
@@ -197,7 +202,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 31;
+const COUNTERS: usize = 32;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

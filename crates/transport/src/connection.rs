@@ -4,6 +4,7 @@
 //! packet is filled by the parts in a fixed order (`transmit`).
 
 mod ack_frequency;
+mod alike;
 mod answer;
 mod application;
 mod blocked;

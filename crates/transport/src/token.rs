@@ -53,3 +53,21 @@ pub(crate) enum Token {
     /// The PING of a probe of the path's MTU.
     MtuProbe(MtuProbe),
 }
+
+impl Token {
+    /// Extends this record by `next`, if both are of a stream's data and `next` begins where this ends. Returns whether it
+    /// did. Several packets of a bulk transfer are then acknowledged at once.
+    pub(crate) fn join(&mut self, next: &Self) -> bool {
+        let Self::Stream { stream_id, offset, length, fin } = self else { return false };
+        match *next {
+            Self::Stream { stream_id: id, offset: from, length: more, fin: ends }
+                if id == *stream_id && offset.checked_add(*length) == Some(from) =>
+            {
+                *length = length.saturating_add(more);
+                *fin |= ends;
+                true
+            }
+            _ => false,
+        }
+    }
+}

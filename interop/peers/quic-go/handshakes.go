@@ -47,6 +47,7 @@ func handshakes(arguments []string) error {
 	rate := flags.Float64("rate", 0, "handshakes per second, however many run at the same time then")
 	keyExchange := flags.String("key-exchange", "x25519mlkem768", "how keys are exchanged: x25519mlkem768 or x25519")
 	resume := flags.Bool("resume", false, "resume sessions: all but the first handshakes use a ticket of an earlier one")
+	datagramSize := mtuFlag(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
@@ -66,7 +67,10 @@ func handshakes(arguments []string) error {
 	if *resume {
 		tlsConfig.ClientSessionCache = sessions
 	}
-	config := quicConfig("")
+	config, err := quicConfig("", *datagramSize)
+	if err != nil {
+		return err
+	}
 	// quic-go ends a handshake after twice this time, and when nothing has arrived for as long as this.
 	config.HandshakeIdleTimeout = handshakeTimeout
 	remote, err := net.ResolveUDPAddr("udp", *connect)

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -58,17 +56,27 @@ func load(arguments []string) error {
 	size := flags.Int64("size", 1024, "bytes in each response")
 	seconds := flags.Float64("seconds", 3, "for how long requests are made")
 	rate := flags.Float64("rate", 0, "requests per second of all connections together, however many are in flight then; by default as many as are answered")
+	datagramSize := mtuFlag(flags)
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	opened, closeAll, err := openAll(*ca, *connect, *connections)
+	tlsConfig, err := clientTLS(*ca, false, "localhost")
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	config, err := quicConfig("", *datagramSize)
+	if err != nil {
+		return err
+	}
+	transport, opened, err := openAll(tlsConfig, *connect, *connections, config)
+	if err != nil {
+		return err
+	}
+	defer closeAll(transport, opened, quic.ApplicationErrorCode(http3.ErrCodeNoError))
+	http := &http3.Transport{DisableCompression: true}
 	clients := make([]*loadClient, len(opened))
 	for index, connection := range opened {
-		clients[index] = &loadClient{connection, fmt.Sprintf("https://localhost/zero/%d", *size), *size}
+		clients[index] = &loadClient{http.NewClientConn(connection), fmt.Sprintf("https://localhost/zero/%d", *size), *size}
 	}
 	all := &latencies{}
 	start := time.Now()
@@ -151,54 +159,6 @@ func pace(rate float64, count int, due func(number int, at time.Time)) {
 		}
 		due(number, at)
 	}
-}
-
-func openAll(ca, connect string, count int) ([]*http3.ClientConn, func(), error) {
-	tlsConfig, err := clientTLS(ca, false, "localhost")
-	if err != nil {
-		return nil, nil, err
-	}
-	remote, err := net.ResolveUDPAddr("udp", connect)
-	if err != nil {
-		return nil, nil, err
-	}
-	socket, err := net.ListenUDP("udp", nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	transport := &quic.Transport{Conn: socket}
-	client := &http3.Transport{DisableCompression: true}
-	opened := make([]*http3.ClientConn, count)
-	failed := make([]error, count)
-	var group sync.WaitGroup
-	// How many connections are opened at the same time.
-	permits := make(chan struct{}, 32)
-	for index := range opened {
-		permits <- struct{}{}
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			connection, err := transport.Dial(context.Background(), remote, tlsConfig, quicConfig(""))
-			if err == nil {
-				opened[index] = client.NewClientConn(connection)
-			}
-			failed[index] = err
-			<-permits
-		}()
-	}
-	group.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	closeAll := func() {
-		for _, connection := range opened {
-			connection.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
-		}
-		transport.Close()
-	}
-	return opened, closeAll, nil
 }
 
 func (c *loadClient) buffer() []byte {

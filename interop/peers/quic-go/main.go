@@ -1,4 +1,4 @@
-// An HTTP/3 file server and client on quic-go, for tests.
+// An HTTP/3 and raw-stream server and client on quic-go, for tests and benchmarks.
 package main
 
 import (
@@ -32,7 +32,7 @@ func zeroLength(path string) (int64, bool) {
 
 func main() {
 	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	err := errors.New("usage: quic-go server|client|load|handshakes|handshakes-server|interop OPTIONS")
+	err := errors.New("usage: quic-go server|client|load|handshakes|handshakes-server|raw-server|raw-client|interop OPTIONS")
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "server":
@@ -46,6 +46,10 @@ func main() {
 		case "handshakes-server":
 			// Go's TLS prefers X25519MLKEM768.
 			err = serve(os.Args[2:])
+		case "raw-server":
+			err = serveRaw(os.Args[2:])
+		case "raw-client":
+			err = transferRaw(os.Args[2:])
 		case "interop":
 			err = interop()
 		}

@@ -70,7 +70,7 @@ pub(super) const SERVE_HTTP3: [&str; 3] = ["server", "--root", "."];
 
 pub(super) struct Place {
     pub(super) certificate: PathBuf,
-    key: PathBuf,
+    pub(super) key: PathBuf,
 }
 
 impl Place {

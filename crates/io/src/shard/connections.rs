@@ -2,6 +2,7 @@
 
 mod half_open;
 mod migrating;
+mod newcomers;
 mod record;
 
 use core::net::SocketAddr;
@@ -10,16 +11,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clearway_transport::{
-    Arrival, Connection, ConnectionHandle, Endpoint, Incoming, Received, SocketIndex,
-};
+use clearway_transport::{Arrival, Connection, ConnectionHandle, Endpoint, Received, SocketIndex};
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
 use super::siblings::Passed;
 use super::sockets::Sockets;
-use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision};
+use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
 use crate::guarded::{Guarded, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::restart::Pipe;
@@ -27,6 +26,7 @@ use crate::socket::Meta;
 use crate::statistics::ShardStatistics;
 use crate::timers::Timers;
 use migrating::Waiting;
+use newcomers::Newcomers;
 use record::{Counts, Record};
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
@@ -63,6 +63,8 @@ pub(super) struct Connections {
     generation: u64,
     timers: Timers,
     attempts: Attempts,
+    /// Clients whose handshake has not begun.
+    newcomers: Newcomers,
     /// Connections whose applications are to run.
     dirty: VecDeque<ConnectionHandle>,
     /// Connections that are to be asked for datagrams.
@@ -89,6 +91,7 @@ impl Connections {
             generation: 0,
             timers: Timers::new(),
             attempts: Attempts::default(),
+            newcomers: Newcomers::new(),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
             is_shutting_down: false,
@@ -105,6 +108,7 @@ impl Connections {
     /// Writes down what the connections have counted.
     pub(super) fn report(&self, statistics: &mut ShardStatistics) {
         statistics.connections = self.count as u64;
+        statistics.incoming_dropped = self.newcomers.dropped();
         self.counts.report(statistics);
     }
 
@@ -134,68 +138,21 @@ impl Connections {
         datagram: &mut [u8],
     ) -> Passed {
         let Meta { remote, local_ip, ecn } = *meta;
-        // A client's own ID may look like one of ours, and that in its answer to a Retry is one. Here it would be refused.
-        if let Some(successor) = &self.successor
-            && is_long(datagram)
-            && !self.endpoint.has_connection_for(remote, datagram)
-        {
-            return successor.send(socket, meta, datagram).into();
-        }
         let arrival = Arrival { remote, socket, local_ip, ecn };
-        match self.endpoint.receive(now, arrival, datagram) {
-            Received::Connection(handle) => {
-                self.note_answer(handle);
-                self.mark_dirty(handle);
+        if is_long(datagram) && !self.endpoint.has_connection_for(remote, datagram) {
+            // A client's own ID may look like one of ours, and that in its answer to a Retry is one. Here it would be
+            // refused.
+            if let Some(successor) = &self.successor {
+                return successor.send(socket, meta, datagram).into();
             }
-            Received::Incoming(incoming) => self.decide(now, incoming),
-            Received::Done => {}
+            self.receive_newcomer(now, arrival, datagram);
+            return Passed::No;
+        }
+        if let Received::Connection(handle) = self.endpoint.receive(now, arrival, datagram) {
+            self.note_answer(handle);
+            self.mark_dirty(handle);
         }
         Passed::No
-    }
-
-    fn decide(&mut self, now: Timestamp, incoming: Incoming) {
-        if self.acceptor.is_some()
-            && self.counts.half_open.is_limiting()
-            && !incoming.address_is_validated()
-        {
-            return self.retry(now, &incoming);
-        }
-        let decision = match &mut self.acceptor {
-            Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
-            None => Ok(Decision::Refuse),
-        };
-        let decision = decision.unwrap_or_else(|Panicked| {
-            tracing::error!("an acceptor panicked: the client is refused");
-            self.counts.panics += 1;
-            Decision::Refuse
-        });
-        match decision {
-            Decision::Accept(accept) => {
-                match self.endpoint.accept(now, incoming, accept.observer) {
-                    Ok(handle) => {
-                        self.add(now, handle, accept.application);
-                        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
-                            slot.record.accepted(&mut self.counts);
-                        }
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "a client could not be accepted");
-                        self.counts.refused += 1;
-                    }
-                }
-            }
-            Decision::Refuse => {
-                self.counts.refused += 1;
-                self.endpoint.refuse(incoming);
-            }
-            Decision::Retry => self.retry(now, &incoming),
-            Decision::Ignore => self.counts.refused += 1,
-        }
-    }
-
-    fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
-        self.counts.retries += 1;
-        self.endpoint.retry(now, incoming);
     }
 
     /// Starts a connection to `destination`, which is the request's remote address as the socket names

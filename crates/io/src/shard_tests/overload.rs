@@ -58,7 +58,9 @@ fn flood(server: SocketAddr) {
 fn half_open_connections_are_bounded() {
     let server = server(Duration::from_secs(3));
     flood(server.local_address());
-    wait_until(&server, |counts| counts.retries_sent == FLOOD - RETRY_ABOVE);
+    wait_until(&server, |counts| {
+        counts.retries_sent == FLOOD - RETRY_ABOVE && counts.connections == RETRY_ABOVE
+    });
     let during = server.statistics();
     assert_eq!((during.connections, during.connections_half_open), (RETRY_ABOVE, RETRY_ABOVE));
 

@@ -117,15 +117,18 @@ impl Connection {
             };
             let Some(head) = self.head_of(now, &header) else { return };
             // All packets of a datagram belong to one connection (RFC 9000 §12.2).
-            if *first_destination.get_or_insert(head.destination) != head.destination {
+            if first_destination.is_some_and(|first| first != head.destination) {
                 self.observe_dropped(now, size, DropReason::ConnectionUnknown);
                 return;
             }
             let Some((packet, next)) = rest.split_at_mut_checked(header.packet_len) else { return };
+            if !next.is_empty() {
+                first_destination = Some(head.destination);
+            }
             if head.packet_type == PacketType::Initial && self.discards_initial(&head, is_small) {
                 self.observe_dropped(now, packet.len(), DropReason::Invalid);
             } else {
-                self.receive_packet(now, arrival, head, packet);
+                self.receive_packet(now, arrival, &head, packet);
             }
             rest = next;
         }
@@ -174,7 +177,7 @@ impl Connection {
         if self.side.is_server() { is_small } else { head.has_token }
     }
 
-    fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: Head, packet: &mut [u8]) {
+    fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: &Head, packet: &mut [u8]) {
         let size = packet.len();
         // RFC 9000 §17.2; RFC 9287 §3.
         if !head.has_fixed_bit && !self.config.grease_quic_bit {
@@ -212,7 +215,7 @@ impl Connection {
         &mut self,
         now: Timestamp,
         arrival: Arrival,
-        head: Head,
+        head: &Head,
         packet: &mut [u8],
     ) {
         let size = packet.len();
@@ -237,7 +240,7 @@ impl Connection {
         &mut self,
         now: Timestamp,
         arrival: Arrival,
-        head: Head,
+        head: &Head,
         space: SpaceId,
         size: usize,
         opened: Result<Opened<'_>, OpenError>,

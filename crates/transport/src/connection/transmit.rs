@@ -84,16 +84,33 @@ impl Connection {
     ) -> Option<Transmit> {
         let segment = self.max_datagram_size().min(buffer.len());
         let mut filled = 0_usize;
+        let mut count = 0_usize;
         let mut first = segment;
-        for count in 0..max_datagrams {
+        while count < max_datagrams {
             let ecn = self.next_codepoint(now);
             if count > 0 && ecn != self.outgoing.ecn {
                 break;
             }
             self.outgoing.ecn = ecn;
-            let rest = buffer.get_mut(filled..).filter(|rest| rest.len() >= segment);
+            let Some(rest) = buffer.get_mut(filled..) else { break };
+            if count > 0 {
+                let alike =
+                    self.build_alike(now, rest, segment, max_datagrams.saturating_sub(count));
+                match alike {
+                    Ok(0) => {}
+                    Ok(built) => {
+                        count = count.saturating_add(built);
+                        filled = filled.saturating_add(built.saturating_mul(segment));
+                        continue;
+                    }
+                    Err(error) => {
+                        self.fail(now, error);
+                        break;
+                    }
+                }
+            }
             let size = self.size_of_next().min(segment);
-            let room = rest.and_then(|rest| rest.get_mut(..size));
+            let room = rest.get_mut(..segment).and_then(|rest| rest.get_mut(..size));
             let Some(room) = room else { break };
             let size = match self.build_datagram(now, room, count == 0) {
                 Ok(Built::Datagram(size)) => size,
@@ -113,6 +130,7 @@ impl Connection {
             if count == 0 {
                 first = size;
             }
+            count = count.saturating_add(1);
             if size < segment {
                 break;
             }
@@ -251,7 +269,7 @@ impl Connection {
     }
 
     /// The latency spin bit of a packet to `destination` (RFC 9000 §17.4).
-    fn spin_bit(&mut self, destination: ConnectionId) -> bool {
+    pub(super) fn spin_bit(&mut self, destination: ConnectionId) -> bool {
         let configured = self.config.spin_bit;
         if destination == self.remote_ids.current() {
             let random = self.marks.random();
@@ -294,7 +312,7 @@ impl Connection {
         }
     }
 
-    fn has_control_pending(&self) -> bool {
+    pub(super) fn has_control_pending(&self) -> bool {
         self.flags.handshake_done_pending
             || self.flags.new_token_pending
             || self.flags.ping_pending
@@ -424,29 +442,39 @@ impl Connection {
     ) -> Result<(), TransportError> {
         for index in 0..self.outgoing.buffers.drafts.len() {
             let Some(draft) = self.outgoing.buffers.drafts.get(index).copied() else { break };
-            draft.set_length(datagram).map_err(|_| TOO_LONG)?;
-            if self.clears_fixed_bit()
-                && let Some(first) = datagram.get_mut(draft.start)
-            {
-                *first = header::without_fixed_bit(*first);
-            }
-            self.observe_sent(now, &draft, datagram);
-            let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
-            let number_offset = draft.number_offset.saturating_sub(draft.start);
-            let payload_offset = draft.payload_offset.saturating_sub(draft.start);
-            let (number, protection) = (draft.number, self.handshake.protection_mut());
-            if draft.packet_type == PacketType::ZeroRtt {
-                protection.seal_early(number, number_offset, payload_offset, packet)?;
-            } else {
-                protection.seal(draft.space, number, number_offset, payload_offset, packet)?;
-            }
+            self.protect(now, &draft, datagram)?;
             self.stage(&draft)?;
             self.after_staging(now, &draft);
         }
         Ok(())
     }
 
-    fn stage(&mut self, draft: &Draft) -> Result<(), TransportError> {
+    /// Encrypts a draft in place.
+    pub(super) fn protect(
+        &mut self,
+        now: Timestamp,
+        draft: &Draft,
+        datagram: &mut [u8],
+    ) -> Result<(), TransportError> {
+        draft.set_length(datagram).map_err(|_| TOO_LONG)?;
+        if self.clears_fixed_bit()
+            && let Some(first) = datagram.get_mut(draft.start)
+        {
+            *first = header::without_fixed_bit(*first);
+        }
+        self.observe_sent(now, draft, datagram);
+        let packet = datagram.get_mut(draft.start..draft.end()).unwrap_or_default();
+        let number_offset = draft.number_offset.saturating_sub(draft.start);
+        let payload_offset = draft.payload_offset.saturating_sub(draft.start);
+        let (number, protection) = (draft.number, self.handshake.protection_mut());
+        if draft.packet_type == PacketType::ZeroRtt {
+            protection.seal_early(number, number_offset, payload_offset, packet)
+        } else {
+            protection.seal(draft.space, number, number_offset, payload_offset, packet)
+        }
+    }
+
+    pub(super) fn stage(&mut self, draft: &Draft) -> Result<(), TransportError> {
         if draft.is_probe {
             self.on_probe_staged(draft.space);
         }

@@ -174,8 +174,12 @@ impl Recovery {
 
     /// Reports the acknowledgement of `packet`: for a packet of an earlier path only its tokens.
     fn note_acknowledged(&mut self, space: SpaceId, now: Timestamp, packet: &LedgerPacket) {
-        let tokens = self.ledger.space(space).tokens_of(packet);
-        self.batch.acked_tokens.extend(tokens.map(|token| (space, token)));
+        for token in self.ledger.space(space).tokens_of(packet) {
+            let last = self.batch.acked_tokens.last_mut().filter(|(before, _)| *before == space);
+            if !last.is_some_and(|(_, last)| last.join(&token)) {
+                self.batch.acked_tokens.push((space, token));
+            }
+        }
         if !packet.in_flight || !self.ledger.is_current(packet) {
             return;
         }

@@ -191,15 +191,24 @@ impl Ledger {
     }
 
     /// Packet `number` was sent at `now`: from here on it is in flight. `None` if
-    /// its keys were discarded in between.
+    /// its keys were discarded in between. If it counts in flight on the current path, `sample` gives the state of the
+    /// delivery-rate sampler for a packet of so many bytes.
     pub(super) fn commit(
         &mut self,
         space: SpaceId,
         number: u64,
         now: Timestamp,
+        sample: impl FnOnce(u64) -> DeliverySnapshot,
     ) -> Result<Option<LedgerPacket>, TransportError> {
-        let index = SendIndex(self.next_index);
-        let Some(packet) = self.spaces.get_mut(space).commit(number, index, now)? else {
+        let (index, path) = (SendIndex(self.next_index), self.path);
+        let enter = |packet: &mut LedgerPacket| {
+            packet.index = index;
+            packet.sent_at = now;
+            if packet.in_flight && packet.path == path {
+                packet.delivery = sample(packet.bytes);
+            }
+        };
+        let Some(packet) = self.spaces.get_mut(space).commit(number, enter)? else {
             return Ok(None);
         };
         add(&mut self.next_index, 1)?;
@@ -212,18 +221,6 @@ impl Ledger {
             }
         }
         Ok(Some(packet))
-    }
-
-    /// Stores the state of the delivery-rate sampler when packet `number` was sent.
-    pub(super) fn note_delivery(
-        &mut self,
-        space: SpaceId,
-        number: u64,
-        delivery: DeliverySnapshot,
-    ) {
-        if let Some(packet) = self.spaces.get_mut(space).packet_mut(number) {
-            packet.delivery = delivery;
-        }
     }
 
     /// Packet `number` was acknowledged. Returns the packet as it was before, if it was not acknowledged yet.

@@ -69,6 +69,17 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
+    /// How many datagrams of full size [`may_send`](Self::may_send) permits in a row, if each of them is staged, and at most
+    /// `most`.
+    pub(crate) fn permitted_datagrams(&mut self, now: Timestamp, most: usize) -> usize {
+        let (size, staged) = (self.max_datagram_size.max(1), self.ledger.bytes_staged());
+        let rate = self.pacing_rate();
+        let released = self.path.pacer.released(now, rate).saturating_sub(staged);
+        let room = self.window_room().min(released).checked_div(size).unwrap_or(0);
+        let is_full = !SpaceId::ALL.into_iter().all(|space| self.ledger.space(space).has_room());
+        if is_full { 0 } else { usize::try_from(room).unwrap_or(most).min(most) }
+    }
+
     /// Whether a probe of the path's MTU of `bytes` may be sent: if any datagram may. It may take the bytes in flight past
     /// the window, which RFC 8899 §3 permits for one probe in each round trip (item 7). It is at most a quarter of the
     /// window, so that it is little beside the data, and the window never has to grow because the minimum of two or
@@ -176,7 +187,14 @@ impl Recovery {
         now: Timestamp,
     ) -> Result<(), TransportError> {
         let in_flight_before = self.ledger.bytes_in_flight();
-        let Some(mut packet) = self.ledger.commit(space, number.get(), now)? else {
+        let Self { ledger, path, .. } = self;
+        let sample = |bytes| {
+            if core::mem::take(&mut path.limitation.is_application_limited) {
+                path.sampler.on_application_limited(in_flight_before);
+            }
+            path.sampler.on_sent(now, bytes, in_flight_before)
+        };
+        let Some(packet) = ledger.commit(space, number.get(), now, sample)? else {
             return Ok(());
         };
         if packet.is_marked {
@@ -190,14 +208,8 @@ impl Recovery {
             self.timer.on_sent(space, now);
         }
         if packet.in_flight && self.ledger.is_current(&packet) {
-            let path = &mut self.path;
-            if core::mem::take(&mut path.limitation.is_application_limited) {
-                path.sampler.on_application_limited(in_flight_before);
-            }
-            packet.delivery = path.sampler.on_sent(now, packet.bytes, in_flight_before);
-            self.ledger.note_delivery(space, number.get(), packet.delivery);
-            path.pacer.on_sent(now, packet.bytes);
-            path.controller.on_sent(&packet.as_sent(), self.ledger.bytes_in_flight());
+            self.path.pacer.on_sent(now, packet.bytes);
+            self.path.controller.on_sent(&packet.as_sent(), self.ledger.bytes_in_flight());
         }
         Ok(())
     }

@@ -313,11 +313,11 @@ impl SentSpace {
         self.packets.push_back(packet);
     }
 
+    /// Packet `number` was sent; `enter` notes how. `None` if its keys were discarded in between.
     pub(super) fn commit(
         &mut self,
         number: u64,
-        index: SendIndex,
-        now: Timestamp,
+        enter: impl FnOnce(&mut LedgerPacket),
     ) -> Result<Option<LedgerPacket>, TransportError> {
         if self.is_discarded {
             return Ok(None);
@@ -328,8 +328,7 @@ impl SentSpace {
             return Err(broken("a packet was sent twice"));
         }
         packet.state = PacketState::Outstanding;
-        packet.index = index;
-        packet.sent_at = now;
+        enter(packet);
         let packet = *packet;
         self.sent_end = self.sent_end.max(number.saturating_add(1));
         add(self.outstanding_of(&packet), 1)?;

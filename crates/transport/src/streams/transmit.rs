@@ -2,7 +2,7 @@
 
 use clearway_wire::{Direction, EncodeError, Frame, StreamId, VarInt, frame};
 
-use super::send_half::Chunk;
+use super::send_half::{Chunk, SendHalf};
 use super::{FlowControlBlock, Streams};
 use crate::contents::PacketContents;
 use crate::token::Token;
@@ -189,6 +189,21 @@ impl Streams {
             // The turn ends with the quantum. `settle` ends it if the stream has no more to send.
             scheduler.charge(length as u64);
             self.settle(key);
+        }
+    }
+
+    /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more than fits. It then stays
+    /// in the queues in which it is, so that nothing else has to be decided. Writes nothing otherwise.
+    pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
+        let Some((Kind::Fresh, key)) = self.next_turn() else { return };
+        let remaining = contents.remaining() as u64;
+        let credit = self.flow.send.available();
+        let has_more = |send: &SendHalf| send.fresh_allowed().min(credit) > remaining;
+        let send = self.table.get(key).and_then(|stream| stream.send.as_deref());
+        if send.is_some_and(has_more)
+            && let Some(length) = self.write_stream_frame(Kind::Fresh, key, contents)
+        {
+            self.queues.fresh.charge(length as u64);
         }
     }
 

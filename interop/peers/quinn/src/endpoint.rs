@@ -9,11 +9,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, QlogConfig, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    ClientConfig, Connection, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig,
+    TokioRuntime, TransportConfig, VarInt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::segments::Segments;
 
 /// The error code with which both endpoints close the connection (RFC 9114 section 8.1, H3_NO_ERROR).
 pub const NO_ERROR: VarInt = VarInt::from_u32(0x100);
@@ -23,6 +25,8 @@ const SOCKET_BUFFER: usize = 8 << 20;
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const SEND_WINDOW: u64 = 16 << 20;
+/// How many connections of a client are opened at the same time.
+const OPENING: usize = 32;
 
 /// Settings of an endpoint's connections.
 #[derive(Clone)]
@@ -42,7 +46,7 @@ impl Settings {
             .send_window(SEND_WINDOW)
             .max_concurrent_bidi_streams(VarInt::from_u32(256));
         if let Some(mtu) = self.mtu {
-            transport.initial_mtu(mtu).mtu_discovery_config(None);
+            transport.initial_mtu(mtu).min_mtu(mtu).mtu_discovery_config(None);
         }
         if let Some(directory) = &self.qlog {
             transport.qlog_stream(qlog(directory, side)?.into_stream());
@@ -59,8 +63,12 @@ impl Settings {
         let largest = self.mtu.map_or(config.get_max_udp_payload_size(), u64::from);
         let largest = largest.max(config.get_max_udp_payload_size());
         config.max_udp_payload_size(u16::try_from(largest)?)?;
-        let socket = UdpSocket::from(socket);
-        Ok(Endpoint::new(config, server, socket, Arc::new(TokioRuntime))?)
+        let runtime = Arc::new(TokioRuntime);
+        let mut socket = runtime.wrap_udp_socket(UdpSocket::from(socket))?;
+        if let Some(mtu) = self.mtu {
+            socket = Arc::new(Segments::new(socket, mtu));
+        }
+        Ok(Endpoint::new_with_abstract_socket(config, server, socket, runtime)?)
     }
 }
 
@@ -135,18 +143,29 @@ pub fn client(settings: &Settings, address: SocketAddr) -> Result<Endpoint> {
     settings.endpoint(local, None)
 }
 
-/// Connects to `name` at `address`.
-pub async fn connect(
+/// Opens `count` connections to `name` at `address`, on one socket. Their handshakes are complete.
+pub async fn connect_all(
     settings: &Settings,
     address: SocketAddr,
     name: &str,
     tls: Arc<QuicClientConfig>,
-) -> Result<(Endpoint, Connection)> {
+    count: usize,
+) -> Result<(Endpoint, Vec<Connection>)> {
     let endpoint = client(settings, address)?;
-    let mut config = ClientConfig::new(tls);
-    config.transport_config(settings.transport("client")?);
-    let connection = endpoint.connect_with(config, address, name)?.await?;
-    Ok((endpoint, connection))
+    let mut connections = Vec::new();
+    while connections.len() < count {
+        let mut opening = Vec::new();
+        for _ in connections.len()..count.min(connections.len() + OPENING) {
+            let mut config = ClientConfig::new(tls.clone());
+            config.transport_config(settings.transport("client")?);
+            let connecting = endpoint.connect_with(config, address, name)?;
+            opening.push(tokio::spawn(connecting));
+        }
+        for connection in opening {
+            connections.push(connection.await??);
+        }
+    }
+    Ok((endpoint, connections))
 }
 
 fn qlog(directory: &Path, side: &str) -> Result<QlogConfig> {

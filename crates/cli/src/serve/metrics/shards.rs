@@ -41,14 +41,14 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 30] = [
+static SINGLE: [Single; 31] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
     }),
     gauge(
         "connections_half_open",
-        "Connections of clients whose handshake is not complete",
+        "Clients whose handshake is not complete, or has not begun",
         |shard| shard.connections_half_open,
     ),
     counter("retries_sent", "Retry packets sent", |shard| shard.retries_sent),
@@ -63,6 +63,11 @@ static SINGLE: [Single; 30] = [
     counter("clients_refused", "Clients that were turned away or ignored", |shard| {
         shard.incoming_refused
     }),
+    counter(
+        "incoming_dropped",
+        "UDP payloads of clients that begin, dropped because more came than the shard answers",
+        |shard| shard.incoming_dropped,
+    ),
     bytes("received", "Bytes of UDP payloads received", |shard| shard.bytes_received),
     bytes("sent", "Bytes of UDP payloads handed to the kernel", |shard| shard.bytes_sent),
     counter("datagrams_received", "UDP payloads received", |shard| shard.datagrams_received),

@@ -2,7 +2,7 @@
 //! (RFC 9000 §8.1.2). Anyone can begin handshakes from addresses that are not their own; with a Retry packet these cost
 //! neither memory nor a signature.
 
-/// The connections of clients whose handshake is not complete.
+/// The clients whose handshake is not complete: connections, and those that wait until it begins.
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     count: usize,
@@ -26,7 +26,7 @@ impl HalfOpen {
         self.is_limiting
     }
 
-    /// A client was accepted.
+    /// A client came, and waits until its handshake begins.
     pub(super) fn begin(&mut self) {
         self.count += 1;
         if self.count >= self.limit && !self.is_limiting {
@@ -39,7 +39,7 @@ impl HalfOpen {
         }
     }
 
-    /// The handshake of one is complete, or its connection is gone.
+    /// The handshake of one is complete, or its connection is gone, or it was not accepted.
     pub(super) fn end(&mut self) {
         self.count = self.count.saturating_sub(1);
         if self.is_limiting && self.limit > 0 && self.count <= self.limit / 2 {

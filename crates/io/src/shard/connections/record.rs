@@ -99,10 +99,9 @@ impl Record {
         }
     }
 
-    /// The connection is that of a client that was accepted.
+    /// The connection is that of a client that was accepted, which has counted as half open since it came.
     pub(super) fn accepted(&mut self, counts: &mut Counts) {
         counts.accepted += 1;
-        counts.half_open.begin();
         self.is_half_open = true;
     }
 

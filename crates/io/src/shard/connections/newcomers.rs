@@ -1,0 +1,342 @@
+//! Clients that begin: how much work a shard does for them in one turn of its loop, and where they wait until then.
+//!
+//! A client's first Initial packet makes the server exchange keys and sign, which takes as long as a hundred datagrams of
+//! connections that work; a Retry packet still takes as long as several. Anyone can send such packets from addresses that
+//! are not their own (RFC 9000 §21.2). So established connections come first: their datagrams, timers and writes. A turn
+//! sends few Retry packets, and begins one handshake at its end. While the sockets have more than it receives, that is
+//! still less. What is over that waits, and when too many wait, it is dropped before it costs more than a look at its header.
+//!
+//! What is over a turn's handshake is not answered with Retry packets at once, although these need no memory: clients that
+//! begin at the same moment, as many do after an interruption, would all pay a round trip for it.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, VecDeque};
+
+use clearway_transport::{Arrival, Incoming, Received};
+use clearway_units::Timestamp;
+use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
+use clearway_wire::{ConnectionId, LongPacketType};
+
+use super::Connections;
+use crate::application::Decision;
+use crate::guarded::{Panicked, guarded};
+
+/// How many clients wait while further ones may.
+#[derive(Clone, Copy)]
+struct Room {
+    clients: usize,
+    /// The bytes of all their datagrams: anyone can send datagrams of 64 KiB.
+    bytes: usize,
+}
+
+/// For clients whose address is not validated; beyond it they get a Retry packet.
+const ROOM: Room = Room { clients: 256, bytes: 1 << 20 };
+/// For those that get a Retry packet; beyond it their datagrams are dropped.
+const ROOM_FOR_RETRIES: Room = Room { clients: 256, bytes: 1 << 20 };
+/// For clients whose address is validated.
+const ROOM_FOR_VALIDATED: Room = Room { clients: 1024, bytes: 4 << 20 };
+/// How many datagrams of one client wait at most: a large ClientHello takes two, early data follows.
+const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
+
+/// While there is more to receive, the shard does something else for this many times as long as a handshake took, before it
+/// begins the next.
+const PAUSE: u32 = 3;
+
+/// How many Retry packets a turn sends. The endpoint holds 64 replies of all kinds.
+const RETRIES_PER_TURN: usize = 4;
+/// How many it sends while there is more to receive.
+const RETRIES_BEHIND: usize = 1;
+
+/// A client that has no connection yet: its first Destination Connection ID, and its address.
+pub(super) type Key = (ConnectionId, SocketAddr);
+
+/// Clients that wait for their handshake to begin, and what may still be done for others.
+pub(super) struct Newcomers {
+    waiting: BTreeMap<Key, Newcomer>,
+    /// Who came first.
+    order: VecDeque<Key>,
+    /// How many bytes their datagrams have.
+    bytes: usize,
+    /// While there is more to receive, no handshake begins before.
+    not_before: Timestamp,
+    /// Clients that get a Retry packet, and how many bytes the datagram of each has.
+    unvalidated: VecDeque<(Incoming, usize)>,
+    unvalidated_bytes: usize,
+    /// Datagrams that were dropped.
+    dropped: u64,
+}
+
+struct Newcomer {
+    incoming: Incoming,
+    /// The datagrams that came after the first, in order.
+    further: Vec<(Arrival, Box<[u8]>)>,
+    /// How many bytes all of them have.
+    bytes: usize,
+}
+
+/// The room for a client and its further datagrams.
+fn room(incoming: &Incoming) -> Room {
+    if incoming.address_is_validated() { ROOM_FOR_VALIDATED } else { ROOM }
+}
+
+/// What a datagram with a long header is that belongs to no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// An Initial packet of a client that does not wait.
+    First { has_token: bool },
+    /// It belongs to a client that waits.
+    Further,
+    /// Something else: it is answered cheaply or dropped.
+    Other,
+}
+
+impl Newcomers {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            not_before: Timestamp::ORIGIN,
+            unvalidated: VecDeque::new(),
+            unvalidated_bytes: 0,
+            dropped: 0,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.unvalidated.is_empty()
+    }
+
+    /// How many datagrams were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// What a datagram with a long header is that belongs to no connection, and of which client.
+    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (Key, Kind) {
+        let invariant = Invariant::decode(datagram, 0).ok();
+        let id = invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
+        let key = (id.unwrap_or_default(), remote);
+        if self.waiting.contains_key(&key) {
+            return (key, Kind::Further);
+        }
+        let kind = match ProtectedHeader::decode(datagram, 0).map(|header| header.kind) {
+            Ok(HeaderKind::Long { packet_type: LongPacketType::Initial, token, .. }) => {
+                Kind::First { has_token: !token.is_empty() }
+            }
+            _ => Kind::Other,
+        };
+        (key, kind)
+    }
+
+    /// Whether there is room for a client whose first datagram has so many bytes.
+    fn has_room(&self, incoming: &Incoming, bytes: usize) -> bool {
+        let room = room(incoming);
+        self.order.len() < room.clients && self.bytes + bytes <= room.bytes
+    }
+
+    /// Lets a client wait.
+    fn push(&mut self, key: Key, incoming: Incoming, bytes: usize) {
+        self.bytes += bytes;
+        self.order.push_back(key);
+        self.waiting.insert(key, Newcomer { incoming, further: Vec::new(), bytes });
+    }
+
+    /// A further datagram of a client that waits. It is dropped if there is no room.
+    fn push_further(&mut self, key: &Key, arrival: Arrival, datagram: &[u8]) {
+        let bytes = self.bytes + datagram.len();
+        match self.waiting.get_mut(key) {
+            Some(newcomer)
+                if bytes <= room(&newcomer.incoming).bytes
+                    && newcomer.further.len() + 1 < MAX_DATAGRAMS_PER_CLIENT =>
+            {
+                self.bytes = bytes;
+                newcomer.bytes += datagram.len();
+                newcomer.further.push((arrival, datagram.into()));
+            }
+            _ => self.dropped += 1,
+        }
+    }
+
+    fn pop(&mut self) -> Option<Newcomer> {
+        let key = self.order.pop_front()?;
+        let newcomer = self.waiting.remove(&key)?;
+        self.bytes -= newcomer.bytes;
+        Some(newcomer)
+    }
+
+    /// Whether there is room for a client that gets a Retry packet.
+    fn has_room_for_retry(&self, bytes: usize) -> bool {
+        let Room { clients, bytes: most } = ROOM_FOR_RETRIES;
+        self.unvalidated.len() < clients && self.unvalidated_bytes + bytes <= most
+    }
+
+    /// Lets a client wait for a Retry packet. It is dropped if there is no room.
+    fn push_for_retry(&mut self, incoming: Incoming, bytes: usize) {
+        if self.has_room_for_retry(bytes) {
+            self.unvalidated_bytes += bytes;
+            self.unvalidated.push_back((incoming, bytes));
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    fn pop_for_retry(&mut self) -> Option<Incoming> {
+        let (incoming, bytes) = self.unvalidated.pop_front()?;
+        self.unvalidated_bytes -= bytes;
+        Some(incoming)
+    }
+
+    /// Whether a handshake may begin.
+    fn may_begin(&self, now: Timestamp, is_behind: bool) -> bool {
+        !self.order.is_empty() && (!is_behind || now >= self.not_before)
+    }
+
+    /// The work on one handshake took so long.
+    pub(super) fn spent(&mut self, began: Timestamp, ended: Timestamp) {
+        self.not_before = ended + ended.saturating_since(began) * PAUSE;
+    }
+}
+
+impl Connections {
+    /// Takes in a datagram with a long header that belongs to no connection, from a client that may begin.
+    pub(super) fn receive_newcomer(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        datagram: &mut [u8],
+    ) {
+        let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
+        match kind {
+            Kind::Further => return self.newcomers.push_further(&key, arrival, datagram),
+            // Those with a token are looked at: theirs may be valid.
+            Kind::First { has_token: false }
+                if self.must_validate() && !self.newcomers.has_room_for_retry(datagram.len()) =>
+            {
+                self.newcomers.dropped += 1;
+                return;
+            }
+            Kind::First { .. } | Kind::Other => {}
+        }
+        let bytes = datagram.len();
+        match self.endpoint.receive(now, arrival, datagram) {
+            Received::Incoming(incoming) => self.admit(now, key, incoming, bytes),
+            // A stateless reset, whatever it begins with.
+            Received::Connection(handle) => self.mark_dirty(handle),
+            Received::Done => {}
+        }
+    }
+
+    /// Whether clients must validate their address.
+    fn must_validate(&self) -> bool {
+        self.acceptor.is_some() && self.counts.half_open.is_limiting()
+    }
+
+    /// Lets a client wait for its handshake, or asks it to validate its address.
+    fn admit(&mut self, now: Timestamp, key: Key, incoming: Incoming, bytes: usize) {
+        if self.acceptor.is_none() {
+            // It is refused.
+            self.decide(now, incoming);
+            return;
+        }
+        let is_validated = incoming.address_is_validated();
+        let has_room = self.newcomers.has_room(&incoming, bytes);
+        if has_room && (is_validated || !self.must_validate()) {
+            self.newcomers.push(key, incoming, bytes);
+            self.counts.half_open.begin();
+        } else if is_validated {
+            self.newcomers.dropped += 1;
+        } else {
+            self.newcomers.push_for_retry(incoming, bytes);
+        }
+    }
+
+    fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
+        self.counts.retries += 1;
+        self.endpoint.retry(now, incoming);
+    }
+
+    /// Sends a turn's Retry packets. `is_behind`: there is more to receive than this turn has received.
+    pub(in crate::shard) fn retry_waiting(&mut self, now: Timestamp, is_behind: bool) {
+        let count = if is_behind { RETRIES_BEHIND } else { RETRIES_PER_TURN };
+        for _ in 0..count {
+            let Some(incoming) = self.newcomers.pop_for_retry() else { return };
+            self.retry(now, &incoming);
+        }
+    }
+
+    /// The end of a turn: begins the handshake of the client that has waited longest, if it may begin now. Returns whether
+    /// there was such a client; then there is something to send.
+    pub(in crate::shard) fn begin_next(&mut self, now: Timestamp, is_behind: bool) -> bool {
+        let may_begin = self.newcomers.may_begin(now, is_behind);
+        let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
+            return false;
+        };
+        let Newcomer { incoming, further, .. } = newcomer;
+        let is_accepted = self.decide(now, incoming);
+        if !is_accepted {
+            self.counts.half_open.end();
+        }
+        for (arrival, mut datagram) in further {
+            // If somebody has forged the first datagram, the true one may be among these.
+            if !is_accepted {
+                self.receive_newcomer(now, arrival, &mut datagram);
+            } else if let Received::Connection(handle) =
+                self.endpoint.receive(now, arrival, &mut datagram)
+            {
+                self.mark_dirty(handle);
+            }
+        }
+        true
+    }
+
+    /// The work on a handshake took so long.
+    pub(in crate::shard) fn spent_on_newcomer(&mut self, began: Timestamp, ended: Timestamp) {
+        self.newcomers.spent(began, ended);
+    }
+
+    pub(in crate::shard) fn has_newcomers(&self) -> bool {
+        !self.newcomers.is_empty()
+    }
+
+    /// Returns whether the client was accepted.
+    fn decide(&mut self, now: Timestamp, incoming: Incoming) -> bool {
+        let decision = match &mut self.acceptor {
+            Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
+            None => Ok(Decision::Refuse),
+        };
+        let decision = decision.unwrap_or_else(|Panicked| {
+            tracing::error!("an acceptor panicked: the client is refused");
+            self.counts.panics += 1;
+            Decision::Refuse
+        });
+        match decision {
+            Decision::Accept(accept) => {
+                match self.endpoint.accept(now, incoming, accept.observer) {
+                    Ok(handle) => {
+                        self.add(now, handle, accept.application);
+                        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
+                            slot.record.accepted(&mut self.counts);
+                        }
+                        return true;
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "a client could not be accepted");
+                        self.counts.refused += 1;
+                    }
+                }
+            }
+            Decision::Refuse => {
+                self.counts.refused += 1;
+                self.endpoint.refuse(incoming);
+            }
+            Decision::Retry => self.retry(now, &incoming),
+            Decision::Ignore => self.counts.refused += 1,
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+#[path = "newcomers_tests.rs"]
+mod tests;

@@ -1,0 +1,378 @@
+//! A shard's connections in virtual time, without sockets: what is received and sent are datagrams in memory.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use clearway_transport::{
+    ClientConfig, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig, RandomIds, ResetKey,
+    ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, TransportConfig,
+};
+use clearway_units::Random;
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
+
+use super::*;
+use crate::mailbox::Mailbox;
+use crate::shard::sockets::Sockets;
+use crate::shard::tests::{Accepting, server_config};
+use crate::socket::{Meta, Socket};
+use crate::statistics::ShardStatistics;
+
+const SERVER: SocketAddr =
+    SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);
+/// What the size of a first datagram is, by the default configuration.
+const FIRST_SIZE: usize = 1200;
+
+fn endpoint_config() -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[1; 32]),
+        max_connections: 10_000,
+    }
+}
+
+/// A client's datagram, and its address.
+type Sent = (SocketAddr, Vec<u8>);
+
+/// Clients of one endpoint, each with an address of its own.
+struct Clients {
+    endpoint: Endpoint,
+    config: ClientConfig,
+    all: Vec<(ConnectionHandle, SocketAddr)>,
+}
+
+impl Clients {
+    fn new(group: &'static dyn SupportedKxGroup) -> Self {
+        let mut settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[b"test"]);
+        settings.key_exchange_groups = vec![group];
+        let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
+        let transport = Arc::new(TransportConfig::default());
+        let random = Random::from_seed([3; 32]);
+        Self {
+            endpoint: Endpoint::new(endpoint_config(), None, Timestamp::ORIGIN, random),
+            config: ClientConfig { sessions, transport, token: Vec::new() },
+            all: Vec::new(),
+        }
+    }
+
+    /// Starts a client, and returns its first flight.
+    fn begin(&mut self, now: Timestamp) -> Vec<Sent> {
+        let handle = self.endpoint.connect(now, &self.config, SERVER, "localhost", None).unwrap();
+        let number = u16::try_from(self.all.len()).unwrap();
+        let [high, low] = number.to_be_bytes();
+        self.all.push((handle, SocketAddr::from(([127, 0, high, low], 5000))));
+        self.send(now, self.all.len() - 1)
+    }
+
+    fn begin_many(&mut self, now: Timestamp, count: usize) -> Vec<Sent> {
+        (0..count).flat_map(|_| self.begin(now)).collect()
+    }
+
+    fn send(&mut self, now: Timestamp, client: usize) -> Vec<Sent> {
+        let (handle, address) = self.all[client];
+        let (mut sent, mut buffer) = (Vec::new(), vec![0; 2000]);
+        while let Some(transmit) = self.endpoint.transmit(handle, now, &mut buffer, 1) {
+            self.endpoint.transmitted(handle, now);
+            sent.push((address, buffer[..transmit.size].to_vec()));
+        }
+        sent
+    }
+
+    fn receive(&mut self, now: Timestamp, mut datagram: Vec<u8>) {
+        let (remote, socket) = (SERVER, SocketIndex::default());
+        let arrival = Arrival { remote, socket, local_ip: None, ecn: EcnCodepoint::NotEct };
+        let _ = self.endpoint.receive(now, arrival, &mut datagram);
+    }
+
+    fn is_connected(&self, client: usize) -> bool {
+        let connection = self.endpoint.connection(self.all[client].0);
+        connection.is_some_and(|connection| !connection.is_handshaking())
+    }
+}
+
+/// The connections of a server. Its sockets are not used.
+struct Server(Connections, Sockets);
+
+impl Server {
+    fn new(retry_above: usize) -> Self {
+        let (config, random) = (Some(Arc::new(server_config())), Random::from_seed([1; 32]));
+        let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
+        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let sockets = Sockets::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        let acceptor = Some(Box::new(Accepting) as _);
+        Self(Connections::new(endpoint, acceptor, retry_above, mailbox), sockets)
+    }
+
+    fn receive(&mut self, now: Timestamp, all: &[Sent]) {
+        for (remote, datagram) in all {
+            let meta = Meta { remote: *remote, local_ip: None, ecn: EcnCodepoint::NotEct };
+            self.0.receive(now, SocketIndex::default(), &meta, &mut datagram.clone());
+        }
+    }
+
+    /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
+    fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
+        self.0.fire_timers(now);
+        self.0.process(now);
+        self.0.retry_waiting(now, is_behind);
+        let (mut sent, mut buffer) = (Vec::new(), vec![0; 2000]);
+        while let Some(handle) = self.0.next_sending() {
+            while let Some(transmit) = self.0.endpoint.transmit(handle, now, &mut buffer, 1) {
+                self.0.endpoint.transmitted(handle, now);
+                sent.push((transmit.destination, buffer[..transmit.size].to_vec()));
+            }
+            self.0.rest(now, handle, &mut self.1);
+        }
+        while let Some((transmit, reply)) = self.0.endpoint.next_reply() {
+            sent.push((transmit.destination, reply));
+        }
+        self.0.begin_next(now, is_behind);
+        sent
+    }
+
+    fn statistics(&self) -> ShardStatistics {
+        let mut statistics = ShardStatistics::default();
+        self.0.report(&mut statistics);
+        statistics
+    }
+}
+
+fn at(milliseconds: u64) -> Timestamp {
+    Timestamp::from_origin(Duration::from_millis(milliseconds))
+}
+
+#[test]
+fn a_turn_begins_one_handshake() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
+    let first = clients.begin_many(at(1), 10);
+    server.receive(at(1), &first);
+    for turn in 1..=10 {
+        assert!(server.0.has_newcomers());
+        server.rest_of_turn(at(1), false);
+        let counts = server.statistics();
+        assert_eq!((counts.connections, counts.connections_half_open), (turn, 10));
+    }
+    assert!(!server.0.has_newcomers());
+    assert_eq!(server.statistics().connections_accepted, 10);
+}
+
+/// While there is more to receive, handshakes have a quarter of the time.
+#[test]
+fn a_shard_that_falls_behind_begins_few_handshakes() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
+    let first = clients.begin_many(at(1), 3);
+    server.receive(at(1), &first);
+    server.rest_of_turn(at(1), true);
+    server.0.spent_on_newcomer(at(1), at(2));
+    assert_eq!(server.statistics().connections, 1);
+    server.rest_of_turn(at(4), true);
+    assert_eq!(server.statistics().connections, 1);
+    server.rest_of_turn(at(5), true);
+    server.0.spent_on_newcomer(at(5), at(6));
+    assert_eq!(server.statistics().connections, 2);
+    server.rest_of_turn(at(6), false);
+    assert_eq!(server.statistics().connections, 3);
+}
+
+/// A ClientHello with X25519MLKEM768 takes two datagrams. Others come between them.
+#[test]
+fn the_datagrams_of_a_client_that_waits_stay_together() {
+    let mut clients = Clients::new(X25519MLKEM768);
+    let mut server = Server::new(usize::MAX);
+    let flights: Vec<_> = (0..3).map(|_| clients.begin(at(1))).collect();
+    assert!(flights.iter().all(|flight| flight.len() == 2));
+    for part in 0..2 {
+        for flight in &flights {
+            server.receive(at(1), &flight[part..=part]);
+        }
+    }
+    let mut sent = server.rest_of_turn(at(1), false);
+    for turn in 2..20 {
+        sent.extend(server.rest_of_turn(at(turn), false));
+        for (destination, datagram) in sent.drain(..) {
+            let client = clients.all.iter().position(|(_, address)| *address == destination);
+            clients.receive(at(turn), datagram);
+            let answer = clients.send(at(turn), client.unwrap());
+            server.receive(at(turn), &answer);
+        }
+    }
+    assert!((0..3).all(|client| clients.is_connected(client)));
+    let counts = server.statistics();
+    assert_eq!((counts.handshakes_completed, counts.connections_half_open), (3, 0));
+    assert_eq!(counts.incoming_dropped, 0);
+}
+
+/// Someone on the path forges a first datagram with the connection ID and the address of a client.
+#[test]
+fn a_forged_first_datagram_does_not_block_the_true_one() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
+    let first = clients.begin(at(1));
+    let mut forged = first.clone();
+    forged[0].1[FIRST_SIZE - 1] ^= 1;
+    server.receive(at(1), &forged);
+    server.receive(at(1), &first);
+    server.rest_of_turn(at(1), false);
+    assert_eq!(server.statistics().connections_half_open, 1);
+    server.rest_of_turn(at(1), false);
+    let counts = server.statistics();
+    assert_eq!((counts.connections, counts.incoming_refused), (1, 1));
+}
+
+/// A hundred first packets in each of fifteen turns.
+#[test]
+fn what_waits_is_bounded_and_the_rest_is_counted() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(300));
+    let first = clients.begin_many(at(1), 1500);
+    for (turn, batch) in (1..).zip(first.chunks(100)) {
+        server.receive(at(1), batch);
+        let newcomers = &server.0.newcomers;
+        assert!(newcomers.order.len() <= ROOM.clients && newcomers.bytes <= ROOM.bytes);
+        assert_eq!(newcomers.order.len(), newcomers.waiting.len());
+        assert!(newcomers.unvalidated.len() <= ROOM_FOR_RETRIES.clients);
+        server.rest_of_turn(at(1), true);
+        server.0.spent_on_newcomer(at(1), at(2));
+        assert!(server.statistics().retries_sent <= turn * RETRIES_BEHIND as u64);
+    }
+    let dropped = server.statistics().incoming_dropped;
+    assert!(dropped > 900, "{dropped}");
+    // Nothing comes any more.
+    while server.0.has_newcomers() {
+        let before = server.statistics();
+        server.rest_of_turn(at(9), false);
+        let after = server.statistics();
+        assert!(after.retries_sent - before.retries_sent <= RETRIES_PER_TURN as u64);
+        assert!(after.connections_accepted - before.connections_accepted <= 1);
+    }
+    let counts = server.statistics();
+    assert_eq!(counts.incoming_dropped, dropped);
+    assert_eq!(counts.connections_accepted + counts.retries_sent + dropped, 1500);
+    assert_eq!((server.0.newcomers.bytes, server.0.newcomers.unvalidated_bytes), (0, 0));
+}
+
+/// Anyone can send datagrams of 64 KiB that begin like a client's first one, and many with one connection ID.
+#[test]
+fn large_and_many_datagrams_of_clients_that_wait_are_bounded() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
+    let large: Vec<Sent> = clients
+        .begin_many(at(1), 100)
+        .into_iter()
+        .map(|(address, mut datagram)| {
+            datagram.resize(65_000, 0);
+            (address, datagram)
+        })
+        .collect();
+    server.receive(at(1), &large);
+    assert!(server.0.newcomers.bytes <= ROOM.bytes);
+    assert_eq!(server.0.newcomers.order.len(), ROOM.bytes / 65_000);
+    // There is room for further small ones, of this client only a few.
+    let small: Sent = (large[0].0, large[0].1[..100].to_vec());
+    for _ in 0..100 {
+        server.receive(at(1), core::slice::from_ref(&small));
+    }
+    let first = server.0.newcomers.waiting.values().find(|it| !it.further.is_empty()).unwrap();
+    assert_eq!(first.further.len(), MAX_DATAGRAMS_PER_CLIENT - 1);
+    for _ in 0..2 {
+        server.receive(at(1), &large);
+    }
+    assert!(server.0.newcomers.bytes <= ROOM.bytes);
+}
+
+/// The bound that `ServerConfig::retry_above` states.
+#[test]
+fn clients_that_do_not_validate_their_address_take_a_bounded_part_of_memory() {
+    const LIMIT: usize = 100;
+    const HALF_OPEN: usize = 64 << 10;
+    let mut clients = Clients::new(X25519);
+    let flood = clients.begin_many(at(1), 600);
+    let mut server = Server::new(LIMIT);
+    let used = allocation_counter::measure(|| {
+        for batch in flood.chunks(100) {
+            server.receive(at(1), batch);
+            server.rest_of_turn(at(1), false);
+        }
+        while server.0.has_newcomers() {
+            server.rest_of_turn(at(1), false);
+        }
+    });
+    assert_eq!(server.statistics().connections, LIMIT as u64);
+    let bound = (LIMIT * HALF_OPEN + ROOM.bytes + ROOM_FOR_RETRIES.bytes) as u64;
+    assert!(used.bytes_max < bound, "{} bytes, {bound} are permitted", used.bytes_max);
+}
+
+/// Clients that wait count as half open, so Retry packets begin before the memory of all of them is taken.
+#[test]
+fn retry_begins_with_clients_that_wait_and_ends_when_they_have_timed_out() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(8));
+    let flood = clients.begin_many(at(1), 20);
+    server.receive(at(1), &flood);
+    assert_eq!(server.statistics().connections_half_open, 8);
+    let mut sent = server.rest_of_turn(at(1), false);
+    assert_eq!(server.statistics().retries_sent, RETRIES_PER_TURN as u64);
+    for _ in 1..3 {
+        sent.extend(server.rest_of_turn(at(1), false));
+    }
+    assert_eq!(server.statistics().retries_sent, 12);
+
+    // A client that answers its Retry packet is served.
+    let client = clients.all.len() - 1;
+    sent.retain(|(destination, _)| *destination == clients.all[client].1);
+    for turn in 2..30 {
+        for (_, datagram) in sent.drain(..) {
+            clients.receive(at(turn), datagram);
+        }
+        let answer = clients.send(at(turn), client);
+        server.receive(at(turn), &answer);
+        sent = server.rest_of_turn(at(turn), false);
+        sent.retain(|(destination, _)| *destination == clients.all[client].1);
+    }
+    assert!(clients.is_connected(client));
+    let counts = server.statistics();
+    assert_eq!((counts.connections, counts.connections_half_open), (9, 8));
+
+    // The handshakes of the others time out, and the next client is not asked to validate its address.
+    let timeout = at(30) + TransportConfig::default().handshake_timeout();
+    while server.0.next_deadline().is_some_and(|deadline| deadline <= timeout) {
+        let deadline = server.0.next_deadline().unwrap();
+        server.rest_of_turn(deadline, false);
+    }
+    assert_eq!(server.statistics().connections_half_open, 0);
+    let next = clients.begin(timeout);
+    server.receive(timeout, &next);
+    server.rest_of_turn(timeout, false);
+    let counts = server.statistics();
+    assert_eq!((counts.retries_sent, counts.connections_half_open), (12, 1));
+}
+
+/// With every turn full of first packets, what an established connection is sent in a turn is answered in that turn.
+#[test]
+fn established_connections_are_answered_in_the_same_turn() {
+    let (mut clients, mut server) = (Clients::new(X25519), Server::new(usize::MAX));
+    let mut to_server = clients.begin(at(1));
+    for turn in 1..20 {
+        server.receive(at(turn), &to_server);
+        for (_, datagram) in server.rest_of_turn(at(turn), false) {
+            clients.receive(at(turn), datagram);
+        }
+        to_server = clients.send(at(turn), 0);
+    }
+    assert!(clients.is_connected(0));
+    let address = clients.all[0].1;
+    for turn in 20..32 {
+        let mut batch: Vec<Sent> = clients.begin_many(at(turn), 100);
+        // Two packets are acknowledged at once.
+        for _ in 0..2 {
+            clients.endpoint.connection_mut(clients.all[0].0).unwrap().ping();
+            batch.extend(clients.send(at(turn), 0));
+        }
+        server.receive(at(turn), &batch);
+        let sent = server.rest_of_turn(at(turn), true);
+        server.0.spent_on_newcomer(at(turn), at(turn + 1));
+        let answers = sent.iter().filter(|(destination, _)| *destination == address).count();
+        assert!(answers > 0, "no answer in turn {turn}");
+        for (_, datagram) in sent.into_iter().filter(|(destination, _)| *destination == address) {
+            clients.receive(at(turn), datagram);
+        }
+    }
+    assert!(server.statistics().incoming_dropped > 0);
+}

@@ -1,0 +1,83 @@
+//! Datagrams of a batch that are all alike: full of new data of streams, with nothing else to send. They are most of a bulk
+//! transfer. What [`Connection::transmit`] asks for each datagram is asked here once for all of them.
+
+use clearway_units::Timestamp;
+use clearway_wire::Writer;
+
+use super::Connection;
+use super::packet::{Draft, HeaderPlan};
+use crate::TransportError;
+use crate::ecn::EcnState;
+use crate::space_id::SpaceId;
+
+const SPACE: SpaceId = SpaceId::Application;
+
+impl Connection {
+    /// Fills the beginning of `room` with at most `most` datagrams of `segment` bytes that hold nothing but new data, and
+    /// returns how many there are: none unless this is all there is to send. They are what would be built one by one.
+    pub(super) fn build_alike(
+        &mut self,
+        now: Timestamp,
+        room: &mut [u8],
+        segment: usize,
+        most: usize,
+    ) -> Result<usize, TransportError> {
+        if segment != self.max_datagram_size() || !self.has_only_new_data() {
+            return Ok(0);
+        }
+        let permitted = self.recovery.permitted_datagrams(now, most);
+        if permitted == 0 {
+            return Ok(0);
+        }
+        let destination = self.remote_ids.current();
+        let mut plan = HeaderPlan {
+            space: SPACE,
+            version: self.handshake.version(),
+            number: self.recovery.next_packet_number(SPACE)?,
+            largest_acknowledged: self.recovery.largest_acknowledged(SPACE),
+            source: self.identity.local,
+            destination,
+            token: &[],
+            spin: self.spin_bit(destination),
+            key_phase: self.handshake.protection().key_phase(),
+            is_early: false,
+        };
+        let mut built = 0_usize;
+        for datagram in room.chunks_exact_mut(segment).take(permitted) {
+            plan.number = self.recovery.next_packet_number(SPACE)?;
+            let Self { streams, outgoing, .. } = self;
+            let tokens = outgoing.buffers.tokens.get_mut(SPACE);
+            let draft = Draft::write(&mut Writer::new(datagram), &plan, tokens, |contents| {
+                streams.write_full_frame(contents);
+            });
+            let Some(draft) = draft else { break };
+            self.protect(now, &draft, datagram)?;
+            self.stage(&draft)?;
+            built = built.saturating_add(1);
+        }
+        if built > 0 {
+            self.paths.mtu_mut().want();
+            self.paths.on_datagram_built(built.saturating_mul(segment));
+        }
+        Ok(built)
+    }
+
+    /// Whether there is nothing to send but new data of streams, to a peer and on a path of which all that has to be known
+    /// first is known.
+    fn has_only_new_data(&self) -> bool {
+        let is_settled = self.lifecycle.is_confirmed()
+            && self.paths.current().is_validated()
+            && self.recovery.ecn_state() != EcnState::Testing
+            && !self.can_send(SpaceId::Initial)
+            && !self.can_send(SpaceId::Handshake)
+            && self.can_send(SPACE)
+            && !self.sends_early();
+        is_settled
+            && *self.outgoing.probes.get(SPACE) == 0
+            && !self.received.get(SPACE).has_unacknowledged()
+            && !self.handshake.has_pending(SPACE)
+            && !self.has_control_pending()
+            && !self.streams.has_control_pending()
+            && !self.datagrams.has_pending()
+    }
+}
