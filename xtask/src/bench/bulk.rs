@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::pairs::{Case, Plan, Run, Unit};
-use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
+use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3};
 use super::report::Results;
 use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
 use super::{number, positive};
@@ -14,6 +14,9 @@ use super::{number, positive};
 const CONNECTIONS: [u64; 2] = [1, 100];
 const GIB: f64 = (1_u64 << 30) as f64;
 const BYTES_PER_GIGABIT: f64 = 1e9 / 8.0;
+
+/// Peers with a largest size of datagrams, in bytes.
+const LARGEST_DATAGRAMS: [(&str, u16); 1] = [("quic-go", 1452)];
 
 pub(super) const UNIT: Unit = Unit {
     rate: "Gbit/s",
@@ -108,6 +111,11 @@ impl Transfer {
         size: u64,
         place: &Place,
     ) -> Result<Run, Problem> {
+        for (stack, end) in pair.into_iter().zip([End::Server, End::Client]) {
+            if !self.datagram_size.is_possible_for(stack.name) {
+                return Err(Problem::NotOffered(end));
+            }
+        }
         let each = size / self.connections;
         let [server_mtu, client_mtu] = pair.map(|stack| self.mtu(stack));
         let serve = [self.serve(), server_mtu.iter().map(String::as_str).collect()].concat();
@@ -181,6 +189,16 @@ impl fmt::Display for Transfer {
         };
         let plural = if *connections == 1 { "" } else { "s" };
         write!(f, "bulk, {protocol} {direction}, {connections} connection{plural}, {datagram_size}")
+    }
+}
+
+impl DatagramSize {
+    fn is_possible_for(self, stack: &str) -> bool {
+        let largest = LARGEST_DATAGRAMS.iter().find(|(name, _)| *name == stack);
+        match (self, largest) {
+            (Self::Bytes(size), Some((_, largest))) => size <= *largest,
+            _ => true,
+        }
     }
 }
 
@@ -295,6 +313,15 @@ mod tests {
         let expected = "raw-client {address} --bytes 5 --upload --connections 100";
         assert_eq!(last.ask(5).join(" "), expected);
         assert_eq!(last.serve(), ["raw-server"]);
+    }
+
+    #[test]
+    fn a_peer_with_a_largest_size_does_not_get_a_larger_one() {
+        let possible =
+            |size| ["quic-go", "quinn"].map(|name| DatagramSize::is_possible_for(size, name));
+        assert_eq!(possible(DatagramSize::Bytes(1452)), [true, true]);
+        assert_eq!(possible(DatagramSize::Bytes(1453)), [false, true]);
+        assert_eq!(possible(DatagramSize::Discovered), [true, true]);
     }
 
     #[test]
