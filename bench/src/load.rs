@@ -64,9 +64,7 @@ async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
         outcome?;
     }
     let elapsed = schedule.elapsed();
-    for client in &clients {
-        client.shutdown().await;
-    }
+    shut_down(clients).await?;
     std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner)).print(elapsed);
     Ok(())
 }
@@ -94,6 +92,17 @@ pub(crate) async fn connect(
         }
     }
     Ok(clients)
+}
+
+/// Shuts all connections down at the same time: each takes some probe timeouts until it is gone.
+pub(crate) async fn shut_down(clients: Vec<Client>) -> Outcome {
+    let shut_down =
+        |client: Client| tokio::task::spawn_local(async move { client.shutdown().await });
+    let all: Vec<_> = clients.into_iter().map(shut_down).collect();
+    for one in all {
+        one.await?;
+    }
+    Ok(())
 }
 
 async fn ask_again_and_again(

@@ -47,9 +47,7 @@ async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
     if complete < clients.len() {
         return Err(format!("{} connections were lost", clients.len() - complete).into());
     }
-    for client in &clients {
-        client.shutdown().await;
-    }
+    load::shut_down(clients).await?;
     transfer::print(bytes, elapsed);
     Ok(())
 }

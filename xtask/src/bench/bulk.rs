@@ -119,7 +119,7 @@ impl Transfer {
         let each = size / self.connections;
         let [server_mtu, client_mtu] = pair.map(|stack| self.mtu(stack));
         let serve = [self.serve(), server_mtu.iter().map(String::as_str).collect()].concat();
-        let ask = [self.ask(each), client_mtu].concat();
+        let ask = self.ask(each, client_mtu);
         let ask: Vec<&str> = ask.iter().map(String::as_str).collect();
         let job = Job { serve: &serve, ask: &ask };
         place.run(pair, &job, &UNIT, |result| amount(result, each * self.connections))
@@ -132,30 +132,32 @@ impl Transfer {
         }
     }
 
-    /// The client's command, for so many bytes on each connection.
-    fn ask(&self, bytes: u64) -> Vec<String> {
-        let (count, bytes) = (self.connections.to_string(), bytes.to_string());
+    /// The client's command, for so many bytes on each connection, with these options.
+    fn ask(&self, bytes: u64, options: Vec<String>) -> Vec<String> {
+        let bytes = bytes.to_string();
         let url = format!("https://localhost/zero/{bytes}");
-        let ask = match (self.protocol, self.direction) {
+        let sink = "https://localhost/sink";
+        let (command, last) = match (self.protocol, self.direction) {
             (Protocol::Http3, Direction::Download) => {
-                vec!["client", "--discard", "--connect", ADDRESS, &url]
+                (vec!["client", "--discard", "--connect", ADDRESS], url.as_str())
             }
             (Protocol::Http3, Direction::Upload) => {
-                let sink = "https://localhost/sink";
-                vec!["client", "--discard", "--connect", ADDRESS, sink, "--upload", &bytes]
+                (vec!["client", "--discard", "--connect", ADDRESS, "--upload", &bytes], sink)
             }
             (Protocol::Raw, Direction::Download) => {
-                vec!["raw-client", ADDRESS, "--bytes", &bytes]
+                (vec!["raw-client", "--bytes", &bytes], ADDRESS)
             }
             (Protocol::Raw, Direction::Upload) => {
-                vec!["raw-client", ADDRESS, "--bytes", &bytes, "--upload"]
+                (vec!["raw-client", "--bytes", &bytes, "--upload"], ADDRESS)
             }
         };
-        let mut ask: Vec<String> = ask.into_iter().map(str::to_owned).collect();
+        let mut ask: Vec<String> = command.into_iter().map(str::to_owned).collect();
+        ask.extend(options);
         // A program that has only one connection does not need the option.
         if self.connections > 1 {
-            ask.extend(["--connections".to_owned(), count]);
+            ask.extend(["--connections".to_owned(), self.connections.to_string()]);
         }
+        ask.push(last.to_owned());
         ask
     }
 
@@ -305,13 +307,14 @@ mod tests {
         let first = all[0];
         assert_eq!(first.to_string(), "bulk, h3 download, 1 connection, datagrams of 1452 bytes");
         assert_eq!(
-            first.ask(5).join(" "),
+            first.ask(5, Vec::new()).join(" "),
             "client --discard --connect {address} https://localhost/zero/5"
         );
         let last = all[15];
         assert_eq!(last.to_string(), "bulk, raw upload, 100 connections, datagrams of 8952 bytes");
-        let expected = "raw-client {address} --bytes 5 --upload --connections 100";
-        assert_eq!(last.ask(5).join(" "), expected);
+        let options = vec!["--mtu".to_owned(), "1452".to_owned()];
+        let expected = "raw-client --bytes 5 --upload --mtu 1452 --connections 100 {address}";
+        assert_eq!(last.ask(5, options).join(" "), expected);
         assert_eq!(last.serve(), ["raw-server"]);
     }
 

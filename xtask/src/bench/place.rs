@@ -61,7 +61,7 @@ impl Problem {
 /// What a server and a client are asked to do: the commands with their options.
 pub(super) struct Job<'a> {
     pub(super) serve: &'a [&'a str],
-    /// With [`ADDRESS`] for that of the server.
+    /// With [`ADDRESS`] for that of the server. What is not an option is at the end.
     pub(super) ask: &'a [&'a str],
 }
 
@@ -123,7 +123,8 @@ impl Place {
     ) -> Result<Latency, Problem> {
         let rate = run.per_second / 2.0;
         let number = rate.to_string();
-        let ask = [job.ask, &["--rate", &number]].concat();
+        let mut ask = job.ask.to_vec();
+        ask.splice(1..1, ["--rate", &number]);
         let (result, _) = self.ask(pair, &Job { serve: job.serve, ask: &ask })?;
         let microseconds = read(&result).ok_or_else(|| unusable(pair, &result))?;
         Ok(Latency { rate, microseconds })
@@ -142,8 +143,9 @@ impl Place {
             other => other,
         };
         let mut arguments: Vec<&str> = job.ask.iter().copied().map(with_address).collect();
-        arguments.extend(["--ca", text(&self.certificate)]);
-        arguments.extend(client.arguments);
+        // What is not an option has to stay at the end: some parsers read no option after it.
+        let options = [&["--ca", text(&self.certificate)], client.arguments].concat();
+        arguments.splice(1..1, options);
         let (result, client_cpu) = measure::client(&client.program, &arguments, CLIENT_CORE)
             .map_err(Problem::at(End::Client))?;
         Ok((result, [listening.cpu_seconds()? - before, client_cpu]))
