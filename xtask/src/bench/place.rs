@@ -153,5 +153,7 @@ impl Place {
 }
 
 fn unusable([server, client]: [&Stack; 2], result: &Value) -> String {
-    format!("{} with {} did not end well: {result}", client.title(), server.title())
+    // Some results are lists of thousands.
+    let said: String = result.to_string().chars().take(120).collect();
+    format!("{} with {} did not end well: {said}", client.title(), server.title())
 }

@@ -119,6 +119,8 @@ pub(super) fn build_peers(names: &[&'static str]) -> Result<Vec<Peer>, String> {
         std::env::var_os("PEERS_OUT").map_or_else(|| target().join("peers"), PathBuf::from);
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).args(names).env("PEERS_OUT", &folder);
+    // Standard output is for results.
+    build.stdout(std::io::stderr());
     show(&format!("building {}", names.join(", ")), &mut build)?;
     let built: Vec<Peer> = names
         .iter()
