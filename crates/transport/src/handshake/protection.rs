@@ -268,7 +268,7 @@ impl Protection {
         if space == SpaceId::Application
             && let Some(keys) = &mut self.application
         {
-            keys.wake();
+            keys.prepare(now, self.probe_timeout);
         }
         let header_key = match space {
             SpaceId::Initial => self.initial.as_ref().map(|fixed| &*fixed.keys.remote.header),
@@ -287,7 +287,7 @@ impl Protection {
             }
             SpaceId::Application => self
                 .application
-                .as_ref()
+                .as_mut()
                 .and_then(|keys| keys.opening(header.key_phase(), header.number))
                 .map_or((Phase::Current, None), |(phase, key)| (phase, Some(key))),
         };
