@@ -8,22 +8,25 @@ use aws_lc_rs::aead::quic::{AES_128, AES_256, CHACHA20, HeaderProtectionKey as H
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey, quic,
 };
-use aws_lc_rs::hkdf::{HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
+use aws_lc_rs::digest;
 use clearway_wire::{Version, header};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Tag};
 use rustls::{CipherSuite, Error};
 
+use super::hkdf::Expander;
 use super::session::{KeySchedule, PhaseKeys};
 use crate::Side;
 
 const IV_LEN: usize = 12;
-/// The longest secret, that of SHA-384, in bytes. Keys are shorter.
+/// The longest secret, that of SHA-384, in bytes.
 const MAX_SECRET_LEN: usize = 48;
+/// The longest key, in bytes.
+const MAX_KEY_LEN: usize = 32;
 
 /// A cipher suite of TLS 1.3 as QUIC uses it.
 #[derive(Clone, Copy)]
 struct Suite {
-    hash: aws_lc_rs::hkdf::Algorithm,
+    hash: &'static digest::Algorithm,
     secret_len: usize,
     aead: &'static aws_lc_rs::aead::Algorithm,
     header: &'static quic::Algorithm,
@@ -36,7 +39,7 @@ struct Suite {
 impl Suite {
     fn of(suite: CipherSuite) -> Option<Self> {
         let aes_128 = Self {
-            hash: HKDF_SHA256,
+            hash: &digest::SHA256,
             secret_len: 32,
             aead: &AES_128_GCM,
             header: &AES_128,
@@ -46,7 +49,7 @@ impl Suite {
         match suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => Some(aes_128),
             CipherSuite::TLS13_AES_256_GCM_SHA384 => Some(Self {
-                hash: HKDF_SHA384,
+                hash: &digest::SHA384,
                 secret_len: 48,
                 aead: &AES_256_GCM,
                 header: &AES_256,
@@ -61,27 +64,6 @@ impl Suite {
             }),
             _ => None,
         }
-    }
-
-    /// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of what it returns.
-    fn expand(self, secret: &[u8], label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
-        const PREFIX: &[u8] = b"tls13 ";
-        let length_bytes = u16::try_from(length).ok()?.to_be_bytes();
-        let label_len = u8::try_from(PREFIX.len().checked_add(label.len())?).ok()?;
-        let info = [&length_bytes[..], &[label_len], PREFIX, label, &[0]];
-        let prk = Prk::new_less_safe(self.hash, secret);
-        let mut output = [0; MAX_SECRET_LEN];
-        prk.expand(&info, Length(length)).ok()?.fill(output.get_mut(..length)?).ok()?;
-        Some(output)
-    }
-}
-
-/// The length of what HKDF-Expand produces.
-struct Length(usize);
-
-impl KeyType for Length {
-    fn len(&self) -> usize {
-        self.0
     }
 }
 
@@ -147,37 +129,44 @@ impl Derivation {
             Side::Server => (server, client),
         };
         let keys = |secret| {
+            let secret = self.expander(secret)?;
             Some(DirectionalKeys {
-                header: Box::new(DerivedHeaderKey(self.header_key(secret)?)),
-                packet: Box::new(self.packet_key(secret)?),
+                header: Box::new(DerivedHeaderKey(self.header_key(&secret)?)),
+                packet: Box::new(self.packet_key(&secret)?),
             })
         };
         Some(Keys { local: keys(local)?, remote: keys(remote)? })
     }
 
-    fn expand(self, secret: Secret, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
-        self.suite.expand(secret.0.get(..self.suite.secret_len)?, label, length)
+    fn expander(self, secret: Secret) -> Option<Expander> {
+        let secret = secret.0.get(..self.suite.secret_len)?;
+        Some(Expander::new(self.suite.hash, secret))
     }
 
-    fn packet_key(self, secret: Secret) -> Option<DerivedPacketKey> {
-        let key_len = self.suite.aead.key_len();
-        let key = self.expand(secret, self.labels.key, key_len)?;
-        let key = UnboundKey::new(self.suite.aead, key.get(..key_len)?).ok()?;
-        let iv = *self.expand(secret, self.labels.iv, IV_LEN)?.first_chunk::<IV_LEN>()?;
+    fn packet_key(self, secret: &Expander) -> Option<DerivedPacketKey> {
+        let mut key = [0; MAX_KEY_LEN];
+        let key = key.get_mut(..self.suite.aead.key_len())?;
+        secret.expand_label(self.labels.key, key)?;
+        let key = LessSafeKey::new(UnboundKey::new(self.suite.aead, key).ok()?);
+        let mut iv = [0; IV_LEN];
+        secret.expand_label(self.labels.iv, &mut iv)?;
         let Suite { confidentiality_limit, integrity_limit, .. } = self.suite;
-        let key = LessSafeKey::new(key);
         Some(DerivedPacketKey { key, iv, confidentiality_limit, integrity_limit })
     }
 
-    fn header_key(self, secret: Secret) -> Option<HeaderKey> {
-        let key_len = self.suite.aead.key_len();
-        let key = self.expand(secret, self.labels.header, key_len)?;
-        HeaderKey::new(self.suite.header, key.get(..key_len)?).ok()
+    fn header_key(self, secret: &Expander) -> Option<HeaderKey> {
+        let mut key = [0; MAX_KEY_LEN];
+        let key = key.get_mut(..self.suite.aead.key_len())?;
+        secret.expand_label(self.labels.header, key)?;
+        HeaderKey::new(self.suite.header, key).ok()
     }
 
     /// The secret of the next key phase (RFC 9001 §6.1).
     fn update(self, secret: Secret) -> Option<Secret> {
-        self.expand(secret, self.labels.update, self.suite.secret_len).map(Secret)
+        let mut next = [0; MAX_SECRET_LEN];
+        let output = next.get_mut(..self.suite.secret_len)?;
+        self.expander(secret)?.expand_label(self.labels.update, output)?;
+        Some(Secret(next))
     }
 
     /// The keys of later key phases, one after the other.
@@ -208,7 +197,8 @@ impl Derivation {
             Side::Client => (client, server),
             Side::Server => (server, client),
         };
-        let [local, remote] = [self.packet_key(local)?, self.packet_key(remote)?];
+        let key = |secret| self.packet_key(&self.expander(secret)?);
+        let [local, remote] = [key(local)?, key(remote)?];
         Some(PacketKeySet { local: Box::new(local), remote: Box::new(remote) })
     }
 }
@@ -254,7 +244,10 @@ impl DerivedSchedule {
     fn derive_again(&self) -> Option<PhaseKeys> {
         let derivation = self.derivation()?;
         let [client, server] = *self.first.as_deref().unwrap_or(&self.current);
-        let header = |secret| Some(Box::new(DerivedHeaderKey(derivation.header_key(secret)?)));
+        let header = |secret| {
+            let key = derivation.header_key(&derivation.expander(secret)?)?;
+            Some(Box::new(DerivedHeaderKey(key)))
+        };
         let (client, server) = (header(client)?, header(server)?);
         let (local_header, remote_header) = match self.side {
             Side::Client => (client, server),

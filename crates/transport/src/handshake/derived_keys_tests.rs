@@ -35,8 +35,9 @@ fn the_values_of_the_rfcs() {
             [(labels.key, key), (labels.iv, iv), (labels.header, header), (labels.update, update)]
         {
             let expected = hex(expected);
-            let derived = derivation.expand(secret, label, expected.len()).unwrap();
-            assert_eq!(derived[..expected.len()], expected);
+            let mut derived = vec![0; expected.len()];
+            derivation.expander(secret).unwrap().expand_label(label, &mut derived).unwrap();
+            assert_eq!(derived, expected);
         }
         assert_eq!(derivation.update(secret).unwrap().0[..32], hex(update));
     }

@@ -25,6 +25,8 @@ use rustls::{
     SignatureAlgorithm, SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
 };
 
+use super::super::hkdf::LABEL_PLACE;
+use super::super::suites;
 use super::saved::SavedSession;
 
 /// What happens to the secret of a session that is derived on this thread.
@@ -75,9 +77,7 @@ struct Observed(&'static dyn Hkdf);
 
 struct ObservedExpander(Box<dyn HkdfExpander>);
 
-/// The place of the label in what rustls passes to HKDF-Expand (RFC 8446 §7.1), and the label of a session's secret
-/// (§4.6.1).
-const LABEL_PLACE: usize = 3;
+/// The label of a session's secret (RFC 8446 §4.6.1).
 const SESSION_LABEL: &[u8] = b"resumption";
 
 impl Hkdf for Observed {
@@ -136,10 +136,9 @@ impl HkdfExpander for ObservedExpander {
     }
 }
 
-/// The suites of aws-lc-rs that QUIC uses, with that HKDF.
-static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
-    aws_lc_rs::DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13()).map(observe).collect()
-});
+/// The suites of QUIC, with that HKDF.
+static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
+    LazyLock::new(|| suites::all().iter().map(observe).collect());
 
 fn observe(suite: &'static Tls13CipherSuite) -> Tls13CipherSuite {
     let common = rustls::crypto::CipherSuiteCommon {
@@ -156,7 +155,7 @@ fn find(suite: CipherSuite) -> Option<&'static Tls13CipherSuite> {
     SUITES.iter().find(|observed| observed.common.suite == suite)
 }
 
-/// The same suites; sessions with those of aws-lc-rs can be stored.
+/// The same suites as QUIC uses them, so that their sessions can be stored.
 pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSuite> {
     let known = |suite: SupportedCipherSuite| {
         find(suite.suite()).map_or(suite, SupportedCipherSuite::Tls13)
