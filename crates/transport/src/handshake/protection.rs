@@ -365,6 +365,17 @@ impl Protection {
         }
     }
 
+    /// The connection drains: nothing is sent or received any more, and all keys are forgotten.
+    pub(crate) fn end(&mut self) {
+        self.initial = None;
+        self.other_initial = None;
+        self.handshake = None;
+        self.early = None;
+        if let Some(keys) = &mut self.application {
+            keys.end();
+        }
+    }
+
     /// The Key Phase bit of packets that are sent now.
     pub(crate) fn key_phase(&self) -> bool {
         self.application.as_ref().is_some_and(ApplicationKeys::key_phase)

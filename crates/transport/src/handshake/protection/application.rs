@@ -102,10 +102,16 @@ impl ApplicationKeys {
         if self.previous.is_none() && !self.is_update_due(update_after) {
             // The schedule gives again what it has given.
             self.derive_next();
-            if self.schedule.keys_again().is_some() {
+            if self.schedule.gives_keys_again() {
                 self.ready = None;
             }
         }
+    }
+
+    /// Forgets the keys: no packet is sent or received any more.
+    pub(super) fn end(&mut self) {
+        self.ready = None;
+        self.previous = None;
     }
 
     /// Derives the keys again if they were forgotten: before anything is known of the packet that needs them, so that the
