@@ -21,7 +21,8 @@ use clearway::{ClientConfig, Endpoint};
 use self::pace::{Steady, ask};
 use self::record::Record;
 use crate::attached::Steps;
-use crate::{Mtu, Outcome, handshakes, load, tls};
+use crate::options::Mtu;
+use crate::{Outcome, handshakes, http3, tls};
 
 /// Before these are open, a server has not yet allocated what it needs only once. They are a fifth of all at most.
 const FIRST: usize = 200;
@@ -170,7 +171,7 @@ impl Opener {
         // As long as some requests may be lost.
         let idle_timeout = held.period * 4;
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
-            .application_protocols([load::ALPN])
+            .application_protocols([http3::ALPN])
             .transport(tls::transport(mtu, idle_timeout))
             // Each is the connection of another client.
             .session_store(handshakes::no_sessions());

@@ -19,9 +19,11 @@ use rustls::version::TLS13;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::{Outcome, ServerOptions, http3, tls};
+use crate::options::ServerOptions;
+use crate::{Outcome, http3, tls, transfer};
 
-const ALPN: &[u8] = b"h3";
+/// That of HTTP/3, and that of raw streams for servers that do not have HTTP/3.
+const PROTOCOLS: [&[u8]; 2] = [b"h3", b"perf"];
 
 fn provider() -> Arc<CryptoProvider> {
     let kx_groups: Vec<&dyn SupportedKxGroup> = vec![kx_group::X25519MLKEM768, kx_group::X25519];
@@ -36,9 +38,11 @@ pub(crate) fn serve(options: &ServerOptions) -> Outcome {
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![http3::ALPN.into()];
     let config = ServerConfig::with_sessions(Arc::new(TlsServerConfig::new(Arc::new(config))?));
-    let endpoint = serve_in_shard(options.listen, config, Default::default(), |_| http3::Zeros)?;
+    let endpoint = serve_in_shard(options.listen, config, Default::default(), |_| {
+        http3::Generator::default()
+    })?;
     println!("listening {}", endpoint.local_address());
     loop {
         std::thread::park();
@@ -101,11 +105,10 @@ async fn make(options: &HandshakesOptions) -> Outcome {
         KeyExchange::X25519mlkem768 => &[kx_group::X25519MLKEM768, kx_group::X25519],
     };
     let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
-        .application_protocols([ALPN])
+        .application_protocols(PROTOCOLS)
         .key_exchange_groups(groups.iter().copied())
         .session_store(sessions.clone());
-    let local = if options.connect.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let endpoint = Endpoint::client(local.parse()?)?;
+    let endpoint = Endpoint::client(transfer::local_address(options.connect))?;
     let mut summary = HandshakesSummary::start();
     let mut running = JoinSet::new();
     let connect = |began| -> Outcome<_> {

@@ -7,7 +7,8 @@ use clap::Args;
 use clearway::http3::Client;
 use http::{Request, StatusCode};
 
-use crate::{Mtu, Outcome, load, tls};
+use crate::options::Mtu;
+use crate::{Outcome, http3, load, tls};
 
 #[derive(Args)]
 pub(crate) struct IdleOptions {
@@ -29,7 +30,7 @@ pub(crate) struct IdleOptions {
 pub(crate) fn run(options: &IdleOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let work = async {
-        let config = tls::client(&options.ca, load::ALPN, mtu)?;
+        let config = tls::client(&options.ca, http3::ALPN, mtu)?;
         let clients = load::connect(config, options.connect, options.connections).await?;
         for client in &clients {
             ask(client, options.size).await?;

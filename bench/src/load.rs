@@ -13,10 +13,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
+use crate::http3::ALPN;
+use crate::options::Mtu;
 use crate::pattern::Sink;
-use crate::{Mtu, Outcome, tls};
+use crate::{Outcome, tls, transfer};
 
-pub(crate) const ALPN: &str = "h3";
 /// How many connections are opened at the same time.
 const OPENING: usize = 32;
 
@@ -76,8 +77,7 @@ pub(crate) async fn connect(
     remote: SocketAddr,
     count: usize,
 ) -> Outcome<Vec<Client>> {
-    let local = if remote.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let endpoint = Endpoint::client(local.parse()?)?;
+    let endpoint = Endpoint::client(transfer::local_address(remote))?;
     let mut clients = Vec::new();
     while clients.len() < count {
         let opening: Vec<_> = (clients.len()..count)

@@ -69,9 +69,9 @@ pub(crate) fn run(part: &Part, mtu: Mtu) -> Outcome {
 
 fn serve(options: &ServeOptions, mtu: Mtu) -> Outcome {
     let server = &options.server;
-    let config = tls::server(&server.cert, &server.key, load::ALPN, mtu, tls::IDLE_TIMEOUT)?;
+    let config = tls::server(&server.cert, &server.key, http3::ALPN, mtu, tls::IDLE_TIMEOUT)?;
     let config = config.retry_above(options.retry_above);
-    let endpoint = serve_in_shard(server.listen, config, Config::default(), |_| http3::Zeros)?;
+    let endpoint = serve_in_shard(server.listen, config, Config::default(), |_| http3::Generator::default())?;
     let steps = Steps::new();
     steps.wait(&format!("listening {}", endpoint.local_address()))?;
     loop {
@@ -141,7 +141,7 @@ impl Phases {
 /// in the one before.
 fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let config = tls::client(&options.ca, load::ALPN, mtu)?;
+    let config = tls::client(&options.ca, http3::ALPN, mtu)?;
     let opening = load::connect(config, options.connect, options.connections);
     let clients = runtime.block_on(tokio::task::LocalSet::new().run_until(opening))?;
     let phases = Arc::new(Phases { all: Mutex::default(), current: AtomicUsize::new(0) });

@@ -31,6 +31,19 @@ impl Source {
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.sent += bytes as u64;
     }
+
+    /// The next bytes, at most `wanted` of them, which are skipped; `None` at the end.
+    pub(crate) fn take(&mut self, wanted: usize) -> Option<Bytes> {
+        let mut next = self.peek();
+        next.truncate(wanted);
+        self.advance(next.len());
+        (!next.is_empty()).then_some(next)
+    }
+
+    /// How many bytes are left.
+    pub(crate) fn left(&self) -> u64 {
+        self.size - self.sent
+    }
 }
 
 /// Compares received bytes with the pattern.

@@ -8,7 +8,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::{Mtu, Outcome};
+use crate::Outcome;
+use crate::options::Mtu;
 
 pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];

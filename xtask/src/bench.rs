@@ -1,56 +1,118 @@
-//! `cargo xtask bench`: Clearway's speed beside other stacks.
+//! `cargo xtask bench`: Clearway's speed beside other stacks, and beside what the machine can do.
 
 mod bulk;
 mod connections;
 mod handshakes;
 mod kernel;
+mod limits;
 mod memory;
 mod overload;
 mod pairs;
+mod place;
+mod report;
 mod requests;
+mod stacks;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use self::report::Results;
+use self::stacks::{PEERS, build, peer_named};
+use crate::command::run as show;
 
-use self::pairs::{Latency, Run};
-use crate::command::{cargo, root, run as show, target};
-use crate::measure::{self, Server};
+const NAMES: &str = "bulk, connections, handshakes, limits, memory, overload, qpack, requests";
 
-const SERVER_CORE: usize = 0;
-const CLIENT_CORE: usize = 1;
-
-const NAMES: &str = "bulk, connections, handshakes, memory, overload, qpack, requests";
-/// Those with HTTP/3. s2n-quic is not among them: its adapter for HTTP/3 is in no registry.
-const PEERS: [&str; 3] = ["quinn", "tokio-quiche", "quic-go"];
-
-/// A program that serves or asks, with the arguments that choose how.
-struct Stack {
-    name: &'static str,
-    program: PathBuf,
-    arguments: &'static [&'static str],
-}
-
-/// The programs that speak HTTP/3: Clearway's, with both of its faces, and the peers'.
-struct Stacks {
-    servers: Vec<Stack>,
-    clients: Vec<Stack>,
-}
-
-/// Runs the benchmark that the first argument names.
+/// Runs the benchmark that the first argument names, or all that compare.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["bulk", rest @ ..] => bulk::run(rest),
         ["connections", rest @ ..] => connections::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),
+        ["limits", rest @ ..] => limits::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
         ["overload", rest @ ..] => overload::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
         ["requests", rest @ ..] => requests::run(rest),
-        [] => Err(format!("bench needs the name of a benchmark: {NAMES}")),
-        [other, ..] => Err(format!("there is no benchmark {other}, but {NAMES}")),
+        [name, ..] if !name.starts_with("--") => {
+            Err(format!("there is no benchmark {name}, but {NAMES}"))
+        }
+        options => all(&parse(options)?),
     }
+}
+
+/// The options of a run of all.
+#[derive(PartialEq, Debug)]
+struct Options {
+    peers: Vec<&'static str>,
+    rounds: usize,
+    json: bool,
+}
+
+type Benchmark = fn(&Options) -> Result<Results, String>;
+
+/// With the titles of their tables.
+const ALL: [(&str, Benchmark); 5] = [
+    ("Bulk transfers", |&Options { ref peers, rounds, json }| {
+        let peers = peers.clone();
+        bulk::results(&bulk::Options { peers, rounds, json, ..Default::default() })
+    }),
+    ("Requests", |&Options { ref peers, rounds, json }| {
+        let (peers, latency) = (peers.clone(), true);
+        requests::results(&requests::Options { peers, rounds, json, latency, ..Default::default() })
+    }),
+    ("Handshakes", |&Options { ref peers, rounds, json }| {
+        let peers = peers.clone();
+        handshakes::results(&handshakes::Options { peers, rounds, json, ..Default::default() })
+    }),
+    ("Memory", |&Options { ref peers, json, .. }| {
+        let peers = peers.clone();
+        memory::results(&memory::Options { peers, json, ..Default::default() })
+    }),
+    ("Limits of the machine", |&Options { rounds, json, .. }| {
+        limits::results(&limits::Options { rounds, json, ..Default::default() })
+    }),
+];
+
+/// Runs one benchmark after the other. What has failed is said at the end, after the results of everything else.
+fn all(options: &Options) -> Result<(), String> {
+    let (mut text, mut failures) = (String::new(), Vec::new());
+    for (index, (title, benchmark)) in ALL.into_iter().enumerate() {
+        eprintln!("xtask: benchmark {} of {}: {title}", index + 1, ALL.len());
+        let results = benchmark(options).unwrap_or_else(|error| Results {
+            failures: vec![format!("{title}: {error}")],
+            ..Results::default()
+        });
+        let outcome = match options.json {
+            true => results.print(true),
+            false => results.verdict(),
+        };
+        failures.extend(outcome.err());
+        text += &format!("### {title}\n\n{}\n", results.markdown());
+    }
+    if !options.json {
+        println!(
+            "{text}Each cell: Clearway, the peer, and the ratio with its spread over the rounds."
+        );
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { peers: Vec::new(), rounds: 5, json: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
+        match *argument {
+            "--json" => options.json = true,
+            "--rounds" => options.rounds = positive(value()?)? as usize,
+            "--peer" => options.peers.push(peer_named(value()?)?),
+            other => return Err(format!("bench has no option {other} for all of {NAMES}")),
+        }
+    }
+    if options.peers.is_empty() {
+        options.peers = PEERS.to_vec();
+    }
+    Ok(options)
 }
 
 /// Header compression on the requests of a browser; the program takes the options.
@@ -59,144 +121,15 @@ fn qpack(arguments: &[&str]) -> Result<(), String> {
     show("measuring QPACK", Command::new(program).arg("qpack").args(arguments))
 }
 
-/// Builds our program, and returns its path.
-fn build() -> Result<PathBuf, String> {
-    let build = ["build", "--profile", "dist", "--package", "clearway-bench"];
-    show("building the benchmark", &mut cargo(&build))?;
-    Ok(target().join("dist/clearway-bench"))
-}
-
-/// Builds the program of another stack, and returns its path.
-fn peer(name: &str) -> Result<PathBuf, String> {
-    let folder = target().join("peers");
-    let mut build = Command::new("sh");
-    build.arg(root().join("interop/peers/build.sh")).arg(name).env("PEERS_OUT", &folder);
-    show(&format!("building the {name} peer"), &mut build)?;
-    let program = folder.join(name);
-    if !program.exists() {
-        return Err(format!("the {name} peer was not built; what is missing is said above"));
-    }
-    Ok(program)
-}
-
-/// The peer of this name.
-fn peer_named(name: &str) -> Result<&'static str, String> {
-    let peer = PEERS.into_iter().find(|peer| *peer == name);
-    peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
-}
-
-/// Where pairs run: a server with a certificate on one core, a client that trusts it on another.
-struct Place {
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-impl Place {
-    fn new((certificate, key): (PathBuf, PathBuf)) -> Self {
-        Self { certificate, key }
-    }
-
-    /// Starts a server over HTTP/3.
-    fn serve(&self, server: &Stack) -> Result<Server, String> {
-        self.serve_with(server, &[])
-    }
-
-    /// Starts a server over HTTP/3, with more options.
-    fn serve_with(&self, server: &Stack, options: &[&str]) -> Result<Server, String> {
-        let mut arguments = vec!["server", "--listen", "127.0.0.1:0", "--root", "."];
-        arguments.extend(["--cert", text(&self.certificate), "--key", text(&self.key)]);
-        arguments.extend(server.arguments);
-        arguments.extend(options);
-        Server::start(&server.program, &arguments, SERVER_CORE)
-    }
-
-    /// Runs `command` of the client with a new server. `read` finds how many operations there were, and how many seconds they
-    /// took, in the line that the client prints.
-    fn run(
-        &self,
-        server: &Stack,
-        client: &Stack,
-        command: &str,
-        options: &[&str],
-        read: impl Fn(&Value) -> Option<(f64, f64)>,
-    ) -> Result<Run, String> {
-        let (result, cpu) = self.ask(server, client, command, options)?;
-        let is_usable = |(count, seconds): &(f64, f64)| *count > 0.0 && *seconds > 0.0;
-        let (count, seconds) =
-            read(&result).filter(is_usable).ok_or_else(|| unusable(server, client, &result))?;
-        let cpu = cpu.map(|seconds| seconds * 1e6 / count);
-        Ok(Run { per_second: count / seconds, cpu, latency: None })
-    }
-
-    /// Runs `command` of the client with a new server, at half of the rate that `run` had. `read` finds the latencies in the
-    /// line that the client prints.
-    fn latency(
-        &self,
-        run: &Run,
-        [server, client]: [&Stack; 2],
-        command: &str,
-        options: &[&str],
-        read: impl Fn(&Value) -> Option<[f64; 2]>,
-    ) -> Result<Latency, String> {
-        let rate = run.per_second / 2.0;
-        let text = rate.to_string();
-        let options = [options, &["--rate", &text]].concat();
-        let (result, _) = self.ask(server, client, command, &options)?;
-        let microseconds = read(&result).ok_or_else(|| unusable(server, client, &result))?;
-        Ok(Latency { rate, microseconds })
-    }
-
-    /// Runs `command` of the client with a new server: the line that it prints, and the CPU seconds of server and client.
-    fn ask(
-        &self,
-        server: &Stack,
-        client: &Stack,
-        command: &str,
-        options: &[&str],
-    ) -> Result<(Value, [f64; 2]), String> {
-        let listening = self.serve(server)?;
-        let before = listening.cpu_seconds()?;
-        let mut arguments = vec![command, "--ca", text(&self.certificate)];
-        arguments.extend(["--connect", &listening.address]);
-        arguments.extend(options);
-        arguments.extend(client.arguments);
-        let (result, client_cpu) = measure::client(&client.program, &arguments, CLIENT_CORE)?;
-        Ok((result, [listening.cpu_seconds()? - before, client_cpu]))
-    }
-}
-
-fn unusable(server: &Stack, client: &Stack, result: &Value) -> String {
-    format!("{} with {} did not end well: {result}", client.name, server.name)
-}
-
-fn stacks(ours: &Path, peers: &[&'static str]) -> Result<Stacks, String> {
-    let clearway = |name, arguments| Stack { name, program: ours.to_owned(), arguments };
-    let mut servers = vec![
-        clearway("clearway, in the shard", &["--face", "shard"]),
-        clearway("clearway, async", &["--face", "async"]),
-    ];
-    let mut clients = vec![clearway("clearway", &[])];
-    for name in peers {
-        let program = peer(name)?;
-        servers.push(Stack { name, program: program.clone(), arguments: &[] });
-        clients.push(Stack { name, program, arguments: &[] });
-    }
-    Ok(Stacks { servers, clients })
-}
-
-/// A throw-away certificate, generated by our own program because no other tool has to be installed for that.
-fn certificate(ours: &Path) -> Result<(PathBuf, PathBuf), String> {
-    let folder = target().join("bench");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-    let mut command = Command::new(ours);
-    command.arg("certificate").arg(&certificate).arg(&key);
-    show("making a certificate", &mut command)?;
-    Ok((certificate, key))
-}
-
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{text} is not a whole number"))
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err("expected a number above 0".to_owned()),
+        number => Ok(number),
+    }
 }
 
 fn text(path: &Path) -> &str {
@@ -214,4 +147,23 @@ fn median(values: &[f64]) -> f64 {
 
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_benchmarks_have_common_options() {
+        let expected = Options { peers: PEERS.to_vec(), rounds: 5, json: false };
+        assert_eq!(parse(&[]), Ok(expected));
+        let expected = Options { peers: vec!["quinn"], rounds: 3, json: true };
+        assert_eq!(parse(&["--peer", "quinn", "--rounds", "3", "--json"]), Ok(expected));
+        assert!(parse(&["--size", "5"]).is_err());
+    }
+
+    #[test]
+    fn a_wrong_name_is_told_the_right_ones() {
+        assert!(run(&["speed"]).is_err_and(|error| error.contains(NAMES)));
+    }
 }

@@ -27,23 +27,30 @@ The project's development tasks.
                              in a browser
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
-  cargo xtask bench bulk     download 1 GiB over one connection, with Clearway and quinn in turn
-        --case h3|raw        run only one of the two cases
-        --size BYTES         size of the download (default 1073741824)
-        --pairs N            number of pairs of runs (default 5)
-        --datagram-size N    UDP payload size of both stacks (default 1452); discover: what each finds
-        --json               print one object per case
-  cargo xtask bench requests small requests over HTTP/3: every server (Clearway in the shard and async, the peers) asked by
-                             every client, alternating
-        --peer NAME          only beside this peer (quinn, tokio-quiche, quic-go); may be given several times
+  cargo xtask bench          bulk, requests with latency, handshakes, memory and limits in turn (hours), with tables in
+                             Markdown at the end
+        --peer NAME          only beside this peer (quinn, tokio-quiche, s2n-quic, quic-go); may be given several times
         --rounds N           how often each pair runs each case (default 5)
+        --json               print one object per case instead
+  cargo xtask bench bulk     download and upload 1 GiB over HTTP/3 and on raw streams, over 1 and over 100 connections:
+                             Clearway in the shard and async, each peer, and Clearway with each peer, alternating
+        --case h3|raw        run only one of the two
+        --size BYTES         size of all connections together (default 1073741824)
+        --datagram-size N    UDP payload size of all stacks; may be given several times (default 1452 and 8952);
+                             discover: what each finds
+        --peer NAME, --rounds N, --json
+  cargo xtask bench requests small requests over HTTP/3, between the same pairs
+        --peer NAME, --rounds N, --json
         --seconds N          how long a run takes (default 2)
         --size BYTES         size of each response (default 1024)
         --latency            also the latency at half of the measured rate, counted from when a request is due
-        --json               print one object per case
-  cargo xtask bench handshakes full and resumed handshakes, as bench requests
-        --peer NAME, --rounds N, --latency, --json
+  cargo xtask bench handshakes full and resumed handshakes, between the same pairs
+        --peer NAME, --rounds N, --json, --latency
         --count N            handshakes in a run (default 2000)
+  cargo xtask bench limits   what this machine does at most: packet protection, copies, datagrams over loopback, and which
+                             part of that Clearway's bulk transfers reach
+        --rounds N, --json
+        --size BYTES         size of a bulk transfer (default 1073741824)
   cargo xtask bench connections
                              open connections to one server, and make a request of 1 KiB on each every 30 seconds: what is
                              lost, how long answers take, memory, processor time
@@ -52,7 +59,7 @@ The project's development tasks.
         --json               print one object
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)
-        --json               print one object per case
+        --peer NAME, --json
   cargo xtask bench overload first Initial packets that nobody answers for flood a server with 100 connections: what
                              requests take before, during and after, memory, Retry packets
         --initials N         number of packets, all different and prepared before, 1.2 kB each (default 1000000)

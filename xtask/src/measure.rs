@@ -4,10 +4,40 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::set_current_timer_slack;
+
+/// Why a program did not do what it was started for.
+#[derive(PartialEq, Debug)]
+pub(crate) enum Failure {
+    /// It has no such command or option.
+    NotOffered,
+    /// What went wrong.
+    Failed(String),
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotOffered => "a program has no such command or option".to_owned(),
+            Failure::Failed(text) => text,
+        }
+    }
+}
+
+/// Whether a program has ended because it does not have a command or an option: with 2, as parsers of arguments do, or with
+/// 127, as the peers do for what they cannot.
+fn is_not_offered(status: ExitStatus) -> bool {
+    matches!(status.code(), Some(2 | 127))
+}
 
 /// A program on a core of its own, which runs until it is dropped. Its standard input ends then, and also if this process
 /// ends in any other way.
@@ -26,13 +56,13 @@ impl Process {
         arguments: &[&str],
         core: usize,
         ready: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let mut command = pinned(program, core);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =
             command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-        let input = child.stdin.take().ok_or("the program's standard input is not a pipe")?;
-        let output = child.stdout.take().ok_or("the program's standard output is not a pipe")?;
+        let input = child.stdin.take().ok_or_else(|| no_pipe("standard input"))?;
+        let output = child.stdout.take().ok_or_else(|| no_pipe("standard output"))?;
         let mut process =
             Self { child, input, output: BufReader::new(output), said: String::new() };
         let line = process.next_line();
@@ -41,7 +71,13 @@ impl Process {
                 process.said = said.to_owned();
                 Ok(process)
             }
-            _ => Err(format!("{} did not print `{ready} …` but {line:?}", program.display())),
+            _ if line.is_none() && process.child.wait().is_ok_and(is_not_offered) => {
+                Err(Failure::NotOffered)
+            }
+            _ => Err(Failure::Failed(format!(
+                "{} did not print `{ready} …` but {line:?}",
+                program.display()
+            ))),
         }
     }
 
@@ -103,7 +139,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts `program` and waits until it prints the address that it listens on.
-    pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, String> {
+    pub(crate) fn start(program: &Path, arguments: &[&str], core: usize) -> Result<Self, Failure> {
         let process = Process::start(program, arguments, core, "listening")?;
         Ok(Self { address: process.said.clone(), process })
     }
@@ -129,25 +165,34 @@ pub(crate) fn client(
     program: &Path,
     arguments: &[&str],
     core: usize,
-) -> Result<(serde_json::Value, f64), String> {
+) -> Result<(serde_json::Value, f64), Failure> {
     let mut command = pinned(program, core);
     command.args(arguments).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
-    let output = child.stdout.take().ok_or("the client's standard output is not a pipe")?;
+    let output = child.stdout.take().ok_or_else(|| no_pipe("standard output"))?;
     let lines: Vec<String> = BufReader::new(output).lines().map_while(Result::ok).collect();
-    let pid = Pid::from_raw(child.id().cast_signed()).ok_or("the client has no process ID")?;
+    let pid = Pid::from_raw(child.id().cast_signed())
+        .ok_or_else(|| "the client has no process ID".to_owned())?;
     // The process stays in the process table, with its CPU times, until it is waited for.
     waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         .map_err(|error| format!("waiting for the client: {error}"))?;
     let seconds = cpu_seconds(child.id())?;
     let status = child.wait().map_err(|error| format!("waiting for the client: {error}"))?;
+    if is_not_offered(status) {
+        return Err(Failure::NotOffered);
+    }
     if !status.success() {
-        return Err(format!("{} failed ({status}): {}", program.display(), lines.join(" ")));
+        let said = lines.join(" ");
+        return Err(Failure::Failed(format!("{} failed ({status}): {said}", program.display())));
     }
     let last = lines.iter().rev().find(|line| line.starts_with('{'));
     let last = last.ok_or_else(|| format!("{} printed no result", program.display()))?;
     let result = serde_json::from_str(last).map_err(|error| format!("{last:?}: {error}"))?;
     Ok((result, seconds))
+}
+
+fn no_pipe(what: &str) -> String {
+    format!("the {what} of a program is not a pipe")
 }
 
 /// `program` on one core. The kernel wakes it as soon as it asks for, not up to 50 us later: it inherits that from this
@@ -170,5 +215,28 @@ fn cpu_seconds(pid: u32) -> Result<f64, String> {
     match ticks.as_slice() {
         [user, system] => Ok((user + system) / 100.0),
         _ => Err(format!("{path} does not have the fields of proc(5): {stat}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(command: &str) -> Result<serde_json::Value, Failure> {
+        client(Path::new("sh"), &["-c", command], 0).map(|(result, _)| result)
+    }
+
+    #[test]
+    fn a_program_without_the_command_is_told_from_one_that_fails() {
+        assert_eq!(shell(r#"echo '{"bytes":1}'"#), Ok(serde_json::json!({"bytes": 1})));
+        assert_eq!(shell("exit 2"), Err(Failure::NotOffered));
+        assert_eq!(shell("exit 127"), Err(Failure::NotOffered));
+        assert!(matches!(shell("exit 1"), Err(Failure::Failed(_))));
+        let server =
+            |command| Process::start(Path::new("sh"), &["-c", command], 0, "listening").err();
+        assert_eq!(server("exit 2"), Some(Failure::NotOffered));
+        assert!(matches!(server("exit 1"), Some(Failure::Failed(_))));
+        assert!(matches!(server("echo other words"), Some(Failure::Failed(_))));
+        assert_eq!(server("echo listening here"), None);
     }
 }

@@ -21,7 +21,7 @@ use rustls::crypto::aws_lc_rs::kx_group::X25519;
 use rustls::quic::{DirectionalKeys, Keys, Version};
 
 use crate::attached::Steps;
-use crate::{Outcome, load};
+use crate::{Outcome, http3};
 
 /// The length of the transport's first Destination Connection IDs.
 const ID_LEN: usize = 12;
@@ -150,7 +150,7 @@ fn keys(id: &[u8]) -> Outcome<DirectionalKeys> {
 /// The first datagram of a client with X25519.
 fn first_datagram(server: SocketAddr) -> Outcome<Vec<u8>> {
     let now = Timestamp::from_origin(Duration::from_secs(1));
-    let alpn = load::ALPN.as_bytes();
+    let alpn = http3::ALPN.as_bytes();
     let mut settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[alpn]);
     settings.key_exchange_groups = vec![X25519];
     let config = ClientConfig {

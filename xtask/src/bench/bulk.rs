@@ -1,196 +1,310 @@
-//! `cargo xtask bench bulk`: a large download over one connection, Clearway and quinn in turn.
+//! `cargo xtask bench bulk`: large downloads and uploads, over HTTP/3 and on raw streams.
 
-use std::path::Path;
+use std::fmt;
 
-use serde_json::json;
+use serde_json::Value;
 
-use super::{
-    CLIENT_CORE, SERVER_CORE, build, certificate, median, number, peer, round, sorted, text,
-};
-use crate::measure::{Server, client};
+use super::pairs::{Case, Plan, Run, Unit};
+use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
+use super::report::Results;
+use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
+use super::{number, positive};
 
-struct Options {
-    cases: Vec<&'static str>,
-    size: u64,
-    pairs: usize,
-    /// The same for both stacks; `None` for what each of them discovers.
-    datagram_size: Option<u32>,
-    json: bool,
-}
-
-/// The result of one download.
-#[derive(Clone, Copy)]
-struct Run {
-    gbps: f64,
-    /// CPU seconds per GiB: of the server, and of the client.
-    cpu: [f64; 2],
-}
-
-/// A case, with the subcommands of both programs that run it.
-struct Case {
-    name: &'static str,
-    server: &'static str,
-    client: &'static str,
-}
-
-const CASES: [Case; 2] = [
-    Case { name: "h3", server: "server", client: "client" },
-    Case { name: "raw", server: "raw-server", client: "raw-client" },
-];
-
+/// How many connections share the bytes.
+const CONNECTIONS: [u64; 2] = [1, 100];
 const GIB: f64 = (1_u64 << 30) as f64;
+const BYTES_PER_GIGABIT: f64 = 1e9 / 8.0;
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+pub(super) const UNIT: Unit = Unit {
+    rate: "Gbit/s",
+    digits: 2,
+    cpu: "CPU s/GiB",
+    cpu_key: "s_per_gib",
+    cpu_scale: GIB / BYTES_PER_GIGABIT,
+};
+
+#[derive(PartialEq, Debug)]
+pub(super) struct Options {
+    pub(super) protocols: Vec<Protocol>,
+    /// Bytes of all connections together.
+    pub(super) size: u64,
+    pub(super) datagram_sizes: Vec<DatagramSize>,
+    pub(super) peers: Vec<&'static str>,
+    pub(super) rounds: usize,
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Protocol {
+    Http3,
+    Raw,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Direction {
+    Download,
+    Upload,
+}
+
+/// The UDP payload size of full datagrams.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum DatagramSize {
+    /// From the start, at both ends.
+    Bytes(u16),
+    /// What each stack finds with its default settings.
+    Discovered,
+}
+
+/// One case.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Transfer {
+    pub(super) protocol: Protocol,
+    pub(super) direction: Direction,
+    pub(super) connections: u64,
+    pub(super) datagram_size: DatagramSize,
+}
+
+pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
+    results(&options)?.print(options.json)
+}
+
+pub(super) fn results(options: &Options) -> Result<Results, String> {
     let ours = build()?;
-    let theirs = peer("quinn")?;
-    let (certificate, key) = certificate(&ours)?;
-    for case in CASES.iter().filter(|case| options.cases.contains(&case.name)) {
-        let mut pairs = Vec::new();
-        for pair in 0..options.pairs {
-            let setting = Setting { case, options: &options, certificate: &certificate, key: &key };
-            // The first run of a pair has the cooler machine, so the two programs take turns.
-            let (first, second) = if pair % 2 == 0 { (&ours, &theirs) } else { (&theirs, &ours) };
-            let (a, b) = (setting.download(first)?, setting.download(second)?);
-            let (mine, other) = if pair % 2 == 0 { (a, b) } else { (b, a) };
-            eprintln!(
-                "xtask: {} {}/{}: clearway {:.2} Gbit/s, quinn {:.2} Gbit/s, ratio {:.2}",
-                case.name,
-                pair + 1,
-                options.pairs,
-                mine.gbps,
-                other.gbps,
-                mine.gbps / other.gbps
-            );
-            pairs.push((mine, other));
-        }
-        report(case, &pairs, options.json);
-    }
-    Ok(())
-}
-
-struct Setting<'a> {
-    case: &'a Case,
-    options: &'a Options,
-    certificate: &'a Path,
-    key: &'a Path,
-}
-
-impl Setting<'_> {
-    fn download(&self, program: &Path) -> Result<Run, String> {
-        let size = self.options.size.to_string();
-        let mtu = mtu_arguments(self.options.datagram_size, program.ends_with("clearway-bench"));
-        let mtu: Vec<&str> = mtu.iter().map(String::as_str).collect();
-        let (certificate, key) = (text(self.certificate), text(self.key));
-        let listen = [self.case.server, "--listen", "127.0.0.1:0", "--cert", certificate];
-        let mut arguments = listen.to_vec();
-        arguments.extend(["--key", key]);
-        arguments.extend(&mtu);
-        if self.case.name == "h3" {
-            arguments.extend(["--root", "."]);
-        }
-        let server = Server::start(program, &arguments, SERVER_CORE)?;
-        let before = server.cpu_seconds()?;
-        let url = format!("https://localhost/zero/{size}");
-        let mut arguments = vec![self.case.client, "--ca", certificate];
-        arguments.extend(&mtu);
-        match self.case.name {
-            "raw" => arguments.extend(["--bytes", &size, &server.address]),
-            _ => arguments.extend(["--discard", "--connect", &server.address, &url]),
-        }
-        let (result, client_cpu) = client(program, &arguments, CLIENT_CORE)?;
-        let server_cpu = server.cpu_seconds()? - before;
-        let bytes = result["bytes"].as_u64().unwrap_or(0);
-        if bytes != self.options.size {
-            return Err(format!("only {bytes} of {size} bytes were received: {result}"));
-        }
-        let seconds = result["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
-        let seconds = seconds.ok_or_else(|| format!("the client printed no duration: {result}"))?;
-        let gib = bytes as f64 / GIB;
-        Ok(Run {
-            gbps: bytes as f64 * 8.0 / seconds / 1e9,
-            cpu: [server_cpu / gib, client_cpu / gib],
-        })
-    }
-}
-
-/// The options for the size of datagrams. quinn discovers it unless it is given a size; its default is no more than 1452
-/// bytes.
-fn mtu_arguments(size: Option<u32>, is_ours: bool) -> Vec<String> {
-    let value = match size {
-        Some(size) => size.to_string(),
-        None if is_ours => "discover".to_owned(),
-        None => return Vec::new(),
+    let place = Place::new(&ours)?;
+    let peers = build_peers(&options.peers)?;
+    let (http3, raw) = (Stacks::http3(&ours, &peers), Stacks::raw(&ours, &peers));
+    let transfers = transfers(options);
+    let case = |transfer: &Transfer| Case {
+        name: transfer.to_string(),
+        stacks: if transfer.protocol == Protocol::Http3 { &http3 } else { &raw },
     };
-    vec!["--mtu".to_owned(), value]
+    let cases = transfers.iter().map(case).collect();
+    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    Ok(plan.run(|case, server, client| {
+        transfers[case].measure([server, client], options.size, &place)
+    }))
 }
 
-fn report(case: &Case, pairs: &[(Run, Run)], as_json: bool) {
-    let of = |metric: fn(&(Run, Run)) -> f64| sorted(pairs.iter().map(metric).collect());
-    let ours = of(|(ours, _)| ours.gbps);
-    let theirs = of(|(_, theirs)| theirs.gbps);
-    let ratios = of(|(ours, theirs)| ours.gbps / theirs.gbps);
-    let cpu = |metric: fn(&(Run, Run)) -> f64| median(&of(metric));
-    let ours_cpu = [cpu(|(run, _)| run.cpu[0]), cpu(|(run, _)| run.cpu[1])];
-    let theirs_cpu = [cpu(|(_, run)| run.cpu[0]), cpu(|(_, run)| run.cpu[1])];
-    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    if as_json {
-        let object = json!({
-            "case": case.name,
-            "clearway_gbps": round(median(&ours)),
-            "peer": "quinn",
-            "peer_gbps": round(median(&theirs)),
-            "ratio": round(median(&ratios)),
-            "ratio_min": round(least),
-            "ratio_max": round(most),
-            "clearway_cpu_s_per_gib": ours_cpu.map(round),
-            "peer_cpu_s_per_gib": theirs_cpu.map(round),
-        });
-        println!("{object}");
-    } else {
-        println!(
-            "{:3}  clearway {:5.2} Gbit/s (CPU s/GiB: server {:.2}, client {:.2})   quinn {:5.2} Gbit/s ({:.2}, {:.2})   ratio {:.2} ({least:.2} to {most:.2})",
-            case.name,
-            median(&ours),
-            ours_cpu[0],
-            ours_cpu[1],
-            median(&theirs),
-            theirs_cpu[0],
-            theirs_cpu[1],
-            median(&ratios),
-        );
+fn transfers(options: &Options) -> Vec<Transfer> {
+    let mut all = Vec::new();
+    for &protocol in &options.protocols {
+        for direction in [Direction::Download, Direction::Upload] {
+            for connections in CONNECTIONS {
+                for &datagram_size in &options.datagram_sizes {
+                    all.push(Transfer { protocol, direction, connections, datagram_size });
+                }
+            }
+        }
+    }
+    all
+}
+
+impl Transfer {
+    /// Transfers `size` bytes, except a rest that cannot be divided by the number of connections.
+    pub(super) fn measure(
+        &self,
+        pair: [&Stack; 2],
+        size: u64,
+        place: &Place,
+    ) -> Result<Run, Problem> {
+        let each = size / self.connections;
+        let [server_mtu, client_mtu] = pair.map(|stack| self.mtu(stack));
+        let serve = [self.serve(), server_mtu.iter().map(String::as_str).collect()].concat();
+        let ask = [self.ask(each), client_mtu].concat();
+        let ask: Vec<&str> = ask.iter().map(String::as_str).collect();
+        let job = Job { serve: &serve, ask: &ask };
+        place.run(pair, &job, &UNIT, |result| amount(result, each * self.connections))
+    }
+
+    fn serve(&self) -> Vec<&'static str> {
+        match self.protocol {
+            Protocol::Http3 => SERVE_HTTP3.to_vec(),
+            Protocol::Raw => vec!["raw-server"],
+        }
+    }
+
+    /// The client's command, for so many bytes on each connection.
+    fn ask(&self, bytes: u64) -> Vec<String> {
+        let (count, bytes) = (self.connections.to_string(), bytes.to_string());
+        let url = format!("https://localhost/zero/{bytes}");
+        let ask = match (self.protocol, self.direction) {
+            (Protocol::Http3, Direction::Download) => {
+                vec!["client", "--discard", "--connect", ADDRESS, &url]
+            }
+            (Protocol::Http3, Direction::Upload) => {
+                let sink = "https://localhost/sink";
+                vec!["client", "--discard", "--connect", ADDRESS, sink, "--upload", &bytes]
+            }
+            (Protocol::Raw, Direction::Download) => {
+                vec!["raw-client", ADDRESS, "--bytes", &bytes]
+            }
+            (Protocol::Raw, Direction::Upload) => {
+                vec!["raw-client", ADDRESS, "--bytes", &bytes, "--upload"]
+            }
+        };
+        let mut ask: Vec<String> = ask.into_iter().map(str::to_owned).collect();
+        // A program that has only one connection does not need the option.
+        if self.connections > 1 {
+            ask.extend(["--connections".to_owned(), count]);
+        }
+        ask
+    }
+
+    /// The options for the size of datagrams. Peers discover it unless they are given one.
+    fn mtu(&self, stack: &Stack) -> Vec<String> {
+        let value = match self.datagram_size {
+            DatagramSize::Bytes(size) => size.to_string(),
+            DatagramSize::Discovered if stack.is_ours() => "discover".to_owned(),
+            DatagramSize::Discovered => return Vec::new(),
+        };
+        vec!["--mtu".to_owned(), value]
+    }
+}
+
+/// What was transferred, in gigabits, and how long that took; `None` if it is not all.
+fn amount(result: &Value, expected: u64) -> Option<(f64, f64)> {
+    let bytes = result["bytes"].as_u64().filter(|bytes| *bytes == expected)?;
+    Some((bytes as f64 / BYTES_PER_GIGABIT, result["seconds"].as_f64()?))
+}
+
+impl fmt::Display for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { protocol, direction, connections, datagram_size } = self;
+        let protocol = match protocol {
+            Protocol::Http3 => "h3",
+            Protocol::Raw => "raw",
+        };
+        let direction = match direction {
+            Direction::Download => "download",
+            Direction::Upload => "upload",
+        };
+        let plural = if *connections == 1 { "" } else { "s" };
+        write!(f, "bulk, {protocol} {direction}, {connections} connection{plural}, {datagram_size}")
+    }
+}
+
+impl fmt::Display for DatagramSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(size) => write!(f, "datagrams of {size} bytes"),
+            Self::Discovered => f.write_str("datagrams of a size that each finds"),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            protocols: vec![Protocol::Http3, Protocol::Raw],
+            size: 1 << 30,
+            datagram_sizes: vec![DatagramSize::Bytes(1452), DatagramSize::Bytes(8952)],
+            peers: PEERS.to_vec(),
+            rounds: 5,
+            json: false,
+        }
     }
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options {
-        cases: vec!["h3", "raw"],
-        size: 1 << 30,
-        pairs: 5,
-        datagram_size: Some(1452),
-        json: false,
-    };
+    let (mut options, mut peers) = (Options::default(), Vec::new());
+    let mut datagram_sizes = Vec::new();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
-            "--size" => options.size = number(value()?)?,
-            "--pairs" => options.pairs = number(value()?)?.max(1) as usize,
-            "--datagram-size" => {
-                options.datagram_size = match value()? {
-                    "discover" => None,
-                    size => Some(number(size)?.clamp(1200, 65_527) as u32),
-                }
-            }
+            "--size" => options.size = positive(value()?)?,
+            "--rounds" => options.rounds = positive(value()?)? as usize,
+            "--peer" => peers.push(peer_named(value()?)?),
+            "--datagram-size" => datagram_sizes.push(match value()? {
+                "discover" => DatagramSize::Discovered,
+                size => DatagramSize::Bytes(number(size)?.clamp(1200, 65_527) as u16),
+            }),
             "--case" => {
-                let name = value()?;
-                let case = CASES.iter().find(|case| case.name == name);
-                options.cases =
-                    vec![case.ok_or(format!("the cases are h3 and raw, not {name}"))?.name];
+                options.protocols = match value()? {
+                    "h3" => vec![Protocol::Http3],
+                    "raw" => vec![Protocol::Raw],
+                    other => return Err(format!("the cases are h3 and raw, not {other}")),
+                }
             }
             other => return Err(format!("bench bulk has no option {other}")),
         }
     }
+    if options.size < CONNECTIONS[1] {
+        return Err(format!("--size has to be at least {}", CONNECTIONS[1]));
+    }
+    if !peers.is_empty() {
+        options.peers = peers;
+    }
+    if !datagram_sizes.is_empty() {
+        options.datagram_sizes = datagram_sizes;
+    }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]), Ok(Options::default()));
+        let arguments = [
+            ["--case", "raw"],
+            ["--size", "1000"],
+            ["--rounds", "3"],
+            ["--datagram-size", "discover"],
+            ["--datagram-size", "1300"],
+            ["--peer", "quic-go"],
+        ];
+        let expected = Options {
+            protocols: vec![Protocol::Raw],
+            size: 1000,
+            datagram_sizes: vec![DatagramSize::Discovered, DatagramSize::Bytes(1300)],
+            peers: vec!["quic-go"],
+            rounds: 3,
+            json: true,
+        };
+        assert_eq!(parse(&[&arguments.concat()[..], &["--json"]].concat()), Ok(expected));
+        let wrong: [&[&str]; 6] = [
+            &["--case", "h2"],
+            &["--size", "99"],
+            &["--rounds", "0"],
+            &["--peer", "nobody"],
+            &["--datagram-size"],
+            &["--pairs", "3"],
+        ];
+        wrong.iter().for_each(|wrong| assert!(parse(wrong).is_err(), "{wrong:?}"));
+    }
+
+    #[test]
+    fn every_case_has_its_command() {
+        let all = transfers(&Options::default());
+        assert_eq!(all.len(), 16);
+        let first = all[0];
+        assert_eq!(first.to_string(), "bulk, h3 download, 1 connection, datagrams of 1452 bytes");
+        assert_eq!(
+            first.ask(5).join(" "),
+            "client --discard --connect {address} https://localhost/zero/5"
+        );
+        let last = all[15];
+        assert_eq!(last.to_string(), "bulk, raw upload, 100 connections, datagrams of 8952 bytes");
+        let expected = "raw-client {address} --bytes 5 --upload --connections 100";
+        assert_eq!(last.ask(5).join(" "), expected);
+        assert_eq!(last.serve(), ["raw-server"]);
+    }
+
+    #[test]
+    fn bytes_become_gigabits_and_processor_time_for_each_gibibyte() {
+        let bytes = 1_u64 << 30;
+        let result = json!({"bytes": bytes, "seconds": 2.0});
+        let (gigabits, seconds) = amount(&result, bytes).unwrap();
+        assert_eq!((gigabits * 1e9, seconds), (bytes as f64 * 8.0, 2.0));
+        // One second for one GiB.
+        assert!((UNIT.cpu_scale / gigabits - 1.0).abs() < 1e-9);
+        assert_eq!(amount(&result, bytes + 1), None);
+    }
 }

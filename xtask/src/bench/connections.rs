@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::kernel::{UdpErrors, socket_drops, udp_errors};
-use super::{CLIENT_CORE, Place, Stack, build, certificate, number, round, text};
+use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
+use super::stacks::{Stack, build};
+use super::{number, round, text};
 use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
@@ -56,7 +58,7 @@ struct Measured {
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let ours = build()?;
-    let place = Place::new(certificate(&ours)?);
+    let place = Place::new(&ours)?;
     let measured = measure(&options, &ours, &place)?;
     report(&options, &measured);
     verdict(&measured)
@@ -66,10 +68,9 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let before = udp_errors()?;
     // Some handshakes may be tried again.
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
-    let server = place.serve_with(
-        &Stack { name: "clearway", program: program.to_owned(), arguments: &[] },
-        &["--attached", "--max-connections", &max, "--idle-timeout", &idle],
-    )?;
+    let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
+    let command = [&SERVE_HTTP3[..], &options_of_server].concat();
+    let server = place.serve(&Stack::ours(program, "in the shard", &[]), &command)?;
     let count = options.count.to_string();
     let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
     let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();

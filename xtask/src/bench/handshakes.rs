@@ -2,48 +2,64 @@
 
 use serde_json::Value;
 
-use super::pairs::{Plan, Run};
-use super::{PEERS, Place, Stack, Stacks, build, certificate, number, peer_named, sorted, stacks};
+use super::pairs::{Case, Plan, Run, Unit};
+use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
+use super::report::Results;
+use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
+use super::{positive, sorted};
 
 const PARALLEL: &str = "32";
-/// tokio-quiche's client does not resume sessions.
-const WITHOUT_CLIENT: [&str; 1] = ["tokio-quiche"];
+/// Its handshakes are those of raw streams, with tickets only in this command.
+const WITH_RAW_STREAMS: &str = "s2n-quic";
+const UNIT: Unit = Unit {
+    rate: "handshakes/s",
+    digits: 0,
+    cpu: "us of processor time",
+    cpu_key: "us",
+    cpu_scale: 1e6,
+};
 
-struct Options {
-    peers: Vec<&'static str>,
-    rounds: usize,
-    count: u64,
-    latency: bool,
-    json: bool,
+#[derive(PartialEq, Debug)]
+pub(super) struct Options {
+    pub(super) peers: Vec<&'static str>,
+    pub(super) rounds: usize,
+    pub(super) count: u64,
+    pub(super) latency: bool,
+    pub(super) json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { peers: PEERS.to_vec(), rounds: 5, count: 2000, latency: false, json: false }
+    }
 }
 
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
+    results(&options)?.print(options.json)
+}
+
+pub(super) fn results(options: &Options) -> Result<Results, String> {
     let ours = build()?;
-    let place = Place::new(certificate(&ours)?);
-    let Stacks { servers, mut clients } = stacks(&ours, &options.peers)?;
-    clients.retain(|client| !WITHOUT_CLIENT.contains(&client.name));
-    let plan = Plan {
-        stacks: &Stacks { servers, clients },
-        cases: ["full handshakes", "resumed handshakes"].map(str::to_owned).to_vec(),
-        peers: &options.peers,
-        rounds: options.rounds,
-        operations: "handshakes",
-        json: options.json,
-    };
-    plan.run(|case, server, client| measure(case == 1, server, client, &options, &place))
+    let place = Place::new(&ours)?;
+    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
+    let case = |name: &str| Case { name: name.to_owned(), stacks: &stacks };
+    let cases = ["full handshakes", "resumed handshakes"].map(case).into();
+    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    Ok(plan.run(|case, server, client| measure(case == 1, [server, client], options, &place)))
 }
 
 fn measure(
     resumes: bool,
-    server: &Stack,
-    client: &Stack,
+    pair: [&Stack; 2],
     options: &Options,
     place: &Place,
-) -> Result<Run, String> {
+) -> Result<Run, Problem> {
     let count = options.count.to_string();
-    let mut arguments = vec!["--count", &count, "--parallel", PARALLEL, "--key-exchange", "x25519"];
-    arguments.extend(resumes.then_some("--resume"));
+    let mut ask = vec!["handshakes", "--connect", ADDRESS, "--count", &count];
+    ask.extend(["--parallel", PARALLEL, "--key-exchange", "x25519"]);
+    ask.extend(resumes.then_some("--resume"));
+    let job = Job { serve: serve(pair), ask: &ask };
     let times = |result: &Value| {
         let times: Option<Vec<f64>> =
             result["seconds"].as_array()?.iter().map(Value::as_f64).collect();
@@ -51,37 +67,59 @@ fn measure(
         let enough = !resumes || result["resumed"].as_u64()? * 2 >= options.count;
         times.filter(|times| enough && times.len() as u64 == options.count).map(sorted)
     };
-    let mut run = place.run(server, client, "handshakes", &arguments, |result| {
+    let mut run = place.run(pair, &job, &UNIT, |result| {
         Some((times(result)?.len() as f64, result["elapsed"].as_f64()?))
     })?;
     if options.latency {
-        let latency =
-            place.latency(&run, [server, client], "handshakes", &arguments, |result| {
-                let times = times(result)?;
-                Some([0.5, 0.99].map(|part| times[(times.len() as f64 * part) as usize] * 1e6))
-            })?;
+        let latency = place.latency(&run, pair, &job, |result| {
+            let times = times(result)?;
+            Some([0.5, 0.99].map(|part| times[(times.len() as f64 * part) as usize] * 1e6))
+        })?;
         run.latency = Some(latency);
     }
     Ok(run)
 }
 
+/// The command of the server, whose application protocol must be that of the client.
+fn serve([server, client]: [&Stack; 2]) -> &'static [&'static str] {
+    match (server.name, client.name) {
+        (WITH_RAW_STREAMS, _) => &["handshakes-server"],
+        (_, WITH_RAW_STREAMS) => &["raw-server"],
+        _ => &SERVE_HTTP3,
+    }
+}
+
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { peers: Vec::new(), rounds: 5, count: 2000, latency: false, json: false };
+    let (mut options, mut peers) = (Options::default(), Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
             "--latency" => options.latency = true,
-            "--rounds" => options.rounds = number(value()?)?.max(1) as usize,
-            "--count" => options.count = number(value()?)?.max(1),
-            "--peer" => options.peers.push(peer_named(value()?)?),
+            "--rounds" => options.rounds = positive(value()?)? as usize,
+            "--count" => options.count = positive(value()?)?,
+            "--peer" => peers.push(peer_named(value()?)?),
             other => return Err(format!("bench handshakes has no option {other}")),
         }
     }
-    if options.peers.is_empty() {
-        options.peers = PEERS.to_vec();
+    if !peers.is_empty() {
+        options.peers = peers;
     }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]), Ok(Options::default()));
+        let arguments = ["--count", "5", "--rounds", "1", "--json", "--peer", "s2n-quic"];
+        let peers = vec!["s2n-quic"];
+        let expected = Options { peers, rounds: 1, count: 5, latency: false, json: true };
+        assert_eq!(parse(&arguments), Ok(expected));
+        assert!(parse(&["--seconds", "1"]).is_err());
+    }
 }

@@ -1,86 +1,137 @@
 //! `cargo xtask bench memory`: what a server keeps in memory for each idle connection, on which one request was answered.
 
-use serde_json::json;
-
-use super::{CLIENT_CORE, Place, build, certificate, number, round, stacks, text};
-use crate::measure::Process;
+use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
+use super::report::{Ratio, Results, Row};
+use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
+use super::{positive, text};
+use crate::measure::{Failure, Process};
 
 /// Before these are open, a server has not yet allocated what it needs only once.
 const FIRST: usize = 200;
 
-/// The memory of a server for one idle connection.
-struct Kept {
-    server: &'static str,
-    bytes: f64,
+#[derive(PartialEq, Debug)]
+pub(super) struct Options {
+    pub(super) peers: Vec<&'static str>,
+    pub(super) count: usize,
+    pub(super) json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { peers: PEERS.to_vec(), count: 10_000, json: false }
+    }
 }
 
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let (mut count, mut as_json) = (10_000, false);
+    let options = parse(arguments)?;
+    results(&options)?.print(options.json)
+}
+
+pub(super) fn results(options: &Options) -> Result<Results, String> {
+    let ours = build()?;
+    let place = Place::new(&ours)?;
+    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
+    let (mut kept, mut results) = (Vec::new(), Results::default());
+    for (index, server) in stacks.servers.iter().enumerate() {
+        let left = stacks.servers.len() - index - 1;
+        let title = server.title();
+        match measure(server, &stacks.servers[0], options.count, &place) {
+            Ok(bytes) => {
+                let kibibytes = bytes / 1024.0;
+                eprintln!(
+                    "xtask: {title}: {kibibytes:.1} KiB for each of {} idle connections; {left} runs left",
+                    options.count
+                );
+                kept.push((server, bytes));
+            }
+            Err(Failure::NotOffered) => eprintln!("xtask: memory: not offered by {title}"),
+            Err(Failure::Failed(error)) => {
+                results.failures.push(format!("memory, {title}: {error}"))
+            }
+        }
+    }
+    results.rows = rows(&kept, options.count);
+    Ok(results)
+}
+
+/// The bytes of a server for each idle connection of a client of ours.
+fn measure(server: &Stack, client: &Stack, count: usize, place: &Place) -> Result<f64, Failure> {
+    let listening = place.serve(server, &SERVE_HTTP3)?;
+    let open = |count: usize| {
+        let count = count.to_string();
+        let connect = ["--ca", text(&place.certificate), "--connect", &listening.address];
+        let arguments = [&["idle"], &connect[..], &["--connections", &count]].concat();
+        Process::start(&client.program, &arguments, CLIENT_CORE, "open")
+    };
+    let _first = open(FIRST)?;
+    let before = listening.resident_bytes()?;
+    let _others = open(count)?;
+    let after = listening.resident_bytes()?;
+    Ok((after as f64 - before as f64) / count as f64)
+}
+
+fn rows(kept: &[(&Stack, f64)], count: usize) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (server, ours) in kept {
+        let Some(face) = server.face else { continue };
+        for (peer, theirs) in kept.iter().filter(|(stack, _)| !stack.is_ours()) {
+            rows.push(Row {
+                case: format!("memory of an idle connection of {count}"),
+                place: String::new(),
+                face,
+                peer: peer.name,
+                unit: "bytes".to_owned(),
+                values: [ours.round(), theirs.round()],
+                ratio: Ratio::of(&[*ours], &[*theirs]),
+                digits: 0,
+                notes: Default::default(),
+                more: Vec::new(),
+            });
+        }
+    }
+    rows
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let (mut options, mut peers) = (Options::default(), Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
+        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
-            "--json" => as_json = true,
-            "--count" => {
-                let value = rest.next().ok_or("--count needs a value")?;
-                count = number(value)?.max(1) as usize;
-            }
+            "--json" => options.json = true,
+            "--count" => options.count = positive(value()?)? as usize,
+            "--peer" => peers.push(peer_named(value()?)?),
             other => return Err(format!("bench memory has no option {other}")),
         }
     }
-    let ours = build()?;
-    let place = Place::new(certificate(&ours)?);
-    let mut all = Vec::new();
-    for server in stacks(&ours, &super::PEERS)?.servers {
-        let listening = place.serve(&server)?;
-        let open = |count: usize| {
-            let count = count.to_string();
-            let connect = ["--ca", text(&place.certificate), "--connect", &listening.address];
-            let arguments = [&["idle"], &connect[..], &["--connections", &count]].concat();
-            Process::start(&ours, &arguments, CLIENT_CORE, "open")
-        };
-        let _first = open(FIRST)?;
-        let before = listening.resident_bytes()?;
-        let _others = open(count)?;
-        let after = listening.resident_bytes()?;
-        let bytes = (after as f64 - before as f64) / count as f64;
-        eprintln!(
-            "xtask: {}: {:.1} KiB for each of {count} idle connections",
-            server.name,
-            bytes / 1024.0
-        );
-        all.push(Kept { server: server.name, bytes });
+    if !peers.is_empty() {
+        options.peers = peers;
     }
-    report(&all, count, as_json);
-    Ok(())
+    Ok(options)
 }
 
-fn report(all: &[Kept], count: usize, as_json: bool) {
-    let is_ours = |kept: &&Kept| kept.server.starts_with("clearway");
-    for ours in all.iter().filter(is_ours) {
-        for theirs in all.iter().filter(|kept| !is_ours(kept)) {
-            let ratio = ours.bytes / theirs.bytes;
-            let face = ours.server.strip_prefix("clearway, ").unwrap_or_default();
-            if as_json {
-                let object = json!({
-                    "case": format!("memory of an idle connection of {count}"),
-                    "face": face,
-                    "clearway": ours.bytes.round(),
-                    "peer": theirs.server,
-                    "peer_value": theirs.bytes.round(),
-                    "unit": "bytes",
-                    "ratio": round(ratio),
-                    "ratio_min": round(ratio),
-                    "ratio_max": round(ratio),
-                });
-                println!("{object}");
-            } else {
-                println!(
-                    "idle connection, {face}: clearway {:.1} KiB, {} {:.1} KiB, ratio {ratio:.2}",
-                    ours.bytes / 1024.0,
-                    theirs.server,
-                    theirs.bytes / 1024.0,
-                );
-            }
-        }
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::stacks::tests::peer;
+    use super::*;
+
+    #[test]
+    fn every_face_is_beside_every_peer() {
+        let stacks = Stacks::with_one_client(Path::new(""), &[peer("quinn"), peer("quic-go")]);
+        // quic-go's server has failed.
+        let kept: Vec<_> = stacks.servers.iter().zip([100.0, 200.0, 400.0]).collect();
+        let rows = rows(&kept, 5);
+        let found: Vec<_> = rows.iter().map(|row| (row.face, row.peer, row.ratio.median)).collect();
+        assert_eq!(found, [("in the shard", "quinn", 0.25), ("async", "quinn", 0.5)]);
+    }
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]), Ok(Options::default()));
+        let expected = Options { count: 5, json: true, ..Options::default() };
+        assert_eq!(parse(&["--count", "5", "--json"]), Ok(expected));
+        assert!(parse(&["--count", "0"]).is_err());
     }
 }

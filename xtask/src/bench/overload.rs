@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::kernel::socket_drops;
-use super::{CLIENT_CORE, Place, SERVER_CORE, build, certificate, number, round, text};
+use super::place::{CLIENT_CORE, Place, SERVER_CORE};
+use super::stacks::build;
+use super::{number, round, text};
 use crate::measure::{self, Process};
 
 /// How long requests are counted before and after the flood.
@@ -55,7 +57,7 @@ struct Measured {
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let ours = build()?;
-    let place = Place::new(certificate(&ours)?);
+    let place = Place::new(&ours)?;
     let measured = measure(&options, &ours, &place)?;
     report(&options, &measured);
     verdict(&measured)
@@ -107,7 +109,7 @@ fn flood(options: &Options, program: &Path, address: &str) -> Result<Process, St
         arguments.extend(["--rate", rate]);
     }
     eprintln!("xtask: {initials} Initial packets are being encrypted");
-    Process::start(Path::new("chrt"), &arguments, CLIENT_CORE, "ready")
+    Ok(Process::start(Path::new("chrt"), &arguments, CLIENT_CORE, "ready")?)
 }
 
 /// Has one client connect a moment from now: how long that takes.

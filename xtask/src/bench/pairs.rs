@@ -1,16 +1,18 @@
-//! Every server with every client, so that a slow one on one side does not hide a fast one on the other.
+//! Servers with clients, so that a slow one on one side does not hide a fast one on the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-
-use super::{Stack, Stacks, median, round, sorted};
+use super::place::{End, Problem};
+use super::report::{Ratio, Results, Row};
+use super::stacks::{Stack, Stacks};
+use super::{median, sorted};
 
 /// The result of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
+    /// In the plan's unit.
     pub(super) per_second: f64,
-    /// Microseconds of processor time for each operation: of the server, and of the client.
+    /// Processor time, as the plan's unit counts it: of the server, and of the client.
     pub(super) cpu: [f64; 2],
     /// What operations take at half of this rate, if that was measured.
     pub(super) latency: Option<Latency>,
@@ -25,210 +27,357 @@ pub(super) struct Latency {
     pub(super) microseconds: [f64; 2],
 }
 
-/// Which pair ran which case.
+/// How results are counted.
+pub(super) struct Unit {
+    /// That of [`Run::per_second`].
+    pub(super) rate: &'static str,
+    /// How many digits after the point of a rate a person wants to see.
+    pub(super) digits: usize,
+    /// That of [`Run::cpu`].
+    pub(super) cpu: &'static str,
+    /// The same in the name of a JSON field.
+    pub(super) cpu_key: &'static str,
+    /// A second of processor time for each unit is so many of that.
+    pub(super) cpu_scale: f64,
+}
+
+/// What is measured.
+pub(super) struct Plan<'a> {
+    pub(super) cases: Vec<Case<'a>>,
+    pub(super) rounds: usize,
+    pub(super) unit: Unit,
+}
+
+pub(super) struct Case<'a> {
+    pub(super) name: String,
+    pub(super) stacks: &'a Stacks,
+}
+
+/// Which pair ran which case: places in the plan's list of cases, and in the case's lists of servers and clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    /// The place of the case among all.
     case: usize,
-    server: &'static str,
-    client: &'static str,
+    server: usize,
+    client: usize,
 }
 
-/// What is measured, and how it is reported.
-pub(super) struct Plan<'a> {
-    pub(super) stacks: &'a Stacks,
-    /// The names of the cases.
-    pub(super) cases: Vec<String>,
-    pub(super) peers: &'a [&'static str],
-    pub(super) rounds: usize,
-    /// What is counted, such as "requests".
-    pub(super) operations: &'static str,
-    pub(super) json: bool,
-}
+type Runs = BTreeMap<Key, Vec<Run>>;
 
-/// A line of the result: Clearway and a peer at the same place.
-struct Row<'a> {
-    case: &'a str,
-    /// Which end is compared, and what the other end is.
-    title: String,
+/// The place of a line of the result: which end is compared, beside which other one.
+struct Comparison {
+    case: usize,
+    place: String,
     face: &'static str,
-    /// The compared end in [`Run::cpu`].
-    end: usize,
     peer: &'static str,
+    /// The compared end; `None` for both.
+    end: Option<End>,
 }
 
 impl Plan<'_> {
-    /// Runs every case with every pair as often as there are rounds, and reports.
+    /// Runs every case with every pair as often as there are rounds. What is not offered, or has failed, is said and left out
+    /// from then on. `measure` gets the place of the case in the list.
     pub(super) fn run(
         &self,
-        measure: impl Fn(usize, &Stack, &Stack) -> Result<Run, String>,
-    ) -> Result<(), String> {
-        let servers = &self.stacks.servers;
-        let mut runs: BTreeMap<Key, Vec<Run>> = BTreeMap::new();
+        measure: impl Fn(usize, &Stack, &Stack) -> Result<Run, Problem>,
+    ) -> Results {
+        let keys = self.keys();
+        let (mut runs, mut left_out) = (Runs::new(), BTreeSet::new());
+        let mut failures = Vec::new();
         for round in 0..self.rounds {
-            for (case, name) in self.cases.iter().enumerate() {
-                // The first run of a round has the cooler machine, so the servers take turns.
-                for turn in 0..servers.len() {
-                    let server = &servers[(turn + round) % servers.len()];
-                    for client in &self.stacks.clients {
-                        let run = measure(case, server, client)?;
-                        eprintln!(
-                            "xtask: round {} of {}, {name}, {} with {}: {:.0} {}/s; {:.1} and {:.1} us of processor time \
-                             at client and server",
-                            round + 1,
-                            self.rounds,
-                            client.name,
-                            server.name,
-                            run.per_second,
-                            self.operations,
-                            run.cpu[1],
-                            run.cpu[0],
-                        );
-                        if let Some(Latency { rate, microseconds: [p50, p99] }) = run.latency {
-                            eprintln!("xtask: at {rate:.0}/s: p50 {p50:.0} us, p99 {p99:.0} us");
-                        }
-                        let key = Key { case, server: server.name, client: client.name };
+            for (place, key) in self.in_turn(&keys, round).into_iter().enumerate() {
+                if left_out.contains(&key) {
+                    continue;
+                }
+                let coming = keys.len() * (self.rounds - round) - place - 1;
+                let (server, client) = self.pair(key);
+                let name = &self.cases[key.case].name;
+                match measure(key.case, server, client) {
+                    Ok(run) => {
+                        self.say(round, key, &run, coming);
                         runs.entry(key).or_default().push(run);
+                    }
+                    Err(Problem::NotOffered(end)) => {
+                        let who = if end == End::Server { server } else { client };
+                        eprintln!("xtask: {}: not offered by {} as a {end}", name, who.title());
+                        let same = |other: &&Key| {
+                            other.case == key.case
+                                && match end {
+                                    End::Server => other.server == key.server,
+                                    End::Client => other.client == key.client,
+                                }
+                        };
+                        left_out.extend(keys.iter().filter(same));
+                    }
+                    Err(Problem::Failed(error)) => {
+                        let failure =
+                            format!("{name}, {} with {}: {error}", client.title(), server.title());
+                        eprintln!("xtask: left out from now on: {failure}");
+                        failures.push(failure);
+                        left_out.insert(key);
                     }
                 }
             }
         }
-        self.report(&runs);
-        Ok(())
+        Results { rows: self.rows(&runs), failures, ..Results::default() }
     }
 
-    /// Prints Clearway beside each peer: as a server of the same client, and as a client of the same server.
-    fn report(&self, runs: &BTreeMap<Key, Vec<Run>>) {
-        for (key, ours) in runs {
-            let case = &self.cases[key.case];
-            for peer in self.peers.iter().copied() {
-                if let Some(face) = key.server.strip_prefix("clearway, ") {
-                    let title = format!("server of {}", key.client);
-                    let row = Row { case, title, face, end: 0, peer };
-                    self.compare(&row, ours, &runs[&Key { server: peer, ..*key }]);
-                }
-                // Some peers are only servers.
-                let theirs = runs.get(&Key { client: peer, ..*key });
-                if let (true, Some(theirs)) = (key.client == "clearway", theirs) {
-                    let title = format!("client of {}", key.server);
-                    let row = Row { case, title, face: "async", end: 1, peer };
-                    self.compare(&row, ours, theirs);
+    /// All pairs of all cases.
+    fn keys(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        for (case, Case { stacks, .. }) in self.cases.iter().enumerate() {
+            for (server, serving) in stacks.servers.iter().enumerate() {
+                for (client, asking) in stacks.clients.iter().enumerate() {
+                    if stacks.is_pair(serving, asking) {
+                        keys.push(Key { case, server, client });
+                    }
                 }
             }
         }
+        keys
     }
 
-    fn compare(&self, row: &Row<'_>, ours: &[Run], theirs: &[Run]) {
-        self.compare_rates(row, ours, theirs);
+    /// The order of a round: the first run of a case has the cooler machine, so the servers take turns.
+    fn in_turn(&self, keys: &[Key], round: usize) -> Vec<Key> {
+        let mut keys = keys.to_vec();
+        let turn = |key: &Key| {
+            let count = self.cases[key.case].stacks.servers.len();
+            (key.case, (key.server + count - round % count) % count)
+        };
+        keys.sort_by_key(turn);
+        keys
+    }
+
+    fn pair(&self, key: Key) -> (&Stack, &Stack) {
+        let stacks = self.cases[key.case].stacks;
+        (&stacks.servers[key.server], &stacks.clients[key.client])
+    }
+
+    fn say(&self, round: usize, key: Key, run: &Run, coming: usize) {
+        let (server, client) = self.pair(key);
+        let Unit { rate, digits, cpu, .. } = self.unit;
+        eprintln!(
+            "xtask: round {} of {}, {}, {} with {}: {:.digits$} {rate}; {:.2} and {:.2} {cpu} at client and server; at most \
+             {coming} runs left",
+            round + 1,
+            self.rounds,
+            self.cases[key.case].name,
+            client.title(),
+            server.title(),
+            run.per_second,
+            run.cpu[1],
+            run.cpu[0],
+        );
+        if let Some(Latency { rate, microseconds: [p50, p99] }) = run.latency {
+            eprintln!("xtask: at {rate:.0}/s: p50 {p50:.0} us, p99 {p99:.0} us");
+        }
+    }
+
+    /// Clearway beside each peer: as a server of the same client, as a client of the same server, and at both ends.
+    fn rows(&self, runs: &Runs) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for (&key, ours) in runs {
+            let stacks = self.cases[key.case].stacks;
+            let (server, client) = self.pair(key);
+            for (peer_server, peer) in stacks.servers.iter().enumerate() {
+                if peer.is_ours() {
+                    continue;
+                }
+                let peer_client = stacks.clients.iter().position(|it| it.name == peer.name);
+                let mut compare = |end, place, face, theirs: Option<Key>| {
+                    let theirs = theirs.and_then(|theirs| runs.get(&theirs));
+                    if let (Some(face), Some(theirs)) = (face, theirs) {
+                        let case = key.case;
+                        let comparison = Comparison { case, place, face, peer: peer.name, end };
+                        self.compare(&mut rows, &comparison, ours, theirs);
+                    }
+                };
+                let as_server = Key { server: peer_server, ..key };
+                let as_client = peer_client.map(|client| Key { client, ..key });
+                let both = peer_client.map(|client| Key { client, ..as_server });
+                let place = format!("server of {}", client.name);
+                compare(Some(End::Server), place, server.face, Some(as_server));
+                // Clearway's server differs by its face, also if its clients do not.
+                let place = format!("client of {}", server.title());
+                compare(Some(End::Client), place, client.face, as_client);
+                if client.is_ours() {
+                    compare(None, "both ends".to_owned(), server.face, both);
+                }
+            }
+        }
+        rows
+    }
+
+    fn compare(&self, rows: &mut Vec<Row>, comparison: &Comparison, ours: &[Run], theirs: &[Run]) {
+        rows.push(self.rates(comparison, ours, theirs));
         let latencies =
             |runs: &[Run]| runs.iter().map(|run| run.latency).collect::<Option<Vec<_>>>();
         if let (Some(ours), Some(theirs)) = (latencies(ours), latencies(theirs)) {
             for (index, name) in ["p50", "p99"].into_iter().enumerate() {
-                self.compare_latencies(row, index, name, &ours, &theirs);
+                rows.push(self.latencies(comparison, index, name, &ours, &theirs));
             }
         }
     }
 
-    fn compare_latencies(
+    fn rates(&self, comparison: &Comparison, ours: &[Run], theirs: &[Run]) -> Row {
+        let of = |metric: &dyn Fn(&Run) -> f64| {
+            [ours, theirs].map(|runs| runs.iter().map(metric).collect::<Vec<f64>>())
+        };
+        let rates = of(&|run| run.per_second);
+        let cpu = of(&|run| match comparison.end {
+            Some(End::Server) => run.cpu[0],
+            Some(End::Client) => run.cpu[1],
+            None => run.cpu[0] + run.cpu[1],
+        });
+        let cpu = cpu.map(|values| median(&sorted(values)));
+        let Unit { rate, digits, cpu: cpu_unit, cpu_key, .. } = self.unit;
+        Row {
+            case: self.cases[comparison.case].name.clone(),
+            place: comparison.place.clone(),
+            face: comparison.face,
+            peer: comparison.peer,
+            unit: rate.to_owned(),
+            ratio: Ratio::of(&rates[0], &rates[1]),
+            values: rates.map(|values| median(&sorted(values))),
+            digits,
+            notes: cpu.map(|cpu| format!("{cpu:.2} {cpu_unit}")),
+            more: vec![
+                (format!("clearway_cpu_{cpu_key}"), cpu[0]),
+                (format!("peer_cpu_{cpu_key}"), cpu[1]),
+            ],
+        }
+    }
+
+    fn latencies(
         &self,
-        row: &Row<'_>,
+        comparison: &Comparison,
         index: usize,
         name: &str,
         ours: &[Latency],
         theirs: &[Latency],
-    ) {
-        let of = |runs: &[Latency], metric: &dyn Fn(&Latency) -> f64| {
-            median(&sorted(runs.iter().map(metric).collect()))
+    ) -> Row {
+        let of = |metric: &dyn Fn(&Latency) -> f64| {
+            [ours, theirs].map(|runs| runs.iter().map(metric).collect::<Vec<f64>>())
         };
-        let taken = |run: &Latency| run.microseconds[index];
-        let ratio = |(ours, theirs): (&Latency, &Latency)| taken(ours) / taken(theirs);
-        let ratios = sorted(ours.iter().zip(theirs).map(ratio).collect());
-        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-        let rates = [ours, theirs].map(|runs| of(runs, &|run| run.rate));
-        let taken = [ours, theirs].map(|runs| of(runs, &taken));
-        let Row { case, title, face, peer, .. } = row;
-        if self.json {
-            let object = json!({
-                "case": format!("{case}, {name} latency at half of the rate, {title}"),
-                "face": face,
-                "clearway": round(taken[0]),
-                "peer": peer,
-                "peer_value": round(taken[1]),
-                "unit": "us",
-                "ratio": round(median(&ratios)),
-                "ratio_min": round(least),
-                "ratio_max": round(most),
-                "clearway_rate": round(rates[0]),
-                "peer_rate": round(rates[1]),
-            });
-            println!("{object}");
-        } else {
-            println!(
-                "{case}, {name} latency, {title}, {face}: clearway {:.0} us (at {:.0}/s), {peer} {:.0} us (at {:.0}/s), \
-                 ratio {:.2} ({least:.2} to {most:.2})",
-                taken[0],
-                rates[0],
-                taken[1],
-                rates[1],
-                median(&ratios),
-            );
-        }
-    }
-
-    fn compare_rates(&self, row: &Row<'_>, ours: &[Run], theirs: &[Run]) {
-        let ratio = |(ours, theirs): (&Run, &Run)| ours.per_second / theirs.per_second;
-        let ratios = sorted(ours.iter().zip(theirs).map(ratio).collect());
-        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-        let rate = |runs: &[Run]| median(&sorted(runs.iter().map(|run| run.per_second).collect()));
-        let cpu = |runs: &[Run]| median(&sorted(runs.iter().map(|run| run.cpu[row.end]).collect()));
-        let Row { case, title, face, peer, .. } = row;
-        if self.json {
-            let object = json!({
-                "case": format!("{case}, {title}"),
-                "face": face,
-                "clearway": round(rate(ours)),
-                "peer": peer,
-                "peer_value": round(rate(theirs)),
-                "unit": format!("{}/s", self.operations),
-                "ratio": round(median(&ratios)),
-                "ratio_min": round(least),
-                "ratio_max": round(most),
-                "clearway_cpu_us": round(cpu(ours)),
-                "peer_cpu_us": round(cpu(theirs)),
-            });
-            println!("{object}");
-        } else {
-            println!(
-                "{case}, {title}, {face}: clearway {:.0}/s ({:.1} us), {peer} {:.0}/s ({:.1} us), ratio {:.2} ({least:.2} to \
-                 {most:.2})",
-                rate(ours),
-                cpu(ours),
-                rate(theirs),
-                cpu(theirs),
-                median(&ratios),
-            );
+        let taken = of(&|run| run.microseconds[index]);
+        let rates = of(&|run| run.rate).map(|values| median(&sorted(values)));
+        let case = &self.cases[comparison.case].name;
+        Row {
+            case: format!("{case}, {name} latency at half of the rate"),
+            place: comparison.place.clone(),
+            face: comparison.face,
+            peer: comparison.peer,
+            unit: "us".to_owned(),
+            ratio: Ratio::of(&taken[0], &taken[1]),
+            values: taken.map(|values| median(&sorted(values))),
+            digits: 0,
+            notes: rates.map(|rate| format!("at {rate:.0}/s")),
+            more: vec![("clearway_rate".to_owned(), rates[0]), ("peer_rate".to_owned(), rates[1])],
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::path::Path;
+
+    use super::super::stacks::tests::peer;
     use super::*;
 
-    #[test]
-    fn a_peer_that_is_only_a_server_is_reported_as_one() {
-        let stacks = Stacks { servers: Vec::new(), clients: Vec::new() };
-        let plan = Plan {
-            stacks: &stacks,
-            cases: vec!["handshakes".to_owned()],
-            peers: &["peer"],
-            rounds: 1,
-            operations: "handshakes",
-            json: true,
-        };
+    const UNIT: Unit =
+        Unit { rate: "requests/s", digits: 0, cpu: "us", cpu_key: "us", cpu_scale: 1e6 };
+
+    fn plan(stacks: &Stacks, rounds: usize) -> Plan<'_> {
+        let case = |name: &str| Case { name: name.to_owned(), stacks };
+        Plan { cases: vec![case("small"), case("large")], rounds, unit: UNIT }
+    }
+
+    /// Clearway does everything twice as fast.
+    fn measured(server: &Stack, client: &Stack) -> Run {
+        let speed = |stack: &Stack| if stack.is_ours() { 2.0 } else { 1.0 };
         let latency = Some(Latency { rate: 1.0, microseconds: [100.0, 200.0] });
-        let run = Run { per_second: 2.0, cpu: [1.0, 1.0], latency };
-        let by_clearway = |server| (Key { case: 0, server, client: "clearway" }, vec![run]);
-        plan.report(&["clearway, async", "peer"].map(by_clearway).into());
+        Run { per_second: speed(server) * speed(client), cpu: [1.0, 3.0], latency }
+    }
+
+    fn titles(results: &Results, case: &str) -> Vec<String> {
+        let rows = results.rows.iter().filter(|row| row.case == case);
+        rows.map(|row| format!("{} ({}) / {}", row.place, row.face, row.peer)).collect()
+    }
+
+    #[test]
+    fn each_row_has_the_same_other_end() {
+        let stacks = Stacks::http3(Path::new(""), &[peer("quinn")]);
+        let results = plan(&stacks, 2).run(|_, server, client| Ok(measured(server, client)));
+        let expected = [
+            "server of clearway (in the shard) / quinn",
+            "client of clearway, in the shard (async) / quinn",
+            "both ends (in the shard) / quinn",
+            "server of quinn (in the shard) / quinn",
+            "server of clearway (async) / quinn",
+            "client of clearway, async (async) / quinn",
+            "both ends (async) / quinn",
+            "server of quinn (async) / quinn",
+            "client of quinn (async) / quinn",
+        ];
+        assert_eq!(titles(&results, "small"), expected);
+        assert_eq!(titles(&results, "large, p99 latency at half of the rate"), expected);
+        let ratios: Vec<f64> = results.rows.iter().map(|row| row.ratio.median).collect();
+        assert_eq!(ratios[..9], [2.0, 1.0, 1.0, 2.0, 1.0, 1.0, 4.0, 1.0, 1.0]);
+        let cpu = |row: usize| results.rows[row].more[0].clone();
+        assert_eq!(cpu(0), ("clearway_cpu_us".to_owned(), 1.0));
+        assert_eq!(cpu(3).1, 3.0);
+        assert_eq!(cpu(6).1, 4.0);
+    }
+
+    #[test]
+    fn what_is_not_offered_is_tried_once() {
+        let stacks = Stacks::http3(Path::new(""), &[peer("quinn"), peer("tokio-quiche")]);
+        let tried = RefCell::new(0);
+        let results = plan(&stacks, 3).run(|case, server, client| {
+            if client.name == "tokio-quiche" {
+                *tried.borrow_mut() += 1;
+                return Err(Problem::NotOffered(End::Client));
+            }
+            match (case, server.name) {
+                (1, "quinn") => Err(Problem::NotOffered(End::Server)),
+                _ => Ok(measured(server, client)),
+            }
+        });
+        assert_eq!(*tried.borrow(), 2);
+        assert!(results.failures.is_empty());
+        let only_server = |title: &String| title.contains("tokio-quiche");
+        let found: Vec<_> = titles(&results, "small").into_iter().filter(only_server).collect();
+        let expected = [
+            "server of clearway (in the shard) / tokio-quiche",
+            "server of clearway (async) / tokio-quiche",
+        ];
+        assert_eq!(found, expected);
+        let large = titles(&results, "large");
+        assert!(large.iter().all(|title| !title.starts_with("server of quinn")), "{large:?}");
+    }
+
+    #[test]
+    fn a_pair_that_fails_does_not_end_the_others() {
+        let stacks = Stacks::raw(Path::new(""), &[peer("quinn")]);
+        let tried = RefCell::new(0);
+        let results = plan(&stacks, 3).run(|case, server, client| {
+            if case == 0 && !server.is_ours() && !client.is_ours() {
+                *tried.borrow_mut() += 1;
+                return Err(Problem::Failed("it crashed".to_owned()));
+            }
+            Ok(measured(server, client))
+        });
+        assert_eq!(*tried.borrow(), 1);
+        assert_eq!(results.failures, ["small, quinn with quinn: it crashed"]);
+        assert!(!titles(&results, "small").contains(&"both ends (async) / quinn".to_owned()));
+        assert!(titles(&results, "large").contains(&"both ends (async) / quinn".to_owned()));
+    }
+
+    #[test]
+    fn servers_take_turns() {
+        let stacks = Stacks::http3(Path::new(""), &[peer("quinn")]);
+        let plan = plan(&stacks, 2);
+        let first = |round| plan.in_turn(&plan.keys(), round)[0].server;
+        assert_eq!([0, 1, 2, 3].map(first), [0, 1, 2, 0]);
     }
 }

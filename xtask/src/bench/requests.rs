@@ -1,53 +1,74 @@
 //! `cargo xtask bench requests`: small requests over HTTP/3.
 
-use super::pairs::{Plan, Run};
-use super::{PEERS, Place, Stack, build, certificate, number, peer_named, stacks};
+use super::pairs::{Case, Plan, Run, Unit};
+use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
+use super::positive;
+use super::report::Results;
+use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
+
+const UNIT: Unit = Unit {
+    rate: "requests/s",
+    digits: 0,
+    cpu: "us of processor time",
+    cpu_key: "us",
+    cpu_scale: 1e6,
+};
 
 /// How many connections there are, and how many requests are in flight on each.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
 
-struct Options {
-    peers: Vec<&'static str>,
-    rounds: usize,
-    seconds: u64,
-    size: u64,
-    latency: bool,
-    json: bool,
+#[derive(PartialEq, Debug)]
+pub(super) struct Options {
+    pub(super) peers: Vec<&'static str>,
+    pub(super) rounds: usize,
+    pub(super) seconds: u64,
+    pub(super) size: u64,
+    pub(super) latency: bool,
+    pub(super) json: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let peers = PEERS.to_vec();
+        Self { peers, rounds: 5, seconds: 2, size: 1024, latency: false, json: false }
+    }
 }
 
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
+    results(&options)?.print(options.json)
+}
+
+pub(super) fn results(options: &Options) -> Result<Results, String> {
     let ours = build()?;
-    let place = Place::new(certificate(&ours)?);
-    let stacks = stacks(&ours, &options.peers)?;
-    let name = |(connections, streams)| format!("requests, {connections} x {streams} streams");
-    let plan = Plan {
+    let place = Place::new(&ours)?;
+    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
+    let case = |(connections, streams)| Case {
+        name: format!("requests, {connections} x {streams} streams"),
         stacks: &stacks,
-        cases: CASES.into_iter().map(name).collect(),
-        peers: &options.peers,
-        rounds: options.rounds,
-        operations: "requests",
-        json: options.json,
     };
-    plan.run(|case, server, client| measure(CASES[case], server, client, &options, &place))
+    let cases = CASES.into_iter().map(case).collect();
+    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    Ok(plan.run(|case, server, client| measure(CASES[case], [server, client], options, &place)))
 }
 
 fn measure(
     (connections, streams): (usize, usize),
-    server: &Stack,
-    client: &Stack,
+    pair: [&Stack; 2],
     options: &Options,
     place: &Place,
-) -> Result<Run, String> {
+) -> Result<Run, Problem> {
     let (connections, streams) = (connections.to_string(), streams.to_string());
     let (seconds, size) = (options.seconds.to_string(), options.size.to_string());
-    let mut arguments = vec!["--connections", &connections, "--streams", &streams];
-    arguments.extend(["--seconds", &seconds, "--size", &size]);
-    let mut run = place.run(server, client, "load", &arguments, |result| {
+    let mut ask = vec!["load", "--connect", ADDRESS];
+    ask.extend(["--connections", &connections, "--streams", &streams]);
+    ask.extend(["--seconds", &seconds, "--size", &size]);
+    let job = Job { serve: &SERVE_HTTP3, ask: &ask };
+    let mut run = place.run(pair, &job, &UNIT, |result| {
         Some((result["requests"].as_f64()?, result["seconds"].as_f64()?))
     })?;
     if options.latency {
-        let latency = place.latency(&run, [server, client], "load", &arguments, |result| {
+        let latency = place.latency(&run, pair, &job, |result| {
             Some([result["p50_us"].as_f64()?, result["p99_us"].as_f64()?])
         })?;
         run.latency = Some(latency);
@@ -56,29 +77,38 @@ fn measure(
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options {
-        peers: Vec::new(),
-        rounds: 5,
-        seconds: 2,
-        size: 1024,
-        latency: false,
-        json: false,
-    };
+    let (mut options, mut peers) = (Options::default(), Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
             "--latency" => options.latency = true,
-            "--rounds" => options.rounds = number(value()?)?.max(1) as usize,
-            "--seconds" => options.seconds = number(value()?)?.max(1),
-            "--size" => options.size = number(value()?)?,
-            "--peer" => options.peers.push(peer_named(value()?)?),
+            "--rounds" => options.rounds = positive(value()?)? as usize,
+            "--seconds" => options.seconds = positive(value()?)?,
+            "--size" => options.size = positive(value()?)?,
+            "--peer" => peers.push(peer_named(value()?)?),
             other => return Err(format!("bench requests has no option {other}")),
         }
     }
-    if options.peers.is_empty() {
-        options.peers = PEERS.to_vec();
+    if !peers.is_empty() {
+        options.peers = peers;
     }
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]), Ok(Options::default()));
+        let arguments = ["--latency", "--peer", "quinn", "--seconds", "1", "--size", "7"];
+        let peers = vec!["quinn"];
+        let expected = Options { peers, seconds: 1, size: 7, latency: true, ..Options::default() };
+        assert_eq!(parse(&arguments), Ok(expected));
+        assert!(parse(&["--seconds", "0"]).is_err());
+        assert!(parse(&["--count", "1"]).is_err());
+    }
 }

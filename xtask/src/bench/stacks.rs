@@ -1,0 +1,188 @@
+//! The programs that are compared.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{cargo, root, run as show, target};
+
+/// The peers, in the order of the tables.
+pub(super) const PEERS: [&str; 4] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go"];
+
+/// A program that serves or asks, with the arguments that choose how.
+pub(super) struct Stack {
+    pub(super) name: &'static str,
+    /// Where code of Clearway's runs; `None` for a peer.
+    pub(super) face: Option<&'static str>,
+    pub(super) program: PathBuf,
+    pub(super) arguments: &'static [&'static str],
+}
+
+impl Stack {
+    /// Clearway's program.
+    pub(super) fn ours(
+        program: &Path,
+        face: &'static str,
+        arguments: &'static [&'static str],
+    ) -> Self {
+        Self { name: "clearway", face: Some(face), program: program.to_owned(), arguments }
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        self.face.is_some()
+    }
+
+    /// Its name, and its face if it has one.
+    pub(super) fn title(&self) -> String {
+        match self.face {
+            Some(face) => format!("{}, {face}", self.name),
+            None => self.name.to_owned(),
+        }
+    }
+}
+
+/// Clearway's program with each of its faces, and the peers'.
+pub(super) struct Stacks {
+    pub(super) servers: Vec<Stack>,
+    pub(super) clients: Vec<Stack>,
+}
+
+/// A face of Clearway with the arguments that choose it.
+type Face = (&'static str, &'static [&'static str]);
+
+const IN_THE_SHARD: Face = ("in the shard", &["--face", "shard"]);
+const ASYNC: Face = ("async", &["--face", "async"]);
+
+impl Stacks {
+    /// Those of commands that have only one client of ours, which runs in tasks on its shard.
+    pub(super) fn with_one_client(ours: &Path, peers: &[Peer]) -> Self {
+        Self::new(ours, peers, &[("async", &[])])
+    }
+
+    /// Those of bulk transfers over HTTP/3.
+    pub(super) fn http3(ours: &Path, peers: &[Peer]) -> Self {
+        Self::new(ours, peers, &[ASYNC])
+    }
+
+    /// Those of raw streams.
+    pub(super) fn raw(ours: &Path, peers: &[Peer]) -> Self {
+        Self::new(ours, peers, &[IN_THE_SHARD, ASYNC])
+    }
+
+    fn new(ours: &Path, peers: &[Peer], clients: &[Face]) -> Self {
+        let all = |faces: &[Face]| {
+            let ours = faces.iter().map(|(face, arguments)| Stack::ours(ours, face, arguments));
+            let peers = peers.iter().map(|peer| Stack {
+                name: peer.name,
+                face: None,
+                program: peer.program.clone(),
+                arguments: &[],
+            });
+            ours.chain(peers).collect()
+        };
+        Self { servers: all(&[IN_THE_SHARD, ASYNC]), clients: all(clients) }
+    }
+
+    /// Whether this pair is run: Clearway with itself, a peer with itself, or Clearway with a peer. Two faces of Clearway
+    /// meet only if the client does not have that of the server.
+    pub(super) fn is_pair(&self, server: &Stack, client: &Stack) -> bool {
+        match (server.is_ours(), client.is_ours()) {
+            (true, true) => {
+                let has_same = self.clients.iter().any(|other| other.face == server.face);
+                let are_all_met = self.clients.iter().filter(|other| other.is_ours()).count() > 1;
+                client.face == server.face || !has_same || !are_all_met
+            }
+            (false, false) => server.name == client.name,
+            _ => true,
+        }
+    }
+}
+
+/// The program of a peer.
+pub(super) struct Peer {
+    pub(super) name: &'static str,
+    program: PathBuf,
+}
+
+/// Builds our program, and returns its path.
+pub(super) fn build() -> Result<PathBuf, String> {
+    let build = ["build", "--profile", "dist", "--package", "clearway-bench"];
+    show("building the benchmark", &mut cargo(&build))?;
+    Ok(target().join("dist/clearway-bench"))
+}
+
+/// Builds the programs of these peers. Those whose tools are missing are left out.
+///
+/// # Errors
+/// If none is left.
+pub(super) fn build_peers(names: &[&'static str]) -> Result<Vec<Peer>, String> {
+    let folder =
+        std::env::var_os("PEERS_OUT").map_or_else(|| target().join("peers"), PathBuf::from);
+    let mut build = Command::new("sh");
+    build.arg(root().join("interop/peers/build.sh")).args(names).env("PEERS_OUT", &folder);
+    show(&format!("building {}", names.join(", ")), &mut build)?;
+    let built: Vec<Peer> = names
+        .iter()
+        .map(|name| Peer { name, program: folder.join(name) })
+        .filter(|peer| peer.program.exists())
+        .collect();
+    if built.is_empty() {
+        return Err("no peer was built; what is missing is said above".to_owned());
+    }
+    Ok(built)
+}
+
+/// The peer of this name.
+pub(super) fn peer_named(name: &str) -> Result<&'static str, String> {
+    let peer = PEERS.into_iter().find(|peer| *peer == name);
+    peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A peer without a program.
+    pub(in super::super) fn peer(name: &'static str) -> Peer {
+        Peer { name, program: PathBuf::new() }
+    }
+
+    fn pairs(stacks: &Stacks) -> Vec<String> {
+        let all = stacks.servers.iter().flat_map(|server| {
+            let clients = stacks.clients.iter().filter(|client| stacks.is_pair(server, client));
+            clients.map(|client| format!("{} > {}", client.title(), server.title()))
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn peers_do_not_meet_each_other() {
+        let peers = [peer("quinn"), peer("quic-go")];
+        let expected = [
+            "clearway, async > clearway, in the shard",
+            "quinn > clearway, in the shard",
+            "quic-go > clearway, in the shard",
+            "clearway, async > clearway, async",
+            "quinn > clearway, async",
+            "quic-go > clearway, async",
+            "clearway, async > quinn",
+            "quinn > quinn",
+            "clearway, async > quic-go",
+            "quic-go > quic-go",
+        ];
+        assert_eq!(pairs(&Stacks::http3(Path::new(""), &peers)), expected);
+    }
+
+    #[test]
+    fn faces_of_raw_streams_meet_themselves() {
+        let expected = [
+            "clearway, in the shard > clearway, in the shard",
+            "quinn > clearway, in the shard",
+            "clearway, async > clearway, async",
+            "quinn > clearway, async",
+            "clearway, in the shard > quinn",
+            "clearway, async > quinn",
+            "quinn > quinn",
+        ];
+        assert_eq!(pairs(&Stacks::raw(Path::new(""), &[peer("quinn")])), expected);
+    }
+}
