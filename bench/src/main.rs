@@ -8,11 +8,13 @@ mod idle;
 mod limits;
 mod load;
 mod memory;
-mod overload;
+mod moving;
 mod options;
+mod overload;
 mod pattern;
 mod qpack;
 mod raw;
+mod replacing;
 mod tls;
 mod transfer;
 
@@ -61,6 +63,11 @@ enum Command {
         /// The number of bytes to download.
         bytes: usize,
     },
+    /// Make requests on connections that move to another local address every second; `cargo xtask bench moving` steers it
+    /// through its standard input.
+    Moving(moving::MovingOptions),
+    /// Make requests to a server that is replaced; `cargo xtask bench replacing` steers it through its standard input.
+    Replacing(replacing::ReplacingOptions),
     /// A part of `cargo xtask bench overload`.
     #[command(subcommand)]
     Overload(overload::Part),
@@ -101,6 +108,8 @@ fn main() -> ExitCode {
             memory::run(bytes);
             Ok(())
         }
+        Command::Moving(options) => moving::run(&options, mtu),
+        Command::Replacing(options) => replacing::run(&options, mtu),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Limits(part) => limits::run(&part),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),

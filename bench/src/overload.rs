@@ -71,7 +71,8 @@ fn serve(options: &ServeOptions, mtu: Mtu) -> Outcome {
     let server = &options.server;
     let config = tls::server(&server.cert, &server.key, http3::ALPN, mtu, tls::IDLE_TIMEOUT)?;
     let config = config.retry_above(options.retry_above);
-    let endpoint = serve_in_shard(server.listen, config, Config::default(), |_| http3::Generator::default())?;
+    let endpoint =
+        serve_in_shard(server.listen, config, Config::default(), |_| http3::Generator::default())?;
     let steps = Steps::new();
     steps.wait(&format!("listening {}", endpoint.local_address()))?;
     loop {
@@ -187,7 +188,7 @@ fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases
 }
 
 /// Makes one request, and checks the response.
-async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
+pub(crate) async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
     let mut response = client.send(Request::get(url).body(())?).await?;
     let length = response.body_mut().bytes(usize::MAX).await?.len();
     if response.status() != StatusCode::OK || length as u64 != size {

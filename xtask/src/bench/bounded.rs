@@ -1,0 +1,36 @@
+//! A bound for the time of a benchmark whose programs might wait for each other.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// While this exists, the process ends with an error when the time is over. The programs that it has started end with it:
+/// those of the benchmarks when their standard input ends, others by what [`ending_with_this`] adds.
+pub(super) struct Bounded(
+    #[expect(dead_code, reason = "dropping it is what ends the wait")] Sender<()>,
+);
+
+impl Bounded {
+    pub(super) fn new(name: &'static str, limit: Duration) -> Self {
+        let (sender, ended) = channel();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let seconds = limit.as_secs();
+                eprintln!(
+                    "xtask: bench {name} has not ended after {seconds} s: a program waits for \
+                     something that does not happen; what it has said is above"
+                );
+                std::process::exit(1);
+            }
+        });
+        Self(sender)
+    }
+}
+
+/// The arguments of `env` that start a program in this folder, on any of these cores. The kernel sends it SIGTERM when this
+/// process ends, in whatever way.
+pub(super) fn ending_with_this<'a>(folder: &'a str, cores: &'a str) -> [&'a str; 8] {
+    ["--chdir", folder, "setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cores]
+}
+
+/// Both cores, for programs with more than one thread that works.
+pub(super) const ALL_CORES: &str = "0,1";
