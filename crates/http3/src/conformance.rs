@@ -287,7 +287,7 @@ fn write_takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
 
 fn writes_two_parts_and_the_end<H: Harness>(ends: &mut Ends<H>) {
     let stream = ends.opened_and_read();
-    let mut write = |ends: &mut Ends<H>, parts: [&'static [u8]; 2], end| {
+    let write = |ends: &mut Ends<H>, parts: [&'static [u8]; 2], end| {
         let written = ends.at(C, |it| it.write_parts(stream, parts.map(Bytes::from_static), end));
         ends.0.deliver();
         written

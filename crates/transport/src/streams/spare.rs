@@ -8,6 +8,7 @@ const MOST: usize = 64;
 /// The memory of parts of streams that have ended, for those that are opened next: a stream that carries a small request
 /// and its response then allocates nothing for itself.
 #[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is kept: streams hold their parts in them")]
 pub(super) struct Spare {
     sending: Vec<Box<SendHalf>>,
     receiving: Vec<Box<ReceiveHalf>>,
