@@ -5,22 +5,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use boring::ssl::{SslContextBuilder, SslMethod};
+use bytes::Bytes;
+use futures::SinkExt;
 use peer_common::{ClientOptions, PARALLEL, Sink, Summary};
-use tokio::net::UdpSocket;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_quiche::http3::driver::{
-    ClientH3Event, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest,
+    ClientH3Event, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest, OutboundFrame,
+    OutboundFrameSender,
 };
-use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::quic::{
     ConnectionHook, ConnectionShutdownBehaviour, QuicCommand, connect_with_config,
 };
 use tokio_quiche::quiche::h3::{Header, NameValue};
-use tokio_quiche::settings::{CertificateKind, Hooks, TlsCertificatePaths};
+use tokio_quiche::settings::{CertificateKind, Hooks, QuicSettings, TlsCertificatePaths};
 use tokio_quiche::socket::Socket;
-use tokio_quiche::{ClientH3Controller, ClientH3Driver, ConnectionParams};
+use tokio_quiche::{ApplicationOverQuic, ClientH3Controller, ClientH3Driver, ConnectionParams};
 
-use crate::{settings, text};
+use crate::{bind, http3_settings, server, settings, text};
 
 /// H3_NO_ERROR, RFC 9114 section 8.1.
 const NO_ERROR: u64 = 0x100;
@@ -47,29 +49,46 @@ impl ConnectionHook for Trust {
     }
 }
 
-/// Performs the requests that the options describe and prints the summary.
-pub async fn download(options: ClientOptions) -> Result<()> {
-    let trusted = options.ca.as_deref().filter(|_| !options.insecure);
-    let qlog = options.qlog.as_ref();
-    let mut controller = connect(options.address(), options.host()?, trusted, qlog).await?;
-    let summary = download_all(&options, &mut controller).await?;
-    close(controller).await;
+/// Performs the requests that the options describe, on all connections at once, and prints the summary.
+pub async fn download(options: ClientOptions, mtu: Option<u16>) -> Result<()> {
+    let options = Arc::new(options);
+    let mut controllers = Vec::new();
+    for _ in 0..options.connections {
+        let (driver, controller) = ClientH3Driver::new(http3_settings());
+        let settings = settings(options.qlog.as_ref(), mtu)?;
+        connect(options.address(), options.host()?, options.trusted(), settings, driver).await?;
+        controllers.push(controller);
+    }
+    let begin = Instant::now();
+    let mut running = JoinSet::new();
+    for (number, controller) in (0..).zip(controllers) {
+        running.spawn(request_all(Arc::clone(&options), controller, number));
+    }
+    let (mut controllers, mut responses) = (Vec::new(), Vec::new());
+    while let Some(done) = running.join_next().await {
+        let (controller, answered) = done??;
+        controllers.push(controller);
+        responses.extend(answered);
+    }
+    let summary = Summary::new(begin, &responses);
+    futures::future::join_all(controllers.into_iter().map(close)).await;
     summary.print(&options)
 }
 
-/// Connects to `host` at `address`, whose certificate is not checked if there is no `trusted` one.
-pub async fn connect(
+/// Starts an application on a connection to `host` at `address`, whose certificate is not checked if there is no `trusted`
+/// one. The handshake is complete. Each connection has a socket of its own.
+pub async fn connect<A: ApplicationOverQuic>(
     address: SocketAddr,
     host: &str,
     trusted: Option<&Path>,
-    qlog: Option<&PathBuf>,
-) -> Result<ClientH3Controller> {
-    let socket = UdpSocket::bind("0.0.0.0:0").await?;
+    mut settings: QuicSettings,
+    application: A,
+) -> Result<()> {
+    let socket = bind(SocketAddr::from(([0, 0, 0, 0], 0))).await?;
     socket.connect(address).await?;
     let mut socket = Socket::try_from(socket)?;
     socket.apply_max_capabilities();
 
-    let mut settings = settings(qlog)?;
     settings.verify_peer = trusted.is_some();
     settings.handshake_timeout = Some(Duration::from_secs(5));
     // The hook is only called if a certificate is configured, which the hook ignores.
@@ -85,42 +104,39 @@ pub async fn connect(
         hooks.connection_hook = Some(Arc::new(trust));
     }
     let parameters = ConnectionParams::new_client(settings, unused, hooks);
-    let (driver, controller) = ClientH3Driver::new(Http3Settings::default());
-    connect_with_config(socket, Some(host), &parameters, driver)
+    connect_with_config(socket, Some(host), &parameters, application)
         .await
         .map_err(|error| anyhow!("connecting: {error}"))?;
-    Ok(controller)
+    Ok(())
 }
 
-async fn download_all(
-    options: &ClientOptions,
-    controller: &mut ClientH3Controller,
-) -> Result<Summary> {
+/// Makes the requests of one connection, at most 32 at a time. Returns the status of each, and how many bytes were
+/// downloaded or uploaded.
+async fn request_all(
+    options: Arc<ClientOptions>,
+    mut controller: ClientH3Controller,
+    number: u64,
+) -> Result<(ClientH3Controller, Vec<(u16, u64)>)> {
     let requests = controller.request_sender();
-    let mut begin = Instant::now();
     let mut downloads = JoinSet::new();
     let mut responses = Vec::new();
     let (mut asked, mut kept) = (0, None);
     while (responses.len() as u64) < options.count {
         while asked < options.count && asked - (responses.len() as u64) < PARALLEL as u64 {
-            let request = NewClientRequest {
-                request_id: asked,
-                headers: headers(&options.url),
-                body_writer: None,
-            };
+            let body_writer = options.upload.map(upload);
+            let headers = headers(&options.url, options.upload);
+            let request = NewClientRequest { request_id: asked, headers, body_writer };
             requests.send(request).map_err(|_| anyhow!("the connection is closed"))?;
             asked += 1;
         }
         tokio::select! {
             event = controller.event_receiver_mut().recv() => match event {
-                // The first request is sent when the handshake is complete.
                 Some(ClientH3Event::NewOutboundRequest { request_id: 0, stream_id }) => {
-                    begin = Instant::now();
                     kept = Some(stream_id);
                 }
                 Some(ClientH3Event::Core(H3Event::IncomingHeaders(response))) => {
-                    let index = u64::from(kept != Some(response.stream_id));
-                    downloads.spawn(receive(Sink::new(options, index)?, response));
+                    let index = number + u64::from(kept != Some(response.stream_id));
+                    downloads.spawn(receive(Sink::new(&options, index)?, response));
                 }
                 Some(ClientH3Event::Core(H3Event::ResetStream { stream_id })) => {
                     bail!("stream {stream_id} was reset")
@@ -132,18 +148,44 @@ async fn download_all(
                 Some(_) => {}
                 None => bail!("the connection ended"),
             },
-            Some(response) = downloads.join_next() => responses.push(response??),
+            Some(response) = downloads.join_next() => {
+                let (status, received) = response??;
+                responses.push((status, options.upload.unwrap_or(received)));
+            }
         }
     }
-    Ok(Summary::new(begin, &responses))
+    Ok((controller, responses))
 }
 
-pub fn headers(url: &http::Uri) -> Vec<Header> {
+/// Uploads generated bytes, once tokio-quiche has answered with where to send them.
+fn upload(length: u64) -> oneshot::Sender<OutboundFrameSender> {
+    let (writer, receiver) = oneshot::channel();
+    tokio::spawn(async move {
+        let Ok::<OutboundFrameSender, _>(mut send) = receiver.await else { return };
+        let sent = match length {
+            0 => send.send(OutboundFrame::Body(Bytes::new(), true)).await.map_err(Into::into),
+            _ => server::send_generated(&mut send, length).await,
+        };
+        if let Err(error) = sent {
+            eprintln!("uploading: {error:#}");
+        }
+    });
+    writer
+}
+
+/// The headers of a request, which uploads so many bytes, if any.
+pub fn headers(url: &http::Uri, upload: Option<u64>) -> Vec<Header> {
     let authority = url.authority().map_or("", |authority| authority.as_str());
     let path = url.path_and_query().map_or("/", |path| path.as_str());
-    [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)]
-        .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
-        .to_vec()
+    let method = if upload.is_some() { "POST" } else { "GET" };
+    let mut headers =
+        [(":method", method), (":scheme", "https"), (":authority", authority), (":path", path)]
+            .map(|(name, value)| Header::new(name.as_bytes(), value.as_bytes()))
+            .to_vec();
+    if let Some(length) = upload {
+        headers.push(Header::new(b"content-length", length.to_string().as_bytes()));
+    }
+    headers
 }
 
 async fn receive(mut sink: Sink, mut response: IncomingH3Headers) -> Result<(u16, u64)> {

@@ -68,7 +68,7 @@ async fn serve(interop: InteropServer) -> Result<()> {
     if interop.testcase == "http3" {
         let InteropServer { listen, root, cert, key, qlog, .. } = interop;
         let options = ServerOptions { listen, root, cert, key, qlog, retry: false };
-        return server::serve(&options, false).await;
+        return server::serve(&options, None, false).await;
     }
     let mut settings = settings(interop.qlog.as_ref())?;
     settings.disable_client_ip_validation = interop.testcase != "retry";
@@ -225,7 +225,7 @@ async fn download_http3(interop: &InteropClient, parameters: &ConnectionParams<'
         .map_err(|error| anyhow!("connecting: {error}"))?;
     let requests = controller.request_sender();
     for (request_id, request) in (0..).zip(&interop.requests) {
-        let headers = client::headers(request);
+        let headers = client::headers(request, None);
         let request = NewClientRequest { request_id, headers, body_writer: None };
         requests.send(request).map_err(|_| anyhow!("the connection is closed"))?;
     }

@@ -7,27 +7,29 @@ use anyhow::{Result, anyhow, bail, ensure};
 use peer_common::{LoadOptions, Schedule, Sink, Tally};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
-use tokio_quiche::ClientH3Controller;
 use tokio_quiche::http3::driver::{
     ClientH3Event, ClientRequestSender, H3Event, InboundFrame, IncomingH3Headers, NewClientRequest,
 };
 use tokio_quiche::quiche::h3::{Header, NameValue};
+use tokio_quiche::{ClientH3Controller, ClientH3Driver};
 
-use crate::client;
+use crate::{client, http3_settings, settings};
 
 /// Makes requests for as long as the options say, and prints the result. Each connection has a socket of its own.
-pub async fn run(options: &LoadOptions) -> Result<()> {
-    LocalSet::new().run_until(make(options)).await
+pub async fn run(options: &LoadOptions, mtu: Option<u16>) -> Result<()> {
+    LocalSet::new().run_until(make(options, mtu)).await
 }
 
-async fn make(options: &LoadOptions) -> Result<()> {
+async fn make(options: &LoadOptions, mtu: Option<u16>) -> Result<()> {
     let mut controllers = Vec::new();
     for _ in 0..options.connections {
-        controllers
-            .push(client::connect(options.connect, "localhost", Some(&options.ca), None).await?);
+        let (driver, controller) = ClientH3Driver::new(http3_settings());
+        let (address, settings) = (options.connect, settings(None, mtu)?);
+        client::connect(address, "localhost", Some(&options.ca), settings, driver).await?;
+        controllers.push(controller);
     }
     let url = format!("https://localhost/zero/{}", options.size).parse()?;
-    let headers = client::headers(&url);
+    let headers = client::headers(&url, None);
     let schedule = Schedule::new(options);
     let (senders, dues): (Vec<_>, Vec<_>) = match options.pace() {
         Some(_) => {
