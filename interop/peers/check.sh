@@ -21,10 +21,11 @@ certificate stranger
 mkdir "$work/root" "$work/qlog"
 head -c 10000000 /dev/urandom >"$work/root/file"
 
+# Starts the server of a peer: its name, the command, and more options.
 start() {
     : >"$work/ready"
-    "$out/$1" server --listen 127.0.0.1:0 --root "$work/root" --cert "$work/localhost.pem" \
-        --key "$work/localhost-key.pem" --qlog "$work/qlog" $2 >"$work/ready" 2>"$work/server.log" &
+    "$out/$1" $2 --listen 127.0.0.1:0 --cert "$work/localhost.pem" \
+        --key "$work/localhost-key.pem" $3 >"$work/ready" 2>"$work/server.log" &
     server=$!
     tries=0
     while ! grep -q '^listening ' "$work/ready"; do
@@ -54,7 +55,7 @@ get() {
 
 pair() {
     title="$1 <- $2$3"
-    start "$1" "$3"
+    start "$1" server "--root $work/root --qlog $work/qlog$3"
     rm -f "$work/copy"
     ca=$work/localhost.pem
     if line=$(get "$2" /file --ca "$ca" --output "$work/copy") &&
@@ -77,6 +78,47 @@ pair() {
     stop "$1"
 }
 
+# Runs a transfer, which has to move so many bytes: those, a title, and the client's name, command and options.
+transfer() {
+    bytes=$1 title=$2 client=$3
+    shift 3
+    line=$(timeout 120 "$out/$client" "$@" 2>"$work/client.log") || {
+        fail "$title"
+        cat "$work/client.log" "$work/server.log"
+        return
+    }
+    case $line in *'"bytes":'"$bytes,"*'"status":200}') ;; *) fail "$title: $line" ;; esac
+}
+
+# Downloads and uploads of one and of many connections, over HTTP/3 and on raw streams: server, client, size of datagrams.
+bulk() {
+    ca=$work/localhost.pem mtu=
+    [ -z "$3" ] || mtu="--mtu $3"
+    start "$1" server "--root $work/root $mtu"
+    for pair in "1 5000000" "100 50000"; do
+        count=${pair% *} size=${pair#* } title="$1 <- $2 $mtu, $pair"
+        to="--ca $ca --connect 127.0.0.1:$port --discard --connections $count $mtu"
+        transfer $((count * size)) "$title: download" "$2" client $to "https://localhost/zero/$size"
+        transfer $((count * size)) "$title: upload" "$2" client $to --upload "$size" https://localhost/sink
+    done
+    end
+    start "$1" raw-server "$mtu"
+    for pair in "1 5000000" "100 50000"; do
+        count=${pair% *} size=${pair#* } title="$1 <- $2 $mtu, $pair"
+        to="--ca $ca --bytes $size --connections $count $mtu"
+        transfer $((count * size)) "$title: raw download" "$2" raw-client $to "127.0.0.1:$port"
+        transfer $((count * size)) "$title: raw upload" "$2" raw-client $to --upload "127.0.0.1:$port"
+    done
+    end
+    echo "ok     $1 <- $2 $mtu bulk"
+}
+
+end() {
+    kill "$server"
+    wait "$server" || true
+    server=
+}
+
 for name in quinn tokio-quiche quic-go aioquic; do
     [ -x "$out/$name" ] || { echo "not built: $name"; continue; }
     pair "$name" quinn ""
@@ -84,9 +126,13 @@ for name in quinn tokio-quiche quic-go aioquic; do
     [ "$name" = quinn ] || pair quinn "$name" ""
 done
 
-"$out/quinn" raw-server --listen 127.0.0.1:0 --cert "$work/localhost.pem" --key "$work/localhost-key.pem" >"$work/ready" &
-server=$!
-sleep 0.5
-line=$("$out/quinn" raw-client --ca "$work/localhost.pem" --bytes 10000000 --count 3 "$(sed 's/^listening //' "$work/ready")") || fail "raw streams"
-echo "ok     quinn <- quinn raw: $line"
+for name in quinn s2n-quic tokio-quiche quic-go; do
+    [ -x "$out/$name" ] || { echo "not built: $name"; continue; }
+    for datagram in "" 1452 8952; do
+        # quic-go's largest datagrams have 1452 bytes.
+        [ "$name,$datagram" != quic-go,8952 ] || continue
+        bulk "$name" "$name" "$datagram"
+        [ "$name" = quinn ] || { bulk "$name" quinn "$datagram"; bulk quinn "$name" "$datagram"; }
+    done
+done
 exit $bad

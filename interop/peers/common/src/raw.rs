@@ -77,34 +77,92 @@ impl RawClientOptions {
 
 /// What a client sends on a raw stream.
 pub struct RawRequest {
-    asked: Vec<u8>,
+    asked: [u8; REQUEST_LEN],
+    asked_received: usize,
+    position: u64,
     sink: Sink,
 }
 
 impl RawRequest {
     /// Nothing so far.
     pub fn new() -> Self {
-        Self { asked: Vec::new(), sink: Sink::of_upload(None) }
+        let sink = Sink::of_upload(None);
+        Self { asked: [0; REQUEST_LEN], asked_received: 0, position: 0, sink }
     }
 
     /// Receives the next bytes of the stream. Returns an error if uploaded bytes are wrong.
     pub fn take(&mut self, bytes: &[u8]) -> Result<()> {
-        let missing = REQUEST_LEN - self.asked.len();
-        let (asked, uploaded) = bytes.split_at(missing.min(bytes.len()));
-        self.asked.extend_from_slice(asked);
-        self.sink.take(uploaded)
+        self.take_at(self.position, bytes)?;
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Receives bytes that begin at `position` of the stream, in any order, and each only once.
+    pub fn take_at(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
+        let start = position.min(REQUEST_LEN as u64) as usize;
+        let (asked, uploaded) = bytes.split_at(bytes.len().min(REQUEST_LEN - start));
+        self.asked[start..start + asked.len()].copy_from_slice(asked);
+        self.asked_received += asked.len();
+        if uploaded.is_empty() {
+            return Ok(());
+        }
+        self.sink.take_at(position + asked.len() as u64 - REQUEST_LEN as u64, uploaded)
     }
 
     /// Receives the end of the stream, and returns what to answer.
     pub fn finish(&self) -> Result<Source> {
-        let asked = <[u8; REQUEST_LEN]>::try_from(self.asked.as_slice());
-        ensure!(asked.is_ok(), "the stream ended before the {REQUEST_LEN} bytes of a request");
-        Ok(Source::new(asked.map_or(0, u64::from_be_bytes)))
+        ensure!(
+            self.asked_received == REQUEST_LEN,
+            "the stream ended before the {REQUEST_LEN} bytes of a request"
+        );
+        Ok(Source::new(u64::from_be_bytes(self.asked)))
     }
 }
 
 impl Default for RawRequest {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PATTERN;
+
+    fn stream() -> Vec<u8> {
+        [&700_u64.to_be_bytes()[..], &PATTERN[..1000]].concat()
+    }
+
+    fn length(source: Source) -> usize {
+        source.map(|piece| piece.len()).sum()
+    }
+
+    #[test]
+    fn a_request_is_read_in_pieces_of_any_size_and_order() -> Result<()> {
+        let stream = stream();
+        for size in [1, 3, 8, 9, 1008] {
+            let mut request = RawRequest::new();
+            for piece in stream.chunks(size) {
+                request.take(piece)?;
+            }
+            assert_eq!(length(request.finish()?), 700);
+            let mut request = RawRequest::new();
+            for (number, piece) in stream.chunks(size).enumerate().rev() {
+                request.take_at((number * size) as u64, piece)?;
+            }
+            assert_eq!(length(request.finish()?), 700);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_short_request_and_a_wrong_upload_are_noticed() -> Result<()> {
+        let stream = stream();
+        let mut request = RawRequest::new();
+        request.take(&stream[..7])?;
+        assert!(request.finish().is_err());
+        assert!(request.take(&[stream[7], 1]).is_err());
+        Ok(())
     }
 }

@@ -11,8 +11,8 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 /// The largest UDP payload over IPv4, which also limits all datagrams of one send operation with GSO.
 const LARGEST_PAYLOAD: usize = 65_507;
 
-/// A socket with which quinn passes no more datagrams to the kernel at once than the kernel accepts. quinn 0.11.12 always
-/// passes up to ten, and what is refused is lost: at 8952 bytes each it would be all of them.
+/// A socket with which quinn passes no more datagrams to the kernel at once than the kernel accepts. quinn 0.11.12 passes
+/// up to ten, and all that are refused together are lost: eight or more of 8952 bytes.
 #[derive(Debug)]
 pub struct Segments {
     socket: Arc<dyn AsyncUdpSocket>,
