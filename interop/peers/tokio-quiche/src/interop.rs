@@ -178,9 +178,8 @@ async fn download(interop: InteropClient) -> Result<()> {
         // The hook is only called if a certificate is configured, which the hook ignores.
         let kind = CertificateKind::X509;
         let unused = TlsCertificatePaths { cert: path, private_key: path, kind };
-        let mut hooks = Hooks::default();
-        hooks.connection_hook =
-            Some(Arc::new(Trust { file: interop.ca.clone(), has_short_hello: true }));
+        let trust = Trust { file: interop.ca.clone(), has_short_hello: true };
+        let hooks = Hooks { connection_hook: Some(Arc::new(trust)) };
         if interop.testcase == "http3" {
             settings.alpn = vec![b"h3".to_vec()];
             let parameters = ConnectionParams::new_client(settings, Some(unused), hooks);
