@@ -194,6 +194,22 @@ fn every_rate_is_reached_by_deadlines_alone() {
 }
 
 #[test]
+fn what_is_released_is_what_release_permits() {
+    let mut pacer = Pacer::new(at(5), SIZE);
+    assert_eq!(pacer.released(at(5), None), u64::MAX);
+    let odd = rate(7_000_021);
+    let mut pacer = empty(at(0), odd);
+    for step in 1..200 {
+        let now = at(step * 333_331);
+        let released = pacer.released(now, odd);
+        assert_eq!(pacer.release(now, odd, released), Ok(()));
+        assert!(pacer.release(now, odd, released + 1).is_err());
+        pacer.on_sent(now, released / 3);
+        pacer.on_waiting();
+    }
+}
+
+#[test]
 fn a_wait_is_worth_its_wake() {
     // Row 93: at 10 Gbit/s a datagram takes a microsecond; the sender is not woken for each.
     let fast = rate(1_250_000_000);

@@ -71,3 +71,32 @@ impl Token {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn data(index: u32, offset: u64, length: u64, fin: bool) -> Token {
+        let id = clearway_wire::VarInt::from_u32(index * 4);
+        Token::Stream { stream_id: StreamId::from_varint(id), offset, length, fin }
+    }
+
+    #[test]
+    fn only_data_that_follows_is_joined() {
+        let mut token = data(1, 10, 20, false);
+        for other in [
+            data(2, 30, 5, false),
+            data(1, 29, 5, false),
+            data(1, 31, 5, false),
+            data(1, 10, 20, false),
+            Token::MaxData,
+        ] {
+            assert!(!token.join(&other), "{other:?}");
+        }
+        assert_eq!(token, data(1, 10, 20, false));
+        assert!(token.join(&data(1, 30, 5, false)));
+        assert!(token.join(&data(1, 35, 0, true)));
+        assert_eq!(token, data(1, 10, 25, true));
+        assert!(!Token::MaxData.join(&data(1, 0, 5, false)));
+    }
+}

@@ -75,6 +75,8 @@ pub struct Pair {
     pub bindings: Vec<SocketAddr>,
     /// Paths besides that of `link`.
     pub routes: Vec<Route>,
+    /// How many datagrams are built at a time.
+    pub batch: usize,
     rebind: Option<Rebind>,
     digest: u64,
     buffer: Vec<u8>,
@@ -214,6 +216,7 @@ impl Pair {
             sent_elsewhere: Vec::new(),
             bindings: vec![address(CLIENT)],
             routes: Vec::new(),
+            batch: 10,
             digest: 0,
             buffer: vec![0; 65_536],
         }
@@ -269,9 +272,9 @@ impl Pair {
 
     /// Hands everything that both ends can send now to the link.
     pub fn flush(&mut self) {
-        let (now, handle) = (self.now, self.handle);
+        let (now, handle, batch) = (self.now, self.handle, self.batch);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, 10) {
+        while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, batch) {
             self.client.transmitted(handle, now);
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in buffer[..transmit.size].chunks(size) {
@@ -279,7 +282,7 @@ impl Pair {
             }
         }
         for handle in self.accepted.clone() {
-            while let Some(transmit) = self.server.transmit(handle, now, &mut buffer, 10) {
+            while let Some(transmit) = self.server.transmit(handle, now, &mut buffer, batch) {
                 self.server.transmitted(handle, now);
                 let size = transmit.segment_size.unwrap_or(transmit.size);
                 for datagram in buffer[..transmit.size].chunks(size) {

@@ -10,7 +10,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, Reader, Version};
 
 /// A packet that an end sent or received.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
     pub at: Timestamp,
     /// The end that sent or received it.
