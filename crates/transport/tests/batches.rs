@@ -61,3 +61,31 @@ fn a_batch_has_the_packets_of_single_datagrams() {
         }
     }
 }
+
+/// The last datagram of some streams is exactly full. The next stream must not wait for its acknowledgement.
+#[test]
+fn the_end_of_a_stream_may_fill_a_datagram() {
+    let sent = |batch| {
+        let many = quiet().to_builder().max_concurrent_unidirectional_streams(10_000).build();
+        let mut pair = Pair::with(delayed(1, 3), many.unwrap(), quiet());
+        pair.batch = batch;
+        pair.establish();
+        for size in 4_000..5_300 {
+            for size in [size, 3_000] {
+                let stream = pair.server().open(Direction::Unidirectional).unwrap();
+                assert_eq!(pair.server().write(stream, pattern(size)), Ok(size));
+                pair.server().finish(stream).unwrap();
+            }
+            for _ in 0..2 {
+                let mut stream = None;
+                let mut received = Vec::new();
+                assert!(pair.run_until(seconds(10), |pair| {
+                    stream = stream.or_else(|| pair.client().accept(Direction::Unidirectional));
+                    stream.is_some_and(|stream| pair.read_all(stream, &mut received))
+                }));
+            }
+        }
+        pair.watch.sent(Side::Server)
+    };
+    assert!(sent(1) == sent(10), "the packets differ");
+}

@@ -22,7 +22,10 @@ impl Connection {
         segment: usize,
         most: usize,
     ) -> Result<usize, TransportError> {
-        if segment != self.max_datagram_size() || !self.has_only_new_data() {
+        if !self.streams.has_more_than(segment)
+            || segment != self.max_datagram_size()
+            || !self.has_nothing_else()
+        {
             return Ok(0);
         }
         let permitted = self.recovery.permitted_datagrams(now, most);
@@ -62,9 +65,9 @@ impl Connection {
         Ok(built)
     }
 
-    /// Whether there is nothing to send but new data of streams, to a peer and on a path of which all that has to be known
-    /// first is known.
-    fn has_only_new_data(&self) -> bool {
+    /// Whether there is nothing to send but data of streams, to a peer and on a path of which all that has to be known first
+    /// is known.
+    fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()
             && self.paths.current().is_validated()
             && self.recovery.ecn_state() != EcnState::Testing

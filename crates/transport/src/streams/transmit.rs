@@ -195,16 +195,20 @@ impl Streams {
     /// Fills the packet with one STREAM frame of new data, if the stream whose turn it is has more than fits. It then stays
     /// in the queues in which it is, so that nothing else has to be decided. Writes nothing otherwise.
     pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
-        let Some((Kind::Fresh, key)) = self.next_turn() else { return };
-        let remaining = contents.remaining() as u64;
-        let credit = self.flow.send.available();
-        let has_more = |send: &SendHalf| send.fresh_allowed().min(credit) > remaining;
-        let send = self.table.get(key).and_then(|stream| stream.send.as_deref());
-        if send.is_some_and(has_more)
+        if self.has_more_than(contents.remaining())
+            && let Some((_, key)) = self.next_turn()
             && let Some(length) = self.write_stream_frame(Kind::Fresh, key, contents)
         {
             self.queues.fresh.charge(length as u64);
         }
+    }
+
+    /// Whether the stream whose turn it is has new data of more than `bytes` that may be sent.
+    pub(crate) fn has_more_than(&self, bytes: usize) -> bool {
+        let Some((Kind::Fresh, key)) = self.next_turn() else { return false };
+        let send = self.table.get(key).and_then(|stream| stream.send.as_deref());
+        let allowed = send.map_or(0, SendHalf::fresh_allowed);
+        allowed.min(self.flow.send.available()) > bytes as u64
     }
 
     fn next_turn(&self) -> Option<(Kind, usize)> {
