@@ -118,6 +118,8 @@ struct Entry {
 
 /// The largest number of replies outside of connections that wait to be sent; more are dropped, since none is required.
 const MAX_REPLIES: usize = 64;
+/// Encoded transport parameters have about so many bytes.
+const TYPICAL_PARAMETERS: usize = 192;
 /// RFC 9000 §7.2: the client's first Destination Connection ID has at least 8 bytes.
 const MINIMUM_INITIAL_ID_LEN: usize = 8;
 
@@ -428,7 +430,7 @@ impl Endpoint {
             let spoken = config.versions();
             return Ok(Box::new(Opening::new(sessions.clone(), version, spoken, parameters)));
         }
-        let mut encoded = Vec::new();
+        let mut encoded = Vec::with_capacity(TYPICAL_PARAMETERS);
         parameters.encode(&mut encoded, Some((grease.0, &grease.1)));
         let versions = ConnectionVersions { original: version, negotiated: version };
         sessions.clone().accept(versions, encoded)
@@ -482,7 +484,7 @@ impl Endpoint {
         let version = client.transport.first_version();
         let parameters = local_parameters(&client.transport, local_id, version);
         let (identifier, value) = reserved_parameter(&mut self.random);
-        let mut encoded = Vec::new();
+        let mut encoded = Vec::with_capacity(TYPICAL_PARAMETERS);
         parameters.encode(&mut encoded, Some((identifier, &value)));
         let negotiates = client.transport.version_information();
         let others = if negotiates { client.transport.versions() } else { &[] };

@@ -185,18 +185,23 @@ impl Handshake {
         space: SpaceId,
         crypto: &frame::Crypto<'_>,
     ) -> Result<Progress, TransportError> {
-        self.buffer(space, crypto)
-            .and_then(|()| self.advance())
+        self.take(space, crypto)
+            .and_then(|next| self.advance_with(next))
             .map_err(|error| error.in_frame(CRYPTO_FRAME_TYPE))
     }
 
-    fn buffer(&mut self, space: SpaceId, crypto: &frame::Crypto<'_>) -> Result<(), TransportError> {
+    /// The bytes of the frame that the session receives next; others are buffered.
+    fn take<'a>(
+        &mut self,
+        space: SpaceId,
+        crypto: &frame::Crypto<'a>,
+    ) -> Result<&'a [u8], TransportError> {
         let end = crypto.offset.get().saturating_add(crypto.data.len() as u64);
         let receive_space = self.receive_space;
         let stream = self.stream_mut(space);
         if space < receive_space {
             // TLS has moved on to another space. Only retransmissions are expected in this one.
-            return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(()) };
+            return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(&[]) };
         }
         if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
             return Err(TransportError::rule(
@@ -205,22 +210,39 @@ impl Handshake {
                 "RFC 9000 §7.5",
             ));
         }
-        stream.receive(crypto.offset.get(), crypto.data)
+        let offset = crypto.offset.get();
+        if space > receive_space {
+            return stream.receive(offset, crypto.data).map(|()| &[][..]);
+        }
+        stream.receive_next(offset, crypto.data)
     }
 
     /// Moves bytes between the crypto streams and the session until there are none left to move.
     fn advance(&mut self) -> Result<Progress, TransportError> {
+        self.advance_with(&[])
+    }
+
+    /// Like [`Self::advance`], with bytes that were read before those that are buffered.
+    fn advance_with(&mut self, next: &[u8]) -> Result<Progress, TransportError> {
         let mut progress = Progress::default();
         self.collect(&mut progress);
         self.collect_early_keys();
+        if !next.is_empty() {
+            self.pass(next, &mut progress)?;
+        }
         while let Some(bytes) = self.stream_mut(self.receive_space).read() {
-            self.session.receive(self.receive_space, &bytes)?;
-            self.adopt_version()?;
-            self.collect(&mut progress);
-            self.collect_early_keys();
-            self.follow_session(&mut progress)?;
+            self.pass(&bytes, &mut progress)?;
         }
         Ok(progress)
+    }
+
+    /// Passes bytes of the peer to the session.
+    fn pass(&mut self, bytes: &[u8], progress: &mut Progress) -> Result<(), TransportError> {
+        self.session.receive(self.receive_space, bytes)?;
+        self.adopt_version()?;
+        self.collect(progress);
+        self.collect_early_keys();
+        self.follow_session(progress)
     }
 
     /// Takes the keys of 0-RTT packets, if there are some: a client's before it has received anything, a server's with the
@@ -239,13 +261,12 @@ impl Handshake {
 
     /// Takes the messages that the session has to send, and new keys.
     fn collect(&mut self, progress: &mut Progress) {
-        let mut scratch = Vec::new();
         loop {
-            scratch.clear();
-            let keys = self.session.produce(&mut scratch);
-            if !scratch.is_empty() {
-                let stream = self.streams.get_mut(self.send_space);
-                stream.get_or_insert_default().write(&scratch);
+            let mut written = Vec::new();
+            let keys = self.session.produce(&mut written);
+            let is_silent = written.is_empty();
+            if !is_silent {
+                self.stream_mut(self.send_space).write(written);
             }
             match keys {
                 Some(NewKeys::Handshake(keys)) => {
@@ -262,7 +283,7 @@ impl Handshake {
                     self.send_space = SpaceId::Application;
                     progress.application_keys_ready = true;
                 }
-                None if scratch.is_empty() => return,
+                None if is_silent => return,
                 None => {}
             }
         }
@@ -305,6 +326,13 @@ impl Handshake {
         for space in SpaceId::ALL {
             self.streams.get_mut(space).as_deref_mut().map(CryptoStream::rest);
         }
+    }
+
+    /// The connection drains: nothing is sent or received any more (RFC 9000 §10.2.2). Keys and messages are given up at
+    /// once, so that those of the next connections find their memory in the processor's cache.
+    pub(crate) fn end(&mut self) {
+        self.protection.end();
+        self.streams = PerSpace::default();
     }
 
     /// Whether the handshake is complete (RFC 9001 §4.1.1).

@@ -89,6 +89,7 @@ impl Connection {
             _ => now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS),
         };
         self.lifecycle = Lifecycle::Draining { until };
+        self.handshake.end();
         self.observe(now, &Observation::StateUpdated(ConnectionState::Draining));
         if !was_closed {
             self.report_closed(now, error);

@@ -242,9 +242,12 @@ impl Connection {
         self.observe(now, &started);
         self.observe_first_version(now);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeStarted));
-        let parameters = local_parameters(&self.config, self.identity.local, self.version());
-        let parameters = Observation::ParametersSet { owner: self.side, parameters: &parameters };
-        self.observe(now, &parameters);
+        if self.watch.observer.is_some() {
+            let parameters = local_parameters(&self.config, self.identity.local, self.version());
+            let parameters =
+                Observation::ParametersSet { owner: self.side, parameters: &parameters };
+            self.observe(now, &parameters);
+        }
         self.streams.on_congestion_window(self.recovery.window());
         self.start_handshake(now);
     }

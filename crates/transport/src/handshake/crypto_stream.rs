@@ -23,8 +23,12 @@ pub(crate) struct CryptoStream {
 
 impl CryptoStream {
     /// Appends bytes to be sent.
-    pub(crate) fn write(&mut self, bytes: &[u8]) {
-        self.send.bytes.extend_from_slice(bytes);
+    pub(crate) fn write(&mut self, mut bytes: Vec<u8>) {
+        if self.send.bytes.is_empty() {
+            self.send.bytes = bytes;
+        } else {
+            self.send.bytes.append(&mut bytes);
+        }
     }
 
     /// Gives back the memory for more bytes than there are.
@@ -100,6 +104,22 @@ impl CryptoStream {
     /// CRYPTO_BUFFER_EXCEEDED beyond the limits on buffered bytes and fragments (RFC 9000 §7.5).
     pub(crate) fn receive(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         self.receive.insert(offset, data)
+    }
+
+    /// Processes the data of a CRYPTO frame like [`Self::receive`], but returns those that are next in order, so that
+    /// they need not be buffered: nothing if others wait to be read.
+    ///
+    /// # Errors
+    /// Those of [`Self::receive`].
+    pub(crate) fn receive_next<'a>(
+        &mut self,
+        offset: u64,
+        data: &'a [u8],
+    ) -> Result<&'a [u8], TransportError> {
+        match self.receive.pass(offset, data) {
+            Some(next) => Ok(next),
+            None => self.receive.insert(offset, data).map(|()| &[][..]),
+        }
     }
 
     /// The next bytes in order, if they have arrived.
@@ -221,6 +241,19 @@ impl ReceiveBuffer {
             self.fill(gap, offset, data)?;
         }
         Ok(())
+    }
+
+    /// What is new in `data`, if it is next in order, nothing is buffered, and it lies within the window.
+    fn pass<'a>(&mut self, offset: u64, data: &'a [u8]) -> Option<&'a [u8]> {
+        let known = usize::try_from(self.read_offset.checked_sub(offset)?).ok()?;
+        let next = data.get(known..).filter(|next| !next.is_empty())?;
+        let length = next.len() as u64;
+        if !self.fragments.is_empty() || length > RECEIVE_WINDOW {
+            return None;
+        }
+        self.read_offset = self.read_offset.saturating_add(length);
+        self.received_end = self.received_end.max(self.read_offset);
+        Some(next)
     }
 
     /// The end of the last fragment that begins at or below `position`; 0 if there is none.

@@ -43,7 +43,7 @@ fn sample(length: usize) -> Vec<u8> {
 fn frames_fill_the_packet_and_go_on_in_the_next() {
     let mut stream = CryptoStream::default();
     assert!(!stream.has_pending());
-    stream.write(&sample(150));
+    stream.write(sample(150));
     let first = packet(&mut stream, 100);
     assert_eq!(first, vec![(0, sample(150)[..96].to_vec())]);
     let second = packet(&mut stream, 100);
@@ -55,7 +55,7 @@ fn frames_fill_the_packet_and_go_on_in_the_next() {
 #[test]
 fn a_packet_without_room_changes_nothing() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(10));
+    stream.write(sample(10));
     for room in 0..4 {
         assert!(packet(&mut stream, room).is_empty());
     }
@@ -65,9 +65,9 @@ fn a_packet_without_room_changes_nothing() {
 #[test]
 fn lost_bytes_go_first_and_only_what_was_not_acknowledged() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(100));
+    stream.write(sample(100));
     packet(&mut stream, 104);
-    stream.write(&sample(10));
+    stream.write(sample(10));
     stream.on_acked(40, 20);
     stream.on_lost(30, 40);
     let frames = packet(&mut stream, 1200);
@@ -78,7 +78,7 @@ fn lost_bytes_go_first_and_only_what_was_not_acknowledged() {
 #[test]
 fn what_is_acknowledged_after_it_was_lost_is_not_sent_again() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(100));
+    stream.write(sample(100));
     packet(&mut stream, 1200);
     stream.on_lost(0, 100);
     stream.on_acked(0, 100);
@@ -91,7 +91,7 @@ fn what_is_acknowledged_after_it_was_lost_is_not_sent_again() {
 #[test]
 fn repeated_probes_do_not_queue_bytes_twice() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(100));
+    stream.write(sample(100));
     packet(&mut stream, 1200);
     for _ in 0..5 {
         stream.retransmit_all_unacked();
@@ -104,7 +104,7 @@ fn repeated_probes_do_not_queue_bytes_twice() {
 #[test]
 fn a_probe_does_not_make_unsent_bytes_lost() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(100));
+    stream.write(sample(100));
     packet(&mut stream, 53);
     stream.retransmit_all_unacked();
     let frames = packet(&mut stream, 1200);
@@ -115,7 +115,7 @@ fn a_probe_does_not_make_unsent_bytes_lost() {
 #[test]
 fn acknowledgments_out_of_order_free_everything() {
     let mut stream = CryptoStream::default();
-    stream.write(&sample(90));
+    stream.write(sample(90));
     packet(&mut stream, 1200);
     for offset in [60, 0, 30] {
         assert!(!stream.is_fully_acked());
@@ -123,7 +123,7 @@ fn acknowledgments_out_of_order_free_everything() {
         stream.on_acked(offset, 30);
     }
     assert!(stream.is_fully_acked());
-    stream.write(&[7]);
+    stream.write(vec![7]);
     assert_eq!(packet(&mut stream, 1200), vec![(90, vec![7])]);
 }
 
@@ -184,7 +184,7 @@ proptest! {
     ) {
         let bytes = sample(length);
         let (mut sender, mut receiver) = (CryptoStream::default(), CryptoStream::default());
-        sender.write(&bytes);
+        sender.write(bytes.clone());
         let mut in_flight: Vec<Frames> = Vec::new();
         let mut received = Vec::new();
         for (step, (fate, which)) in fates.iter().enumerate() {
@@ -263,4 +263,23 @@ fn deliver(
         }
     }
     Ok(())
+}
+
+#[test]
+fn bytes_in_order_are_not_buffered() {
+    let mut stream = CryptoStream::default();
+    let bytes = sample(100);
+    assert_eq!(stream.receive_next(0, &bytes[..40]).unwrap(), &bytes[..40]);
+    assert_eq!(stream.receive_next(10, &bytes[10..60]).unwrap(), &bytes[40..60]);
+    assert_eq!((stream.read_offset(), stream.received_end()), (60, 60));
+    // What was received before, and what lies behind a gap.
+    assert!(stream.receive_next(20, &bytes[20..60]).unwrap().is_empty());
+    assert!(stream.receive_next(80, &bytes[80..]).unwrap().is_empty());
+    assert!(stream.has_unread() && stream.read().is_none());
+    // Now others wait.
+    assert!(stream.receive_next(60, &bytes[60..80]).unwrap().is_empty());
+    assert_eq!(stream.read().unwrap(), &bytes[60..80]);
+    assert_eq!(stream.read().unwrap(), &bytes[80..]);
+    let far = stream.receive_next(100, &vec![0; 1 + (64 << 10)]).unwrap_err();
+    assert_eq!(far.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
 }

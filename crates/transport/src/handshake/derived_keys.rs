@@ -284,6 +284,10 @@ impl KeySchedule for DerivedSchedule {
     fn keys_again(&self) -> Option<PhaseKeys> {
         self.derive_again().filter(|_| self.is_begun)
     }
+
+    fn gives_keys_again(&self) -> bool {
+        self.is_begun && self.derivation().is_some()
+    }
 }
 
 /// Stands for a key that could not be derived.

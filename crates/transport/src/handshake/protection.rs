@@ -268,7 +268,7 @@ impl Protection {
         if space == SpaceId::Application
             && let Some(keys) = &mut self.application
         {
-            keys.wake();
+            keys.prepare(now, self.probe_timeout);
         }
         let header_key = match space {
             SpaceId::Initial => self.initial.as_ref().map(|fixed| &*fixed.keys.remote.header),
@@ -287,7 +287,7 @@ impl Protection {
             }
             SpaceId::Application => self
                 .application
-                .as_ref()
+                .as_mut()
                 .and_then(|keys| keys.opening(header.key_phase(), header.number))
                 .map_or((Phase::Current, None), |(phase, key)| (phase, Some(key))),
         };
@@ -362,6 +362,17 @@ impl Protection {
     pub(crate) fn rest(&mut self) {
         if let Some(keys) = &mut self.application {
             keys.rest(self.update_after);
+        }
+    }
+
+    /// The connection drains: nothing is sent or received any more, and all keys are forgotten.
+    pub(crate) fn end(&mut self) {
+        self.initial = None;
+        self.other_initial = None;
+        self.handshake = None;
+        self.early = None;
+        if let Some(keys) = &mut self.application {
+            keys.end();
         }
     }
 

@@ -162,6 +162,11 @@ pub trait KeySchedule: Send {
     fn keys_again(&self) -> Option<PhaseKeys> {
         None
     }
+
+    /// Whether [`keys_again`](Self::keys_again) gives keys. By default they are derived to find out.
+    fn gives_keys_again(&self) -> bool {
+        self.keys_again().is_some()
+    }
 }
 
 /// The keys of a phase, and the packet keys of the next.

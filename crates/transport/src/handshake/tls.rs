@@ -394,7 +394,7 @@ impl TlsServerConfig {
         Self::from_settings(TlsServerSettings::new(Arc::new(certificate), application_protocols))
     }
 
-    /// Makes a configuration of `settings`.
+    /// Makes a configuration of `settings`. A client gets one session ticket on each connection.
     ///
     /// # Errors
     /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but

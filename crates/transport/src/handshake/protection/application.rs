@@ -24,6 +24,9 @@ pub(super) struct ApplicationKeys {
     /// When the peer first acknowledged a packet of this phase.
     acknowledged_at: Option<Timestamp>,
     received: Option<ReceivedWindow>,
+    /// When the keys of the phase after the first are derived: a probe timeout after the first packet was opened, as §6.3
+    /// allows it after a key update. Many a connection ends before. If they are needed earlier, they are derived then.
+    next_due: Option<Timestamp>,
 }
 
 /// Keys in the form in which they are used: more than three kilobytes.
@@ -32,12 +35,12 @@ struct ReadyKeys {
     remote_header: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
-    next: PacketKeySet,
+    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3); `None` at first.
+    next: Option<PacketKeySet>,
 }
 
 impl ReadyKeys {
-    fn new(keys: Keys, next: PacketKeySet) -> Box<Self> {
+    fn new(keys: Keys, next: Option<PacketKeySet>) -> Box<Self> {
         Box::new(Self {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
@@ -72,10 +75,9 @@ pub(super) enum Phase {
 }
 
 impl ApplicationKeys {
-    pub(super) fn new(keys: Keys, mut schedule: Box<dyn KeySchedule>) -> Self {
-        let next = schedule.next_packet_keys();
+    pub(super) fn new(keys: Keys, schedule: Box<dyn KeySchedule>) -> Self {
         Self {
-            ready: Some(ReadyKeys::new(keys, next)),
+            ready: Some(ReadyKeys::new(keys, None)),
             previous: None,
             schedule,
             generation: 0,
@@ -83,6 +85,7 @@ impl ApplicationKeys {
             first_sealed: None,
             acknowledged_at: None,
             received: None,
+            next_due: None,
         }
     }
 
@@ -96,12 +99,19 @@ impl ApplicationKeys {
 
     /// Forgets the keys if they can be derived again, and will not be replaced soon.
     pub(super) fn rest(&mut self, update_after: Option<u64>) {
-        if self.previous.is_none()
-            && !self.is_update_due(update_after)
-            && self.schedule.keys_again().is_some()
-        {
-            self.ready = None;
+        if self.previous.is_none() && !self.is_update_due(update_after) {
+            // The schedule gives again what it has given.
+            self.derive_next();
+            if self.schedule.gives_keys_again() {
+                self.ready = None;
+            }
         }
+    }
+
+    /// Forgets the keys: no packet is sent or received any more.
+    pub(super) fn end(&mut self) {
+        self.ready = None;
+        self.previous = None;
     }
 
     /// Derives the keys again if they were forgotten: before anything is known of the packet that needs them, so that the
@@ -116,7 +126,25 @@ impl ApplicationKeys {
     #[cold]
     fn derive_again(&mut self) {
         let keys = self.schedule.keys_again();
-        self.ready = keys.map(|PhaseKeys { current, next }| ReadyKeys::new(current, next));
+        self.ready = keys.map(|PhaseKeys { current, next }| ReadyKeys::new(current, Some(next)));
+    }
+
+    /// A packet is to be opened, of which nothing is known yet: derives the keys for it.
+    #[inline]
+    pub(super) fn prepare(&mut self, now: Timestamp, probe_timeout: Duration) {
+        self.wake();
+        if self.ready.as_ref().is_some_and(|ready| ready.next.is_none())
+            && now >= *self.next_due.get_or_insert(now + probe_timeout)
+        {
+            self.derive_next();
+        }
+    }
+
+    #[cold]
+    fn derive_next(&mut self) {
+        if let Some(ready) = &mut self.ready {
+            ready.next.get_or_insert_with(|| self.schedule.next_packet_keys());
+        }
     }
 
     /// The keys for protecting packet `number`, which is counted.
@@ -139,19 +167,20 @@ impl ApplicationKeys {
     /// The keys for a received packet, by its key phase and number (§6.5). Decryption is always attempted, whatever is
     /// known of the packet, so that the time it takes reveals nothing (§6.3).
     pub(super) fn opening(
-        &self,
+        &mut self,
         key_phase: bool,
         number: PacketNumber,
     ) -> Option<(Phase, &dyn PacketKey)> {
-        let ready = self.ready.as_ref()?;
         if key_phase == self.key_phase() {
-            return Some((Phase::Current, &*ready.remote));
+            return Some((Phase::Current, &*self.ready.as_ref()?.remote));
         }
         let is_beyond_current = self.received.is_some_and(|received| number > received.highest);
-        Some(match &self.previous {
-            Some(previous) if !is_beyond_current => (Phase::Previous, &*previous.remote),
-            _ => (Phase::Next, &*ready.next.remote),
-        })
+        if self.previous.is_none() || is_beyond_current {
+            self.derive_next();
+            let next = self.ready.as_ref()?.next.as_ref()?;
+            return Some((Phase::Next, &*next.remote));
+        }
+        self.previous.as_ref().map(|previous| (Phase::Previous, &*previous.remote))
     }
 
     /// Packet `number` was decrypted with the keys of `phase`. Returns whether that updated the keys.
@@ -219,9 +248,10 @@ impl ApplicationKeys {
     /// Moves both directions to the next phase.
     fn rotate(&mut self) {
         self.wake();
+        self.derive_next();
         let Some(ready) = &mut self.ready else { return };
         let after_next = self.schedule.next_packet_keys();
-        let next = core::mem::replace(&mut ready.next, after_next);
+        let Some(next) = ready.next.replace(after_next) else { return };
         ready.local = next.local;
         self.previous = Some(Box::new(PreviousKeys {
             remote: core::mem::replace(&mut ready.remote, next.remote),
