@@ -6,16 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use clearway::http3::serve_in_shard;
-use clearway::transport::TlsServerConfig;
 use clearway::{
     ClientConfig, Connection, Endpoint, SavedSession, ServerConfig, SessionStore, VarInt, Version,
 };
 use peer_common::{HandshakesOptions, HandshakesSummary, KeyExchange};
-use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
-use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::version::TLS13;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -25,21 +23,14 @@ use crate::{Outcome, http3, tls, transfer};
 /// That of HTTP/3, and that of raw streams for servers that do not have HTTP/3.
 const PROTOCOLS: [&[u8]; 2] = [b"h3", b"perf"];
 
-fn provider() -> Arc<CryptoProvider> {
-    let kx_groups: Vec<&dyn SupportedKxGroup> = vec![kx_group::X25519MLKEM768, kx_group::X25519];
-    Arc::new(CryptoProvider { kx_groups, ..default_provider() })
-}
-
 /// Serves over HTTP/3 with the library's default settings.
 pub(crate) fn serve(options: &ServerOptions) -> Outcome {
     let chain = certificates(&options.cert)?;
     let key = PrivateKeyDer::from_pem_file(&options.key)?;
-    let mut config = rustls::ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![http3::ALPN.into()];
-    let config = ServerConfig::with_sessions(Arc::new(TlsServerConfig::new(Arc::new(config))?));
+    let groups: [&dyn SupportedKxGroup; 2] = [kx_group::X25519MLKEM768, kx_group::X25519];
+    let config = ServerConfig::new(chain, key)
+        .application_protocols([http3::ALPN])
+        .key_exchange_groups(groups);
     let endpoint = serve_in_shard(options.listen, config, Default::default(), |_| {
         http3::Generator::default()
     })?;

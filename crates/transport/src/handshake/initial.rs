@@ -4,9 +4,10 @@
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::{ConnectionId, Version};
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::CipherSuite;
 use rustls::quic::{self, Keys};
 
+use super::suites;
 use crate::{Side, TransportError};
 
 /// The secrets of the Retry Integrity Tag, which are no secrets.
@@ -61,7 +62,7 @@ pub fn keys(
     side: Side,
     destination_connection_id: &ConnectionId,
 ) -> Result<Keys, TransportError> {
-    let suite = TLS13_AES_128_GCM_SHA256.tls13().ok_or(NO_AEAD)?;
+    let suite = suites::find(CipherSuite::TLS13_AES_128_GCM_SHA256).ok_or(NO_AEAD)?;
     let algorithm = suite.quic.ok_or(NO_AEAD)?;
     let side = match side {
         Side::Client => rustls::Side::Client,

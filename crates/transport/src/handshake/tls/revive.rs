@@ -25,6 +25,7 @@ use rustls::{
     SignatureAlgorithm, SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
 };
 
+use super::super::suites;
 use super::saved::SavedSession;
 
 /// What happens to the secret of a session that is derived on this thread.
@@ -136,10 +137,9 @@ impl HkdfExpander for ObservedExpander {
     }
 }
 
-/// The suites of aws-lc-rs that QUIC uses, with that HKDF.
-static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
-    aws_lc_rs::DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13()).map(observe).collect()
-});
+/// The suites of QUIC, with that HKDF.
+static SUITES: LazyLock<Vec<Tls13CipherSuite>> =
+    LazyLock::new(|| suites::all().iter().map(observe).collect());
 
 fn observe(suite: &'static Tls13CipherSuite) -> Tls13CipherSuite {
     let common = rustls::crypto::CipherSuiteCommon {
@@ -156,7 +156,7 @@ fn find(suite: CipherSuite) -> Option<&'static Tls13CipherSuite> {
     SUITES.iter().find(|observed| observed.common.suite == suite)
 }
 
-/// The same suites; sessions with those of aws-lc-rs can be stored.
+/// The same suites as QUIC uses them, so that their sessions can be stored.
 pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipherSuite> {
     let known = |suite: SupportedCipherSuite| {
         find(suite.suite()).map_or(suite, SupportedCipherSuite::Tls13)

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
+use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
 
+use super::super::suites;
 use super::AnyCertificate;
 use super::encrypted_client_hello::EncryptedClientHello;
 use super::revive::{Verifier, observed};
@@ -20,11 +21,11 @@ use crate::SessionError;
 
 /// The cipher suites of TLS 1.3, the preferred one first.
 pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
-    vec![
-        cipher_suite::TLS13_AES_128_GCM_SHA256,
-        cipher_suite::TLS13_AES_256_GCM_SHA384,
-        cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-    ]
+    suites::in_order([
+        CipherSuite::TLS13_AES_128_GCM_SHA256,
+        CipherSuite::TLS13_AES_256_GCM_SHA384,
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256,
+    ])
 }
 
 /// The key exchange groups, the preferred one first. X25519MLKEM768 protects what is recorded today against quantum
@@ -124,6 +125,10 @@ impl TlsClientSettings {
     }
 }
 
+/// How many session tickets a server sends to each client. A client of HTTP/3 has one connection to a server at a time, and
+/// gets a new ticket on each.
+const TICKETS: usize = 1;
+
 /// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -187,6 +192,7 @@ impl TlsServerSettings {
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(self.certificates);
         config.alpn_protocols = self.application_protocols;
+        config.send_tls13_tickets = TICKETS;
         Ok(config)
     }
 }
