@@ -10,7 +10,7 @@ use syn::{Field, Fields, Item, ItemMod, Type};
 const CRATES: [&str; 4] = ["transport", "http3", "io", "clearway"];
 
 /// Types that can hold any number of items.
-const GROWING: [&str; 12] = [
+const GROWING: [&str; 13] = [
     "Vec",
     "VecDeque",
     "BTreeMap",
@@ -19,6 +19,7 @@ const GROWING: [&str; 12] = [
     "HashSet",
     "BinaryHeap",
     "Slab",
+    "StreamKeys",
     "BytesMut",
     "String",
     "Sender",

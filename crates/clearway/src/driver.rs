@@ -174,7 +174,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
         return;
     }
     if let SendState::ResettingAt { error_code, reliable_size } = *buffer.state() {
-        return match buffer.hand_over(|data| connection.write(id, data)) {
+        return match buffer.hand_over(|data, _| connection.write(id, data)) {
             // The transport waits for room.
             Ok(false) => {}
             outcome => {
@@ -185,7 +185,7 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
             }
         };
     }
-    match buffer.hand_over(|data| connection.write(id, data)) {
+    match buffer.hand_over(|data, _| connection.write(id, data)) {
         Ok(true) if *buffer.state() == SendState::Finishing => {
             let _ = connection.finish(id);
             buffer.set_finished();

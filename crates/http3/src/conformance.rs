@@ -67,6 +67,7 @@ pub fn check<H: Harness>(mut connect: impl FnMut() -> H) {
     with(reads_in_order_at_most_max);
     with(reports_the_end_of_an_empty_stream);
     with(write_takes_nothing_while_blocked);
+    with(writes_two_parts_and_the_end);
     with(write_fails_after_the_end);
     with(reports_a_reset_while_data_is_unread);
     with(reports_a_reset_instead_of_data);
@@ -282,6 +283,27 @@ fn write_takes_nothing_while_blocked<H: Harness>(ends: &mut Ends<H>) {
         assert!(!data.is_empty() && end.is_none(), "{read} of {} bytes: {end:?}", written + more);
     }
     assert_eq!(read, written + more);
+}
+
+fn writes_two_parts_and_the_end<H: Harness>(ends: &mut Ends<H>) {
+    let stream = ends.opened_and_read();
+    let write = |ends: &mut Ends<H>, parts: [&'static [u8]; 2], end| {
+        let written = ends.at(C, |it| it.write_parts(stream, parts.map(Bytes::from_static), end));
+        ends.0.deliver();
+        written
+    };
+    assert_eq!(write(ends, [b"one, ", b"two"], false), Ok(8));
+    assert_eq!(ends.drain(S, stream), (b"one, two".to_vec(), None));
+    assert_eq!(write(ends, [b", three", b""], true), Ok(7));
+    assert_eq!(ends.drain(S, stream), (b", three".to_vec(), Some(ReadEnd::Finished)));
+    assert_eq!(write(ends, [b"", b"more"], false), Err(WriteError::Closed));
+    // What does not fit is not followed by the end.
+    let stream = ends.opened_and_read();
+    let whole = Bytes::from_static(&[7; CHUNK]);
+    let parts = [Bytes::from_static(b"x"), Bytes::from(whole.repeat(MANY))];
+    let written = ends.at(C, |it| it.write_parts(stream, parts.clone(), true));
+    assert!(written.expect("the stream takes data") <= CHUNK * MANY, "there is a limit");
+    assert_eq!(ends.finish(C, stream), Ok(()));
 }
 
 fn write_fails_after_the_end<H: Harness>(ends: &mut Ends<H>) {

@@ -7,6 +7,7 @@ mod peer_control;
 mod priorities;
 mod qpack;
 mod receive;
+mod request_table;
 mod requests;
 mod send;
 mod sending;
@@ -17,16 +18,18 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
 use clearway_units::Random;
-use clearway_units::memory::{OnDemand, Unused, give_back_map};
+use clearway_units::memory::{OnDemand, Unused};
+use http::uri::Authority;
 
 use crate::message::Exchange;
-use crate::qpack::{Decoder, Encoder};
+use crate::qpack::{Decoder, Encoder, FieldLines};
 use crate::{Code, Config, ConnectionError, Event, Priority, Settings, Transport};
 use control::LocalControl;
 use local_stream::LocalStream;
 use priorities::Wish;
 use qpack::Blocked;
 use receive::Receive;
+use request_table::RequestTable;
 use send::SendPart;
 use unidirectional::{Unidirectional, UnidirectionalStreams};
 
@@ -53,7 +56,7 @@ pub struct Connection {
     control: LocalControl,
     unidirectional: UnidirectionalStreams,
     critical: CriticalStreams,
-    requests: BTreeMap<u64, RequestStream>,
+    requests: RequestTable,
     busy: OnDemand<Busy>,
     decoder: Decoder,
     encoder: Encoder,
@@ -86,10 +89,14 @@ struct Busy {
     early_priorities: BTreeMap<u64, Priority>,
     /// Datagrams for requests that have not arrived yet.
     early_datagrams: VecDeque<(u64, Bytes)>,
+    /// The fields of a section that is sent are collected here, to keep the allocation.
+    lines: FieldLines,
     /// Encoded field sections are built here, to keep the allocation.
     section: Vec<u8>,
-    /// The allocation that the headers of our DATA frames and QPACK instructions share.
+    /// The allocation that our short HEADERS frames, the headers of DATA frames and QPACK instructions share.
     scratch: BytesMut,
+    /// The authority of the last request that was received: most requests on a connection have the same.
+    authority: Option<Authority>,
 }
 
 impl Unused for Busy {
@@ -163,7 +170,7 @@ impl Connection {
             control: LocalControl::new(role, &config, random),
             unidirectional: UnidirectionalStreams::default(),
             critical: CriticalStreams::default(),
-            requests: BTreeMap::new(),
+            requests: RequestTable::default(),
             busy: OnDemand::default(),
             decoder: Decoder::new(config.qpack_max_table_capacity),
             encoder: Encoder::default(),
@@ -201,7 +208,7 @@ impl Connection {
         if self.busy.is_empty() {
             self.busy.give_back();
         }
-        give_back_map(&mut self.requests);
+        self.requests.rest();
         self.unidirectional.rest();
         self.encoder.rest();
         self.decoder.rest();
@@ -233,7 +240,7 @@ impl Connection {
 
     /// The streams of the requests in progress.
     pub fn request_streams(&self) -> impl Iterator<Item = u64> + '_ {
-        self.requests.keys().copied()
+        self.requests.streams()
     }
 
     /// Whether the connection was closed, by [`Connection::close`] or because of the peer's error.
@@ -274,7 +281,7 @@ impl Connection {
 
     /// Reports that there is something to read on `stream`: data, its end, or its reset.
     pub fn on_readable<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64) {
-        if self.requests.contains_key(&stream) {
+        if self.requests.contains(stream) {
             self.drive_request(transport, stream);
             self.notice_reset(transport, stream);
         } else if self.unidirectional.contains(stream) {

@@ -122,27 +122,40 @@ pub(crate) fn put_frame(output: &mut Vec<u8>, frame_type: u64, payload: &[u8]) {
     output.extend_from_slice(payload);
 }
 
-/// The HEADERS frame around an encoded field section.
-pub(crate) fn headers_frame(section: &[u8]) -> Bytes {
-    let mut frame = Vec::with_capacity(section.len().saturating_add(9));
-    put_frame(&mut frame, 0x01, section);
-    frame.into()
+/// The HEADERS frame around an encoded field section, and if `content` follows, the header of a DATA frame with this many
+/// bytes; cut from `scratch` so that many short ones share one allocation.
+pub(crate) fn headers_frame(scratch: &mut BytesMut, section: &[u8], content: Option<u64>) -> Bytes {
+    let wanted = section.len().saturating_add(2 * HEADER_MAX);
+    if scratch.capacity() < wanted {
+        scratch.reserve(wanted.max(SCRATCH));
+    }
+    put_header(scratch, 0x01, section.len() as u64);
+    scratch.extend_from_slice(section);
+    if let Some(length) = content {
+        put_header(scratch, 0x00, length);
+    }
+    scratch.split().freeze()
 }
 
-/// How many bytes are allocated at once for the headers of DATA frames.
-const SCRATCH: usize = 1024;
+/// Appends the header of a frame whose type takes one byte.
+fn put_header(output: &mut BytesMut, frame_type: u8, length: u64) {
+    let mut bytes = [0; 9];
+    let mut writer = Writer::new(&mut bytes);
+    // Nine bytes hold the type and any length.
+    let _ = writer.u8(frame_type).and_then(|()| VarInt::saturating(length).encode(&mut writer));
+    output.extend_from_slice(writer.filled());
+}
+
+/// How many bytes are allocated at once for frames and headers of frames.
+const SCRATCH: usize = 2048;
 
 /// The header of a DATA frame with `length` bytes, cut from `scratch` so that many headers share
 /// one allocation.
 pub(crate) fn data_header(scratch: &mut BytesMut, length: u64) -> Bytes {
-    let mut bytes = [0; 9];
-    let mut writer = Writer::new(&mut bytes);
-    // Nine bytes hold the type 0x00 and any length.
-    let _ = writer.u8(0).and_then(|()| VarInt::saturating(length).encode(&mut writer));
     if scratch.capacity() < HEADER_MAX {
         scratch.reserve(SCRATCH);
     }
-    scratch.extend_from_slice(writer.filled());
+    put_header(scratch, 0x00, length);
     scratch.split().freeze()
 }
 

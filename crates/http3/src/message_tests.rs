@@ -218,7 +218,9 @@ fn fields_of(lines: FieldLines) -> Vec<(String, String)> {
 }
 
 fn sent(request: http::request::Builder) -> Result<Vec<(String, String)>, SendError> {
-    encode_request(&request.body(()).unwrap()).map(fields_of)
+    let mut lines = FieldLines::default();
+    encode_request(&mut lines, &request.body(()).unwrap())?;
+    Ok(fields_of(lines))
 }
 
 #[test]
@@ -259,10 +261,10 @@ fn malformed_messages_are_not_sent() {
     assert!(sent(Request::get("https://user@a.example/")).is_err());
     assert!(sent(Request::builder().method("CONNECT").uri("https://a.example/")).is_err());
     let switching = Response::builder().status(101).body(()).unwrap();
-    assert!(encode_response(&switching).is_err());
+    assert!(encode_response(&mut FieldLines::default(), &switching).is_err());
     let mut trailers = HeaderMap::new();
     trailers.insert("te", HeaderValue::from_static("trailers"));
-    assert!(encode_trailers(&trailers).is_err());
+    assert!(encode_trailers(&mut FieldLines::default(), &trailers).is_err());
 }
 
 #[test]
@@ -271,7 +273,9 @@ fn sensitive_values_stay_sensitive() {
     value.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert("authorization", value);
-    let encoded = encode_static(&encode_trailers(&headers).unwrap());
+    let mut lines = FieldLines::default();
+    encode_trailers(&mut lines, &headers).unwrap();
+    let encoded = encode_static(&lines);
     let mut received = FieldSection::new(SectionKind::Trailers);
     Decoder::default().decode(0, &encoded, 1000, |field| received.field(field)).unwrap();
     assert!(received.into_trailers()["authorization"].is_sensitive());
@@ -287,7 +291,9 @@ fn sensitive_values_stay_sensitive() {
 fn what_is_sent_is_received() {
     for uri in ["https://a.example/x?y=z", "http://a.example:8080/", "https://[::1]:4433/%20"] {
         let request = Request::post(uri).header("x", "\u{e9}").body(()).unwrap();
-        let section = encode_static(&encode_request(&request).unwrap());
+        let mut lines = FieldLines::default();
+        encode_request(&mut lines, &request).unwrap();
+        let section = encode_static(&lines);
         let mut received = FieldSection::new(SectionKind::Request);
         Decoder::default().decode(0, &section, 1000, |field| received.field(field)).unwrap();
         let received = received.into_request().unwrap();

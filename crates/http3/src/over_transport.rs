@@ -69,6 +69,18 @@ impl Transport for QuicStreams<'_> {
         self.connection.write(stream_id(stream), data).map_err(write_error)
     }
 
+    fn write_parts(
+        &mut self,
+        stream: u64,
+        data: [Bytes; 2],
+        end: bool,
+    ) -> Result<usize, WriteError> {
+        if self.connection.is_closed() {
+            return Err(WriteError::Closed);
+        }
+        self.connection.write_parts(stream_id(stream), data, end).map_err(write_error)
+    }
+
     fn finish(&mut self, stream: u64) -> Result<(), WriteError> {
         if self.connection.is_closed() {
             return Err(WriteError::Closed);

@@ -1,6 +1,6 @@
 use core::fmt;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use crate::structured::{self, Value};
 
@@ -52,6 +52,9 @@ impl Priority {
     }
 }
 
+/// The name of the field (RFC 9218 §5), which the library does not know.
+static PRIORITY: HeaderName = HeaderName::from_static("priority");
+
 /// The Priority Field Value, with all parameters that differ from the defaults.
 impl fmt::Display for Priority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -98,7 +101,10 @@ impl Parameters {
 
     /// The parameters in all `priority` fields, joined as RFC 9110 §5.3 says.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut fields = headers.get_all("priority").iter().map(|value| value.as_bytes());
+        if headers.is_empty() {
+            return None;
+        }
+        let mut fields = headers.get_all(&PRIORITY).iter().map(|value| value.as_bytes());
         let first = fields.next()?;
         let Some(second) = fields.next() else { return Self::parse(first) };
         let mut joined = first.to_vec();

@@ -32,6 +32,29 @@ pub trait Transport {
     /// calls [`on_writable`](crate::Connection::on_writable) when there is room again.
     fn write(&mut self, stream: u64, data: Bytes) -> Result<usize, WriteError>;
 
+    /// Like [`write`](Self::write) for two parts, one after the other; and if the stream takes all of them and `end` is
+    /// set, like [`finish`](Self::finish). A transport that does this in one step saves the others.
+    fn write_parts(
+        &mut self,
+        stream: u64,
+        data: [Bytes; 2],
+        end: bool,
+    ) -> Result<usize, WriteError> {
+        let mut total = 0usize;
+        for part in data.into_iter().filter(|part| !part.is_empty()) {
+            let length = part.len();
+            let taken = self.write(stream, part)?;
+            total = total.saturating_add(taken);
+            if taken < length {
+                return Ok(total);
+            }
+        }
+        if end {
+            self.finish(stream)?;
+        }
+        Ok(total)
+    }
+
     /// Ends the sending part of `stream` after the data written so far.
     fn finish(&mut self, stream: u64) -> Result<(), WriteError>;
 

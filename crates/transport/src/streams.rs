@@ -19,6 +19,7 @@ mod receive;
 mod receive_half;
 mod scheduler;
 mod send_half;
+mod spare;
 mod state;
 mod table;
 mod transmit;
@@ -41,10 +42,9 @@ use self::events::{Events, PerDirection};
 use self::flow::{ConnectionFlow, ReceiveWindow, SendCredit};
 use self::kept::Kept;
 use self::limits::{LocalStreams, RemoteStreams};
-use self::receive_half::ReceiveHalf;
 use self::scheduler::Scheduler;
-use self::send_half::SendHalf;
-use self::table::{Queued, Stream, Table};
+use self::spare::Spare;
+use self::table::{Stream, Table};
 use self::writers::Writers;
 use crate::Side;
 use clearway_units::memory::{OnDemand, Unused};
@@ -109,6 +109,8 @@ struct Queues {
     events: Events,
     /// Where short writes are collected.
     scratch: BytesMut,
+    /// The memory of streams that have ended.
+    spare: Spare,
 }
 
 impl Unused for Queues {
@@ -127,6 +129,7 @@ impl Queues {
         self.writers.rest();
         self.events.rest();
         self.scratch = BytesMut::new();
+        self.spare.rest();
     }
 
     fn is_empty(&self) -> bool {
@@ -322,11 +325,6 @@ impl Streams {
         }
     }
 
-    /// Whether the peer permits this stream. One that was opened with early data that was rejected may have to wait.
-    fn is_permitted(&self, id: StreamId) -> bool {
-        !self.is_local(id) || self.local.get(id.direction()).permits(id.index())
-    }
-
     fn is_local(&self, id: StreamId) -> bool {
         id.initiator() == self.side.initiator()
     }
@@ -344,11 +342,11 @@ impl Streams {
     fn create(&mut self, id: StreamId) -> usize {
         let is_local = self.is_local(id);
         let is_bidirectional = id.direction() == Direction::Bidirectional;
-        let send =
-            (is_local || is_bidirectional).then(|| SendHalf::new(self.initial_send_limit(id)));
-        let receive = (!is_local || is_bidirectional).then(|| {
-            ReceiveHalf::new(ReceiveWindow::new(self.windows.initial, self.windows.maximum))
-        });
+        let limit = self.initial_send_limit(id);
+        let window = ReceiveWindow::new(self.windows.initial, self.windows.maximum);
+        let spare = &mut self.queues.spare;
+        let send = (is_local || is_bidirectional).then(|| spare.send_half(limit));
+        let receive = (!is_local || is_bidirectional).then(|| spare.receive_half(window));
         let opened = match is_local {
             true => &mut self.statistics.opened,
             false => &mut self.statistics.opened_by_peer,
@@ -359,32 +357,27 @@ impl Streams {
 
     /// Puts the stream with `key` into the queues that its state requires, and removes it if it has ended.
     fn settle(&mut self, key: usize) {
-        let id = self.table.get(key).map(|stream| stream.id);
-        let may_send = id.is_some_and(|id| self.is_permitted(id));
-        let Some(stream) = self.table.get_mut(key) else { return };
+        let Self { side, table, local, .. } = self;
+        let Some(stream) = table.get_mut(key) else { return };
+        let id = stream.id;
+        let may_send =
+            id.initiator() != side.initiator() || local.get(id.direction()).permits(id.index());
         let was = stream.queued;
-        let send = stream.send.as_deref().filter(|_| may_send);
-        let is = Queued {
-            control: may_send && stream.has_pending_control(),
-            creditless: send.is_some_and(|send| send.next_creditless().is_some()),
-            fresh: send.is_some_and(|send| send.fresh_allowed() > 0),
-            blocked: send.is_some_and(SendHalf::is_blocked),
-            awaited: stream.awaits_peer(),
-            ..was
-        };
+        let is = stream.queues(may_send);
         let is_done = stream.is_done();
         if is == was && !is_done {
             return;
         }
         stream.queued = is;
         let waiting = stream.waiting(key);
-        self.queues.creditless.set(waiting, was.creditless, is.creditless);
-        self.queues.fresh.set(waiting, was.fresh, is.fresh);
+        let queues = &mut *self.queues;
+        queues.creditless.set(waiting, was.creditless, is.creditless);
+        queues.fresh.set(waiting, was.fresh, is.fresh);
         count(&mut self.blocked, was.blocked, is.blocked);
         count(&mut self.awaited, was.awaited, is.awaited);
         match (was.control, is.control) {
-            (false, true) => self.queues.control.push_back(key),
-            (true, false) => remove_key(&mut self.queues.control, key),
+            (false, true) => queues.control.push_back(key),
+            (true, false) => remove_key(&mut queues.control, key),
             _ => {}
         }
         if is_done {
@@ -402,6 +395,7 @@ impl Streams {
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();
         }
+        self.queues.spare.keep(stream.send, stream.receive);
     }
 }
 

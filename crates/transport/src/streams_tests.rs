@@ -17,6 +17,7 @@ use bytes::Bytes;
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Reader, TransportErrorCode, Writer};
 
+use super::send_half::SendNeeds;
 use super::*;
 use crate::TransportError;
 use crate::contents::PacketContents;
@@ -203,7 +204,16 @@ pub(super) fn check_ledger(streams: &Streams) {
         awaited += usize::from(stream.awaits_peer());
         assert_eq!(stream.queued.control, streams.queues.control.contains(&key));
         assert_eq!(stream.queued.writers, streams.queues.writers.contains(key));
-        assert_eq!(stream.queued.control, stream.has_pending_control());
+        if let Some(send) = &stream.send {
+            let resets = send.pending_reset().is_some() || send.pending_reset_at().is_some();
+            let needs = SendNeeds {
+                control: resets || send.is_blocked_report_pending(),
+                creditless: send.next_creditless().is_some(),
+                fresh: send.fresh_allowed() > 0,
+                blocked: send.is_blocked(),
+            };
+            assert_eq!(send.needs(), needs);
+        }
     }
     let window = streams.flow.receive_window();
     assert_eq!(streams.queues.kept.total(), buffered);

@@ -5,6 +5,7 @@
 //!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
 //! * [`Rate`]: bytes per second.
 //! * [`memory`]: parts that take memory only while they are used.
+//! * [`StreamKeys`]: where the state of each stream is kept.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!
 //! ```
@@ -21,8 +22,10 @@
 pub mod memory;
 mod random;
 mod rate;
+mod stream_keys;
 mod time;
 
 pub use random::Random;
 pub use rate::Rate;
+pub use stream_keys::StreamKeys;
 pub use time::{ReleaseTime, Timestamp};

@@ -87,7 +87,9 @@ impl<E> ReceiveBuffer<E> {
 
     /// Discards what is buffered.
     pub(crate) fn clear(&mut self) {
-        self.pieces = VecDeque::new();
+        if self.pieces.capacity() > 0 {
+            self.pieces = VecDeque::new();
+        }
         self.held.clear();
     }
 

@@ -167,7 +167,9 @@ impl<E> SendBuffer<E> {
     }
 
     fn clear(&mut self) {
-        self.pieces = VecDeque::new();
+        if self.pieces.capacity() > 0 {
+            self.pieces = VecDeque::new();
+        }
         self.held.clear();
     }
 
@@ -185,14 +187,17 @@ impl<E> SendBuffer<E> {
             )
     }
 
-    /// Offers the buffered data to the transport with `write`, which returns how many bytes were taken. Returns whether
-    /// everything was taken.
+    /// Offers the buffered data to the transport with `write`, which is told whether the stream ends after a piece, and
+    /// returns how many bytes of it were taken. Returns whether everything was taken.
     pub(crate) fn hand_over<X>(
         &mut self,
-        mut write: impl FnMut(Bytes) -> Result<usize, X>,
+        mut write: impl FnMut(Bytes, bool) -> Result<usize, X>,
     ) -> Result<bool, X> {
+        let is_finishing = matches!(self.state, SendState::Finishing);
+        let mut following = self.pieces.len();
         while let Some(piece) = self.pieces.front_mut() {
-            let taken = write(piece.clone())?.min(piece.len());
+            following = following.saturating_sub(1);
+            let taken = write(piece.clone(), is_finishing && following == 0)?.min(piece.len());
             self.taken += taken as u64;
             if taken < piece.len() {
                 piece.advance(taken);

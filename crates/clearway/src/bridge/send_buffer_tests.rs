@@ -20,7 +20,7 @@ fn room(buffer: &mut SendBuffer<()>) -> Option<usize> {
 /// Lets the transport take `bytes` of the buffered data.
 fn hand_over(buffer: &mut SendBuffer<()>, mut bytes: usize) {
     buffer.unblock();
-    let taken = buffer.hand_over(|data| {
+    let taken = buffer.hand_over(|data, _| {
         let taken = data.len().min(bytes);
         bytes -= taken;
         Ok::<_, ()>(taken)

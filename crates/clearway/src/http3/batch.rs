@@ -152,7 +152,7 @@ impl Batch<'_> {
 
     /// Changes the exchange on `stream`, and discards it if it has ended.
     fn with(&mut self, stream: u64, change: impl FnOnce(&mut Exchange, &mut Effects)) {
-        let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
+        let Some(key) = self.state.face.by_stream.get(stream) else { return };
         if let Some(exchange) = self.state.face.all.get_mut(key) {
             change(exchange, self.effects);
         }
@@ -160,7 +160,7 @@ impl Batch<'_> {
     }
 
     fn by_stream(&mut self, stream: u64, act: impl FnOnce(&mut Self, usize)) {
-        if let Some(&key) = self.state.face.by_stream.get(&stream) {
+        if let Some(key) = self.state.face.by_stream.get(stream) {
             act(self, key);
             self.state.face.retire(key);
         }
@@ -168,7 +168,7 @@ impl Batch<'_> {
 
     /// The client abandoned its request, or the server its response.
     fn on_reset(&mut self, stream: u64, code: Code) {
-        let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
+        let Some(key) = self.state.face.by_stream.get(stream) else { return };
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         exchange.fail_receiving(&Error::Reset(code), self.effects);
         if exchange.is_queued {
@@ -183,7 +183,7 @@ impl Batch<'_> {
 
     fn on_failed(&mut self, stream: u64, error: StreamError) {
         let error = Error::from_stream(error);
-        let Some(&key) = self.state.face.by_stream.get(&stream) else { return };
+        let Some(key) = self.state.face.by_stream.get(stream) else { return };
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         exchange.send.fail(&error, self.effects);
         exchange.fail_receiving(&error, self.effects);
@@ -405,8 +405,8 @@ impl Batch<'_> {
     fn look_at(&mut self, stream: u64) -> Option<Look> {
         let id = StreamId::from_varint(VarInt::saturating(stream));
         let progress = self.streams.connection_mut().stream_progress(id)?;
-        let key = self.state.face.by_stream.get(&stream);
-        let exchange = key.and_then(|key| self.state.face.all.get(*key));
+        let key = self.state.face.by_stream.get(stream);
+        let exchange = key.and_then(|key| self.state.face.all.get(key));
         let awaits_content = exchange
             .is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.buffer.is_awaited());
         let awaits_request = awaits_content || self.http3.awaits_request(stream);
@@ -433,8 +433,7 @@ impl Batch<'_> {
     /// The connection has ended. What the transport has received is still passed to the tasks.
     pub(super) fn on_closed(&mut self, error: ConnectionError) {
         self.is_draining = true;
-        let open: Vec<(u64, usize)> =
-            self.state.face.by_stream.iter().map(|(stream, key)| (*stream, *key)).collect();
+        let open: Vec<(u64, usize)> = self.state.face.by_stream.iter().collect();
         for (stream, key) in open {
             self.http3.on_readable(&mut self.streams, stream);
             self.read(key);
@@ -506,20 +505,44 @@ fn write(
     while let Some(response) = send.informational.pop_front() {
         http3.send_informational(streams, stream, &response)?;
     }
-    if let Some(Head::Response(response)) = send.head.take() {
+    let mut head = send.head.take();
+    if let Some(Head::Response(response)) = &head
+        && (send.is_head_only() || send.buffer.is_empty())
+    {
         let is_whole = send.is_head_only();
-        http3.send_response(streams, stream, &response, is_whole)?;
+        http3.send_response(streams, stream, response, is_whole)?;
+        head = None;
         if is_whole {
             send.end(SendState::Finished, effects);
             return Ok(());
         }
     }
-    let is_all = send.buffer.hand_over(|chunk| http3.send_body(streams, stream, chunk))?;
-    if is_all && matches!(send.buffer.state(), SendState::Finishing) {
-        if let Some(trailers) = send.trailers.take() {
-            http3.send_trailers(streams, stream, &trailers)?;
+    // The first content goes with the header section, in one write, and so does the end if it is known.
+    let ends_with_content = send.trailers.is_none();
+    let mut is_over = false;
+    let is_all = send.buffer.hand_over(|chunk, is_last| match head.take() {
+        Some(Head::Response(response)) => {
+            let end = is_last && ends_with_content;
+            let length = chunk.len();
+            let sent = http3.send_response_with(streams, stream, &response, chunk.clone(), end)?;
+            is_over = sent.1;
+            match sent.0 {
+                taken if taken < length => {
+                    let rest = http3.send_body(streams, stream, chunk.slice(taken..))?;
+                    Ok(taken.saturating_add(rest))
+                }
+                taken => Ok(taken),
+            }
         }
-        http3.finish(streams, stream)?;
+        _ => http3.send_body(streams, stream, chunk),
+    })?;
+    if is_all && matches!(send.buffer.state(), SendState::Finishing) {
+        if !is_over {
+            if let Some(trailers) = send.trailers.take() {
+                http3.send_trailers(streams, stream, &trailers)?;
+            }
+            http3.finish(streams, stream)?;
+        }
         send.end(SendState::Finished, effects);
     }
     Ok(())

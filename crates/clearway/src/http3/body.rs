@@ -4,7 +4,7 @@ use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::sync::mpsc;
@@ -83,13 +83,20 @@ impl Body {
         }
     }
 
-    /// Passes the content to `send` if it is available, or else returns a pump that streams it.
-    pub(super) fn begin(self, send: &mut SendBody) -> Option<Pump> {
-        match self.content {
-            Content::Empty => send.commit(self.trailers),
-            Content::Full(content) => send.commit_with(content, self.trailers),
-            Content::Streamed(body) => return Some(Pump { body, trailers: self.trailers }),
-        }
+    /// Passes the header section of a response, if this is the body of one, and the content to `send` if it is available,
+    /// or else returns a pump that streams it.
+    pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
+        let content = match self.content {
+            Content::Empty => Bytes::new(),
+            Content::Full(content) => content,
+            Content::Streamed(body) => {
+                if let Some(head) = head {
+                    send.start(head);
+                }
+                return Some(Pump { body, trailers: self.trailers });
+            }
+        };
+        send.commit_with(head, content, self.trailers);
         None
     }
 }

@@ -144,7 +144,7 @@ impl Client {
             announce_length(&mut parts.headers, &body);
         }
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
-        if let Some(pump) = body.begin(&mut send) {
+        if let Some(pump) = body.begin(&mut send, None) {
             send.wake_shard();
             // An error is reported by the pending response.
             tokio::spawn(pump.run(send));
@@ -283,9 +283,8 @@ impl PendingResponse {
     ///
     /// # Errors
     /// If the request could not be sent, the response is malformed or was abandoned, or the connection ended.
-    pub async fn response(mut self) -> Result<Response<RecvBody>, Error> {
-        while self.informational().await?.is_some() {}
-        let response = self.0.take_response()?;
+    pub async fn response(self) -> Result<Response<RecvBody>, Error> {
+        let response = poll_fn(|context| self.0.poll_response(context)).await?;
         Ok(response.map(|()| RecvBody::new(self.0)))
     }
 }

@@ -1,10 +1,11 @@
 //! The state shared between the tasks of one HTTP/3 connection and its shard: requests and their responses.
 
 use core::task::{Context, Poll};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use clearway_http3::{Code, Priority};
+use clearway_units::StreamKeys;
 use clearway_wire::VarInt;
 use http::{HeaderMap, Method, Request, Response};
 use slab::Slab;
@@ -22,7 +23,7 @@ pub(super) type Effects = bridge::Effects<Exchanges>;
 pub(super) struct Exchanges {
     pub(super) all: Slab<Exchange>,
     /// Which exchange a stream belongs to.
-    pub(super) by_stream: BTreeMap<u64, usize>,
+    pub(super) by_stream: StreamKeys,
     /// Requests that wait for the peer to allow another stream (client).
     pub(super) waiting: VecDeque<usize>,
     /// Requests that no task has taken yet (server).
@@ -78,6 +79,14 @@ impl Face for Exchanges {
 }
 
 impl Exchanges {
+    /// A task has dropped a handle of an exchange.
+    pub(super) fn release(&mut self, key: usize) {
+        if let Some(exchange) = self.all.get_mut(key) {
+            exchange.handles = exchange.handles.saturating_sub(1);
+            self.retire(key);
+        }
+    }
+
     /// Discards an exchange that neither a task nor the protocol needs any more.
     pub(super) fn retire(&mut self, key: usize) {
         let is_over = |exchange: &Exchange| {
@@ -87,7 +96,7 @@ impl Exchanges {
             return;
         };
         if let Some(stream) = exchange.stream {
-            self.by_stream.remove(&stream);
+            self.by_stream.remove(stream);
         }
         if exchange.handles == 0 && !exchange.is_changed {
             self.all.remove(key);

@@ -67,7 +67,7 @@ fn an_exchange_is_discarded_when_it_is_not_needed_any_more() {
     state.face.all[key].stream = Some(0);
     state.face.all[key].send.end(SendState::Finished, &mut effects);
     state.face.retire(key);
-    assert!(state.face.by_stream.contains_key(&0), "the response is still to come");
+    assert!(state.face.by_stream.contains(0), "the response is still to come");
     state.face.all[key].receive.end(&mut effects);
     state.face.retire(key);
     assert!(state.face.by_stream.is_empty());

@@ -1,9 +1,8 @@
 //! Passes the transport's events to HTTP/3.
 
-use std::collections::BTreeSet;
-
 use clearway_http3::{Connection as Http3, QuicStreams};
 use clearway_transport::{ConnectionError, Event};
+use clearway_units::StreamKeys;
 
 /// What the transport's events say about the connection as a whole.
 #[derive(Default)]
@@ -19,11 +18,11 @@ pub(super) struct Feed {
 /// Streams that were finished, but of which the peer has not acknowledged everything yet. While there are some,
 /// closing the connection would lose data.
 #[derive(Debug, Default)]
-pub(super) struct Undelivered(BTreeSet<u64>);
+pub(super) struct Undelivered(StreamKeys);
 
 impl Undelivered {
     pub(super) fn add(&mut self, stream: u64) {
-        self.0.insert(stream);
+        self.0.insert(stream, 0);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -31,11 +30,11 @@ impl Undelivered {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().copied()
+        self.0.iter().map(|(stream, _)| stream)
     }
 
     pub(super) fn remove(&mut self, stream: u64) {
-        self.0.remove(&stream);
+        self.0.remove(stream);
     }
 }
 

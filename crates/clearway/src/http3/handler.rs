@@ -21,6 +21,9 @@ use crate::{Endpoint, EndpointError, ServerConfig};
 /// How much content is pulled from a source, or read from the transport, at once, in bytes.
 const CHUNK: usize = 256 << 10;
 
+/// After a first content of at most this many bytes, a source is asked at once whether it has more.
+const SHORT: usize = 16 << 10;
+
 /// Answers the requests of one connection inside the shard. Its methods must not block.
 pub trait Handler: Send {
     /// A request was received; its content, if there is any, follows. It may be answered now or in a later
@@ -56,7 +59,8 @@ pub trait Handler: Send {
 
 /// Content that is available without waiting. It is pulled when the transport accepts more.
 pub trait BodySource: Send {
-    /// The next content, ideally of `wanted` bytes; `None` or no bytes at the end.
+    /// The next content, ideally of `wanted` bytes; `None` or no bytes at the end. After a short piece it may be called
+    /// for the next one before the transport has taken the first.
     fn next(&mut self, wanted: usize) -> Option<Bytes>;
 
     /// The trailer section; called at the end of the content.
@@ -116,14 +120,24 @@ impl RequestStream<'_> {
         response: &Response<()>,
         body: Option<Box<dyn BodySource>>,
     ) -> Result<(), SendError> {
-        let is_whole = body.is_none();
-        self.exchanges.http3.send_response(&mut self.streams, self.id, response, is_whole)?;
-        if is_whole {
-            self.exchanges.undelivered.add(self.id);
-        }
-        if let Some(source) = body {
-            self.exchanges.bodies.insert(self.id, Outgoing { source, rest: Bytes::new() });
-            self.exchanges.pull(&mut self.streams, self.id);
+        let Self { exchanges, streams, id } = self;
+        let Some(source) = body else {
+            exchanges.http3.send_response(streams, *id, response, true)?;
+            exchanges.undelivered.add(*id);
+            return Ok(());
+        };
+        // The first content goes with the header section, in one write; the end, too, if it is known already.
+        let mut body = Outgoing::new(source);
+        body.prepare();
+        let (first, is_last) = (body.rest.clone(), body.is_last());
+        let (taken, is_over) =
+            exchanges.http3.send_response_with(streams, *id, response, first, is_last)?;
+        if is_over {
+            exchanges.undelivered.add(*id);
+        } else {
+            body.rest.advance(taken.min(body.rest.len()));
+            exchanges.bodies.insert(*id, body);
+            exchanges.pull(streams, *id);
         }
         Ok(())
     }
@@ -189,6 +203,10 @@ struct Outgoing {
     source: Box<dyn BodySource>,
     /// What was pulled from the source and the transport has not taken.
     rest: Bytes,
+    /// What was pulled after it.
+    following: Bytes,
+    /// The source has ended, with these trailers.
+    end: Option<Option<HeaderMap>>,
 }
 
 impl Exchanges {
@@ -231,6 +249,38 @@ impl Exchanges {
 }
 
 impl Outgoing {
+    fn new(source: Box<dyn BodySource>) -> Self {
+        Self { source, rest: Bytes::new(), following: Bytes::new(), end: None }
+    }
+
+    /// Pulls the first content, and if it is short, finds out whether more follows.
+    fn prepare(&mut self) {
+        self.rest = self.next();
+        if self.end.is_none() && self.rest.len() <= SHORT {
+            self.following = self.next();
+        }
+    }
+
+    /// Whether nothing follows what was pulled last, not even trailers.
+    fn is_last(&self) -> bool {
+        matches!(self.end, Some(None)) && self.following.is_empty()
+    }
+
+    /// The next content; none at the end, which is noted.
+    fn next(&mut self) -> Bytes {
+        if !self.following.is_empty() {
+            return core::mem::take(&mut self.following);
+        }
+        if self.end.is_some() {
+            return Bytes::new();
+        }
+        let next = self.source.next(CHUNK).unwrap_or_default();
+        if next.is_empty() {
+            self.end = Some(self.source.trailers());
+        }
+        next
+    }
+
     /// Sends content, as far as the transport accepts it. Returns whether everything was sent.
     fn pull(
         &mut self,
@@ -240,9 +290,9 @@ impl Outgoing {
     ) -> Result<bool, SendError> {
         loop {
             if self.rest.is_empty() {
-                match self.source.next(CHUNK).filter(|chunk| !chunk.is_empty()) {
-                    Some(chunk) => self.rest = chunk,
-                    None => break,
+                self.rest = self.next();
+                if self.rest.is_empty() {
+                    break;
                 }
             }
             let taken = http3.send_body(streams, stream, self.rest.clone())?;
@@ -251,7 +301,7 @@ impl Outgoing {
                 return Ok(false);
             }
         }
-        if let Some(trailers) = self.source.trailers() {
+        if let Some(trailers) = self.end.take().flatten() {
             http3.send_trailers(streams, stream, &trailers)?;
         }
         http3.finish(streams, stream)?;

@@ -11,8 +11,8 @@ use http::{HeaderMap, Response};
 use http_body::Frame;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::exchanges::{Head, Shared};
-use super::send_body::{release, set_priority};
+use super::exchanges::{Effects, Head, Receiving, Shared, State};
+use super::send_body::set_priority;
 use super::{Datagrams, Error};
 
 /// The content of a message that is being received.
@@ -49,10 +49,10 @@ impl RecvBody {
         if self.is_complete {
             return Poll::Ready(None);
         }
-        if let Err(error) = ready!(self.end.poll_take(context, &mut self.chunks)) {
-            return Poll::Ready(Some(Err(error)));
+        match ready!(self.end.poll_take(context, &mut self.chunks)) {
+            Ok(is_over) => self.is_complete = is_over,
+            Err(error) => return Poll::Ready(Some(Err(error))),
         }
-        self.is_complete = self.chunks.is_empty();
         Poll::Ready(self.chunks.pop_front().map(Ok))
     }
 
@@ -152,18 +152,20 @@ impl ReceiveEnd {
         Self { shared, key, is_client }
     }
 
+    /// Moves everything that was received into the empty `chunks`. Returns whether the message is complete with it.
     fn poll_take(
         &self,
         context: &Context<'_>,
         chunks: &mut VecDeque<Bytes>,
-    ) -> Poll<Result<(), Error>> {
+    ) -> Poll<Result<bool, Error>> {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             if ready!(exchange.receive.poll_take(context, effects, chunks))? {
                 state.change(self.key);
                 effects.wake_shard();
+                return Poll::Ready(Ok(false));
             }
-            Poll::Ready(Ok(()))
+            Poll::Ready(Ok(matches!(exchange.receive.buffer.end(), Some(Ok(())))))
         })
     }
 
@@ -184,14 +186,34 @@ impl ReceiveEnd {
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Response<()>>, Error>> {
+        self.poll_head(context, |receive| {
+            let next = receive.informational.pop_front();
+            (next.is_some() || receive.head.is_some()).then_some(next)
+        })
+    }
+
+    /// The final response's header section, once it has arrived. Interim responses are skipped.
+    pub(super) fn poll_response(&self, context: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
+        self.poll_head(context, |receive| {
+            receive.informational.clear();
+            match receive.head.take() {
+                Some(Head::Response(response)) => Some(response),
+                _ => None,
+            }
+        })
+    }
+
+    /// Waits until `take` finds something in what was received.
+    fn poll_head<T>(
+        &self,
+        context: &Context<'_>,
+        take: impl FnOnce(&mut Receiving) -> Option<T>,
+    ) -> Poll<Result<T, Error>> {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             let receive = &mut exchange.receive;
-            if let Some(response) = receive.informational.pop_front() {
-                return Poll::Ready(Ok(Some(response)));
-            }
-            if receive.head.is_some() {
-                return Poll::Ready(Ok(None));
+            if let Some(taken) = take(receive) {
+                return Poll::Ready(Ok(taken));
             }
             match receive.buffer.end() {
                 Some(Err(error)) => Poll::Ready(Err(error.clone())),
@@ -204,36 +226,30 @@ impl ReceiveEnd {
         })
     }
 
-    /// The final response's header section, once it has arrived.
-    pub(super) fn take_response(&self) -> Result<Response<()>, Error> {
-        let face = &mut self.shared.lock().face;
-        let receive = face.all.get_mut(self.key).map(|exchange| &mut exchange.receive);
-        match receive.and_then(|receive| receive.head.take()) {
-            Some(Head::Response(response)) => Ok(response),
-            _ => Err(Error::Cancelled),
-        }
+    fn cancel(&mut self, code: Code) {
+        self.shared.act(|state, effects| self.cancel_in(state, effects, code));
     }
 
-    fn cancel(&mut self, code: Code) {
-        self.shared.act(|state, effects| {
-            let Some(exchange) = state.face.all.get_mut(self.key) else { return };
-            if !exchange.receive.cancel(code) {
-                return;
-            }
-            if self.is_client && exchange.send.cancel(code) {
-                // Nobody will see the response: the request is cancelled, too.
-                exchange.send.buffer.wake(effects);
-            }
-            state.change(self.key);
-            effects.wake_shard();
-        });
+    fn cancel_in(&self, state: &mut State, effects: &mut Effects, code: Code) {
+        let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+        if !exchange.receive.cancel(code) {
+            return;
+        }
+        if self.is_client && exchange.send.cancel(code) {
+            // Nobody will see the response: the request is cancelled, too.
+            exchange.send.buffer.wake(effects);
+        }
+        state.change(self.key);
+        effects.wake_shard();
     }
 }
 
 impl Drop for ReceiveEnd {
     fn drop(&mut self) {
         let code = if self.is_client { Code::REQUEST_CANCELLED } else { Code::NO_ERROR };
-        self.cancel(code);
-        release(&self.shared, self.key);
+        self.shared.act(|state, effects| {
+            self.cancel_in(state, effects, code);
+            state.face.release(self.key);
+        });
     }
 }

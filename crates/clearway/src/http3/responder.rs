@@ -87,16 +87,19 @@ impl Responder {
         if self.announces_length(parts.status, &body) {
             announce_length(&mut parts.headers, &body);
         }
-        let mut send = self.begin(Response::from_parts(parts, ()));
-        match body.begin(&mut send) {
-            Some(pump) => pump.run(send).await,
+        let response = Response::from_parts(parts, ());
+        let mut send = self.prepare(response.status());
+        match body.begin(&mut send, Some(response)) {
+            // A task for a response that is at hand need not have the room for a stream.
+            Some(pump) => Box::pin(pump.run(send)).await,
             None => poll_fn(|context| send.poll_over(context)).await,
         }
     }
 
     /// Sends the response's header section; the content is then sent with the returned [`SendBody`].
     pub fn start(self, response: Response<()>) -> SendBody {
-        let send = self.begin(response);
+        let mut send = self.prepare(response.status());
+        send.start(response);
         send.wake_shard();
         send
     }
@@ -117,13 +120,12 @@ impl Responder {
         self.send.shared()
     }
 
-    fn begin(mut self, response: Response<()>) -> SendBody {
-        let status = response.status();
+    /// The sending end for a response with this status.
+    fn prepare(mut self, status: StatusCode) -> SendBody {
         let is_bodiless = self.method == Method::HEAD
             || status == StatusCode::NO_CONTENT
             || status == StatusCode::NOT_MODIFIED;
         self.send.set_bodiless(is_bodiless);
-        self.send.start(response);
         self.send
     }
 
@@ -142,6 +144,34 @@ pub(super) fn announce_length(headers: &mut HeaderMap, body: &Body) {
     if let Some(length) = body.length()
         && !headers.contains_key(CONTENT_LENGTH)
     {
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        headers.insert(CONTENT_LENGTH, number(length));
+    }
+}
+
+/// The field value of a number, formatted without another allocation than its own.
+fn number(value: u64) -> HeaderValue {
+    // 20 digits hold any number.
+    let mut digits = [b'0'; 20];
+    let (mut first, mut rest) = (digits.len(), value);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    HeaderValue::from_bytes(&digits[first..]).unwrap_or_else(|_| HeaderValue::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_formatted_as_by_the_library() {
+        for value in [0, 9, 10, 1024, u64::from(u32::MAX), u64::MAX] {
+            assert_eq!(number(value), HeaderValue::from(value));
+        }
     }
 }

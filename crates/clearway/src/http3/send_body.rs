@@ -161,24 +161,28 @@ impl SendBody {
         });
     }
 
-    /// Passes on the whole content at once, and ends the message.
-    pub(super) fn commit_with(&mut self, content: Bytes, trailers: Option<HeaderMap>) {
-        let content = if self.is_bodiless { Bytes::new() } else { content };
-        self.end_with(content, trailers);
-    }
-
     /// Ends the message.
-    pub(super) fn commit(&mut self, trailers: Option<HeaderMap>) {
-        self.end_with(Bytes::new(), trailers);
+    fn commit(&mut self, trailers: Option<HeaderMap>) {
+        self.commit_with(None, Bytes::new(), trailers);
     }
 
-    fn end_with(&mut self, content: Bytes, trailers: Option<HeaderMap>) {
+    /// Passes on the header section of a response, if there is one, and the whole content at once, and ends the message.
+    pub(super) fn commit_with(
+        &mut self,
+        head: Option<Response<()>>,
+        content: Bytes,
+        trailers: Option<HeaderMap>,
+    ) {
+        let content = if self.is_bodiless { Bytes::new() } else { content };
         if core::mem::replace(&mut self.is_committed, true) {
             return;
         }
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
         // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
+            if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
+                exchange.send.head = Some(Head::Response(head));
+            }
             exchange.send.push(content)?;
             exchange.send.finish(trailers);
             effects.wake_shard();
@@ -283,11 +287,7 @@ pub(super) fn set_priority(shared: &Shared, key: usize, priority: Priority) {
 
 /// A task has dropped a handle of an exchange.
 pub(super) fn release(shared: &Shared, key: usize) {
-    let face = &mut shared.lock().face;
-    if let Some(exchange) = face.all.get_mut(key) {
-        exchange.handles = exchange.handles.saturating_sub(1);
-        face.retire(key);
-    }
+    shared.lock().face.release(key);
 }
 
 impl AsyncWrite for SendBody {

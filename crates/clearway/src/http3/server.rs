@@ -150,6 +150,8 @@ where
     B: Into<Body>,
 {
     let response = tokio::select! {
+        // A response that is there at once need not be compared with a cancellation.
+        biased;
         response = service(request) => response,
         _ = responder.cancelled() => return,
     };

@@ -234,7 +234,8 @@ impl Connection {
             None => self.busy.events.push_back(Event::GoAway { id }),
         }
         if self.role == Role::Client {
-            let rejected: Vec<u64> = self.requests.range(id..).map(|(stream, _)| *stream).collect();
+            let rejected: Vec<u64> =
+                self.requests.streams().filter(|stream| *stream >= id).collect();
             for stream in rejected {
                 self.abandon(
                     transport,

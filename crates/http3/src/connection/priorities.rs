@@ -72,6 +72,9 @@ impl Connection {
         stream: u64,
         stated: Option<Priority>,
     ) -> Option<Priority> {
+        if self.busy.early_priorities.is_empty() {
+            return stated;
+        }
         self.busy.early_priorities.remove(&stream).or(stated)
     }
 

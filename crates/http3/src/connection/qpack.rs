@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{Connection, Fault};
+use super::{Busy, Connection, Fault};
 use crate::frame::headers_frame;
-use crate::qpack::{FieldLines, QpackError};
+use crate::qpack::QpackError;
 use crate::{Code, ConnectionError, SendError, Settings, Transport};
 
 /// How many bytes of decoder instructions may wait for a peer that does not take them.
@@ -28,18 +28,20 @@ impl Connection {
         );
     }
 
-    /// The HEADERS frame of a field section on `stream`. What it refers to is passed to the transport before.
+    /// The HEADERS frame of the field section in `busy.lines` on `stream`, and if `content` follows, the header of a DATA
+    /// frame with this many bytes. What the section refers to is passed to the transport before.
     pub(super) fn section_frame<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
         stream: u64,
-        lines: &FieldLines,
+        content: Option<u64>,
     ) -> Result<Bytes, SendError> {
         // RFC 9204 §2.1.3: no entry is inserted, and so none referred to, that the transport might not take.
         let ready = |it: &super::LocalStream| it.is_open() && it.is_flushed();
         let may_insert = self.encoder_stream.as_ref().is_some_and(ready);
-        self.busy.section.clear();
-        self.encoder.encode(stream, lines, may_insert, &mut self.busy.section);
+        let Busy { lines, section, .. } = &mut *self.busy;
+        section.clear();
+        self.encoder.encode(stream, lines, may_insert, section);
         let instructions = self.encoder.instructions();
         if let Some(local) = &mut self.encoder_stream
             && !instructions.is_empty()
@@ -52,7 +54,8 @@ impl Connection {
                 return Err(SendError::ConnectionClosed);
             }
         }
-        Ok(headers_frame(&self.busy.section))
+        let Busy { section, scratch, .. } = &mut *self.busy;
+        Ok(headers_frame(scratch, section, content))
     }
 
     /// Keeps a field section until its entries have arrived; nothing more of its stream is read before.
@@ -114,7 +117,9 @@ impl Connection {
             return;
         }
         entry.receive.end(&mut self.buffered);
-        self.take_blocked(stream);
+        if self.is_blocked(stream) {
+            self.take_blocked(stream);
+        }
         if !is_complete {
             self.decoder.cancel(stream);
         }

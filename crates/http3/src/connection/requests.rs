@@ -1,7 +1,8 @@
 //! Receiving requests and responses.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
+use http::uri::Authority;
 
 use super::priorities::Wish;
 use super::receive::{Body, Buffering, Phase, Receive, Step};
@@ -9,8 +10,11 @@ use super::send::SendPart;
 use super::{Connection, Fault, RequestStream, Role};
 use crate::frame::headers_frame;
 use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_response};
-use crate::qpack::{DecodeFailure, Decoded, encode_static};
+use crate::qpack::{DecodeFailure, Decoded, FieldLines, encode_static};
 use crate::{Code, ConnectionError, Event, Priority, ReadEnd, StreamError, Transport};
+
+/// Authorities up to this length, in bytes, are kept for the requests that follow.
+const LONGEST_KEPT_AUTHORITY: usize = 255;
 
 /// How many wasted requests one completed request makes up for.
 const CREDIT: u32 = 4;
@@ -174,6 +178,7 @@ impl Connection {
             _ => SectionKind::Trailers,
         };
         let mut fields = FieldSection::new(kind);
+        fields.expect_authority(self.busy.authority.as_ref());
         let limit = self.config.max_field_section_size;
         let decoded = self.decoder.decode(stream, section, limit, |field| fields.field(field));
         match decoded {
@@ -203,9 +208,18 @@ impl Connection {
         }
         let announced = fields.content_length();
         let mut request = fields.into_request()?;
+        let kept = self.busy.authority.as_ref().map(Authority::as_str);
+        if let Some(authority) = request.uri().authority()
+            && Some(authority.as_str()) != kept
+            && authority.as_str().len() <= LONGEST_KEPT_AUTHORITY
+        {
+            self.busy.authority = Some(authority.clone());
+        }
         let stated = request.extensions().get::<Priority>().copied();
         let client = self.early_priority(stream, stated);
-        request.extensions_mut().extend(client.map(of_priority).unwrap_or_default());
+        if let Some(priority) = client.filter(|client| Some(*client) != stated) {
+            request.extensions_mut().insert(priority);
+        }
         let Some(entry) = self.requests.get_mut(&stream) else { return Ok(()) };
         entry.exchange = Exchange::new(&request);
         entry.wish = Wish::new(client, entry.exchange.is_tunnel());
@@ -316,11 +330,12 @@ impl Connection {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         self.end_reading(stream, false);
-        if let (Some(entry), Ok(lines)) =
-            (self.requests.get_mut(&stream), encode_response(&response))
+        let mut lines = FieldLines::default();
+        if let (Some(entry), Ok(())) =
+            (self.requests.get_mut(&stream), encode_response(&mut lines, &response))
         {
             transport.stop_sending(stream, Code::EXCESSIVE_LOAD.get());
-            entry.send.refuse(headers_frame(&encode_static(&lines)));
+            entry.send.refuse(headers_frame(&mut BytesMut::new(), &encode_static(&lines), None));
         }
         self.count_wasted(transport, stream);
         self.flush_request(transport, stream);
@@ -336,10 +351,11 @@ impl Connection {
     ) {
         self.count_wasted(transport, stream);
         self.end_reading(stream, false);
-        let Some(entry) = self.requests.remove(&stream) else { return };
+        let Some(shown) = self.requests.get(&stream).map(|entry| entry.shown) else { return };
+        self.requests.remove(stream);
         transport.reset(stream, code.get());
         transport.stop_sending(stream, code.get());
-        if entry.shown {
+        if shown {
             self.busy.events.push_back(Event::Failed { stream, error });
         }
     }
@@ -362,23 +378,17 @@ impl Connection {
 
     /// Removes a request stream once both of its directions have ended.
     pub(super) fn retire(&mut self, stream: u64) {
-        let is_over = |entry: &RequestStream| entry.receive.is_ended() && entry.send.is_ended();
-        if !self.requests.get(&stream).is_some_and(is_over) {
+        let Some(entry) = self.requests.get(&stream) else { return };
+        if !entry.receive.is_ended() || !entry.send.is_ended() {
             return;
         }
-        let entry = self.requests.remove(&stream);
-        if entry.is_some_and(|entry| !entry.is_wasted) {
+        let is_wasted = entry.is_wasted;
+        self.requests.remove(stream);
+        if !is_wasted {
             let waste_left = self.waste_left.saturating_add(CREDIT);
             self.waste_left = waste_left.min(self.config.max_cancelled_requests);
         }
     }
-}
-
-/// The extensions that hold a priority.
-fn of_priority(priority: Priority) -> http::Extensions {
-    let mut extensions = http::Extensions::new();
-    extensions.insert(priority);
-    extensions
 }
 
 const SHORT: StreamError = StreamError::malformed("there is less content than content-length says");

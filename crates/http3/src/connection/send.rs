@@ -51,10 +51,10 @@ impl SendPart {
         }
     }
 
-    /// A request that begins with `frame`.
-    pub(super) fn request(frame: Bytes, content: Content, end: bool) -> Self {
+    /// A request whose header section is sent next.
+    pub(super) fn request(content: Content, end: bool) -> Self {
         let mut send = Self::response();
-        send.headers(frame, content, end);
+        send.begin(content, end);
         send
     }
 
@@ -96,14 +96,8 @@ impl SendPart {
         }
     }
 
-    /// Queues an interim response.
-    pub(super) fn interim(&mut self, frame: Bytes) {
-        self.pending.push_back(frame);
-    }
-
-    /// Queues the header section.
-    pub(super) fn headers(&mut self, frame: Bytes, content: Content, end: bool) {
-        self.pending.push_back(frame);
+    /// The header section of the request or final response is sent next.
+    pub(super) fn begin(&mut self, content: Content, end: bool) {
         self.content = content;
         self.phase = if end { Phase::Finishing } else { Phase::Content };
     }
@@ -123,9 +117,8 @@ impl SendPart {
         self.check_complete()
     }
 
-    /// Queues the trailer section.
-    pub(super) fn trailers(&mut self, frame: Bytes) {
-        self.pending.push_back(frame);
+    /// The trailer section is sent next.
+    pub(super) fn trailers(&mut self) {
         self.phase = Phase::Trailed;
     }
 
@@ -159,6 +152,46 @@ impl SendPart {
     pub(super) fn take_unblocked(&mut self) -> bool {
         let is_open = self.phase == Phase::Content && self.pending.is_empty();
         is_open && core::mem::take(&mut self.blocked)
+    }
+
+    /// Writes `frame` after what is pending, and the end if it is due. If `content` is given, the frame ends with the header
+    /// of a DATA frame for it; the message ends after it if `end` is set. Returns how many bytes of the content the
+    /// transport took; the rest of the frame is kept, that of the content is not.
+    pub(super) fn put<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        mut frame: Bytes,
+        content: Option<Bytes>,
+        end: bool,
+    ) -> Result<usize, WriteError> {
+        if let Some(content) = &content {
+            self.frame_remaining = content.len() as u64;
+        }
+        if !self.pending.is_empty() {
+            self.pending.push_back(frame);
+            self.blocked |= content.is_some();
+            self.flush(transport, stream)?;
+            return Ok(0);
+        }
+        let end = end || self.phase == Phase::Finishing;
+        let content = content.unwrap_or_default();
+        let wanted = content.len();
+        let taken = transport.write_parts(stream, [frame.clone(), content], end)?;
+        let Some(taken) = taken.checked_sub(frame.len()) else {
+            frame.advance(taken);
+            self.pending.push_back(frame);
+            self.blocked |= wanted > 0;
+            return Ok(0);
+        };
+        let taken = taken.min(wanted);
+        self.content.add(taken as u64);
+        self.frame_remaining = self.frame_remaining.saturating_sub(taken as u64);
+        self.blocked = taken < wanted;
+        if end && taken == wanted {
+            self.phase = Phase::Ended;
+        }
+        Ok(taken)
     }
 
     /// Writes the pending data, and the end, to the transport. Returns whether nothing is pending any more.
@@ -204,9 +237,9 @@ impl SendPart {
         let mut total = 0usize;
         while !data.is_empty() && self.flush(transport, stream)? {
             if self.frame_remaining == 0 {
-                self.frame_remaining = data.len() as u64;
-                self.pending.push_back(data_header(scratch, self.frame_remaining));
-                continue;
+                let header = data_header(scratch, data.len() as u64);
+                let taken = self.put(transport, stream, header, Some(data), false)?;
+                return Ok(total.saturating_add(taken));
             }
             let limit = usize::try_from(self.frame_remaining).unwrap_or(usize::MAX);
             let limit = limit.min(data.len());

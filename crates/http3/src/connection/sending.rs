@@ -9,7 +9,6 @@ use super::{Connection, RequestStream, Role};
 use crate::message::{
     Content, Exchange, content_length, encode_request, encode_response, encode_trailers,
 };
-use crate::qpack::FieldLines;
 use crate::{Code, Event, Priority, Protocol, SendError, Transport, WriteError};
 
 /// Checks that a header section that ends the message does not announce content.
@@ -53,18 +52,17 @@ impl Connection {
         let exchange = Exchange::new(request);
         let content = Content::new(exchange.request_rule(content_length(request.headers())?));
         check_end(content, end)?;
-        let lines = encode_request(request)?;
-        self.check_size(&lines)?;
+        encode_request(&mut self.busy.lines, request)?;
+        self.check_size()?;
         let stream = transport.open_bidirectional().ok_or(SendError::StreamsBlocked)?;
-        let frame = self.section_frame(transport, stream, &lines)?;
-        let send = SendPart::request(frame, content, end);
-        let mut entry = RequestStream::new(self.role, exchange, send);
+        let frame = self.section_frame(transport, stream, None)?;
+        let mut entry = RequestStream::new(self.role, exchange, SendPart::request(content, end));
         let stated = request.extensions().get::<Priority>().copied();
         let stated = stated.or_else(|| Priority::of_request(request.headers()));
         entry.wish = Wish::new(stated, exchange.is_tunnel());
         self.requests.insert(stream, entry);
         self.apply_priority(transport, stream);
-        self.flush_request(transport, stream);
+        self.put_frame(transport, stream, frame);
         Ok(stream)
     }
 
@@ -81,14 +79,12 @@ impl Connection {
                 reason: "an interim response must have a 1xx status",
             });
         }
-        let lines = encode_response(response)?;
-        self.check_size(&lines)?;
+        encode_response(&mut self.busy.lines, response)?;
+        self.check_size()?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
-        let frame = self.section_frame(transport, stream, &lines)?;
-        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
-        entry.send.interim(frame);
-        self.flush_request(transport, stream);
+        let frame = self.section_frame(transport, stream, None)?;
+        self.put_frame(transport, stream, frame);
         Ok(())
     }
 
@@ -101,26 +97,86 @@ impl Connection {
         response: &Response<()>,
         end: bool,
     ) -> Result<(), SendError> {
+        let content = self.prepare_response(stream, response)?;
+        check_end(content, end)?;
+        self.prioritize_response(transport, stream, response);
+        let frame = self.section_frame(transport, stream, None)?;
+        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
+        entry.send.begin(content, end);
+        self.put_frame(transport, stream, frame);
+        Ok(())
+    }
+
+    /// Sends the final response's header section as [`send_response`](Self::send_response) does, and what
+    /// [`send_body`](Self::send_body) and, if `end` is set, [`finish`](Self::finish) would send after it, all in one write.
+    /// Returns how many bytes of `data` the transport took, and whether the message is complete. If it is not, the rest
+    /// of `data` and the end have to be sent as if they had not been given here.
+    ///
+    /// Errors: those of [`send_response`](Self::send_response). What would be wrong with the content is only found when
+    /// it is sent by [`send_body`](Self::send_body): nothing of it is taken here.
+    pub fn send_response_with<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        response: &Response<()>,
+        data: Bytes,
+        end: bool,
+    ) -> Result<(usize, bool), SendError> {
+        let content = self.prepare_response(stream, response)?;
+        self.prioritize_response(transport, stream, response);
+        let length = data.len() as u64;
+        let is_whole = end && content.announced().is_none_or(|announced| announced == length);
+        if length == 0 || !content.admits(length) || end && !is_whole {
+            let frame = self.section_frame(transport, stream, None)?;
+            let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
+            entry.send.begin(content, false);
+            self.put_frame(transport, stream, frame);
+            return Ok((0, false));
+        }
+        let frame = self.section_frame(transport, stream, Some(length))?;
+        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
+        entry.send.begin(content, false);
+        match entry.send.put(transport, stream, frame, Some(data), end) {
+            Ok(taken) => {
+                let is_over = entry.send.is_ended();
+                self.retire(stream);
+                Ok((taken, is_over))
+            }
+            Err(error) => {
+                self.write_failed(transport, stream, error);
+                Ok((0, false))
+            }
+        }
+    }
+
+    /// Checks a final response, and encodes its fields in `busy.lines`. Returns the rule for its content.
+    fn prepare_response(
+        &mut self,
+        stream: u64,
+        response: &Response<()>,
+    ) -> Result<Content, SendError> {
         self.check_role(Role::Server)?;
         if response.status().is_informational() {
             return Err(SendError::Malformed {
                 reason: "a final response must not have a 1xx status",
             });
         }
-        let lines = encode_response(response)?;
-        self.check_size(&lines)?;
+        encode_response(&mut self.busy.lines, response)?;
+        self.check_size()?;
         let announced = content_length(response.headers())?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
-        let content = Content::new(entry.exchange.response_rule(response.status(), announced));
-        check_end(content, end)?;
+        Ok(Content::new(entry.exchange.response_rule(response.status(), announced)))
+    }
+
+    fn prioritize_response<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        response: &Response<()>,
+    ) {
         let stated = response.extensions().get::<Priority>().copied();
         self.respond_with_priority(transport, stream, stated, response.headers());
-        let frame = self.section_frame(transport, stream, &lines)?;
-        let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
-        entry.send.headers(frame, content, end);
-        self.flush_request(transport, stream);
-        Ok(())
     }
 
     /// Sends content and returns how many bytes of `data` the transport took.
@@ -154,14 +210,14 @@ impl Connection {
         trailers: &HeaderMap,
     ) -> Result<(), SendError> {
         self.check_open()?;
-        let lines = encode_trailers(trailers)?;
-        self.check_size(&lines)?;
+        encode_trailers(&mut self.busy.lines, trailers)?;
+        self.check_size()?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_trailers()?;
-        let frame = self.section_frame(transport, stream, &lines)?;
+        let frame = self.section_frame(transport, stream, None)?;
         let entry = self.requests.get_mut(&stream).ok_or(SendError::StreamClosed)?;
-        entry.send.trailers(frame);
-        self.flush_request(transport, stream);
+        entry.send.trailers();
+        self.put_frame(transport, stream, frame);
         Ok(())
     }
 
@@ -214,14 +270,25 @@ impl Connection {
         if self.role == role { Ok(()) } else { Err(SendError::WrongRole) }
     }
 
-    /// Checks that a field section is not larger than the peer accepts.
-    fn check_size(&self, lines: &FieldLines) -> Result<(), SendError> {
-        let limit = self.peer_settings.and_then(|settings| settings.max_field_section_size);
+    /// Checks that the field section in `busy.lines` is not larger than the peer accepts.
+    fn check_size(&self) -> Result<(), SendError> {
+        let settings = self.peer_settings.as_ref();
+        let limit = settings.and_then(|settings| settings.max_field_section_size);
+        let size = self.busy.lines.size();
         match limit {
-            Some(limit) if lines.size() > limit => {
-                Err(SendError::FieldSectionTooLarge { size: lines.size(), limit })
-            }
+            Some(limit) if size > limit => Err(SendError::FieldSectionTooLarge { size, limit }),
             _ => Ok(()),
+        }
+    }
+
+    /// Writes a frame of our message to the transport, after what is pending.
+    fn put_frame<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, frame: Bytes) {
+        let Some(entry) = self.requests.get_mut(&stream) else { return };
+        match entry.send.put(transport, stream, frame, None, false) {
+            Ok(_) => self.retire(stream),
+            Err(error) => {
+                self.write_failed(transport, stream, error);
+            }
         }
     }
 

@@ -116,6 +116,54 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
+/// Whatever fits at first, a response in one call is what it is in three.
+#[test]
+fn a_response_in_one_call_has_the_same_bytes() {
+    let bytes_of = |server: &mut Alone, stream| {
+        let half = server.link.half(stream, true);
+        (half.data.iter().flatten().copied().collect::<Vec<u8>>(), half.finished)
+    };
+    let (mut server, stream) = serving("GET");
+    let (connection, mut end) = server.split();
+    connection.send_response(&mut end, stream, &response(Some(50)), false).unwrap();
+    connection.send_body(&mut end, stream, bytes(50)).unwrap();
+    connection.finish(&mut end, stream).unwrap();
+    let expected = bytes_of(&mut server, stream);
+    for window in 0..=expected.0.len() {
+        let (mut server, stream) = serving("GET");
+        server.link.window = window;
+        let (connection, mut end) = server.split();
+        let sent =
+            connection.send_response_with(&mut end, stream, &response(Some(50)), bytes(50), true);
+        let (taken, is_over) = sent.unwrap();
+        assert_eq!(is_over, window == expected.0.len(), "{window}");
+        server.link.window = 1000;
+        server.events();
+        let (connection, mut end) = server.split();
+        if !is_over {
+            let rest = bytes(50 - taken);
+            assert_eq!(connection.send_body(&mut end, stream, rest), Ok(50 - taken));
+            connection.finish(&mut end, stream).unwrap();
+        }
+        assert_eq!(bytes_of(&mut server, stream), expected, "{window}");
+    }
+}
+
+/// RFC 9114 §4.1.2: content that must not be is not sent with the header section either.
+#[test]
+fn content_that_is_wrong_does_not_go_with_the_headers() {
+    for (announced, length, end) in [(3, 4, true), (5, 4, true), (0, 4, false)] {
+        let (mut server, stream) = serving("GET");
+        let (connection, mut to) = server.split();
+        let head = response(Some(announced));
+        let sent = connection.send_response_with(&mut to, stream, &head, bytes(length), end);
+        assert_eq!(sent, Ok((0, false)));
+        let separately = connection.send_body(&mut to, stream, bytes(length));
+        assert_eq!(separately.is_err(), length as u64 > announced, "{announced} {length}");
+        assert!(connection.finish(&mut to, stream).is_err() || announced == 0);
+    }
+}
+
 #[test]
 fn an_end_waits_for_the_headers() {
     let (mut server, stream) = serving("GET");

@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use http::header::{COOKIE, HOST};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{
@@ -23,14 +24,33 @@ pub(crate) struct FieldSection {
     kind: SectionKind,
     method: Option<Method>,
     scheme: Option<Scheme>,
-    authority: Option<Vec<u8>>,
-    path: Option<Vec<u8>>,
+    authority: Option<AuthorityText>,
+    /// What `:authority` is likely to be.
+    expected_authority: Option<Authority>,
+    path: Option<Bytes>,
     protocol: Option<Protocol>,
     status: Option<StatusCode>,
     fields: HeaderMap,
     cookie: Option<(Vec<u8>, bool)>,
     content_length: Option<u64>,
     pseudo_fields_over: bool,
+}
+
+/// The value of `:authority`.
+#[derive(Debug)]
+enum AuthorityText {
+    /// What was expected.
+    Expected(Authority),
+    Other(Bytes),
+}
+
+impl AuthorityText {
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Expected(authority) => authority.as_str().as_bytes(),
+            Self::Other(text) => text,
+        }
+    }
 }
 
 /// RFC 9297 §3.2.
@@ -56,6 +76,7 @@ impl FieldSection {
             method: None,
             scheme: None,
             authority: None,
+            expected_authority: None,
             path: None,
             protocol: None,
             status: None,
@@ -63,6 +84,13 @@ impl FieldSection {
             cookie: None,
             content_length: None,
             pseudo_fields_over: false,
+        }
+    }
+
+    /// An authority that was valid in an earlier request; if this section has the same, it need not be checked again.
+    pub(crate) fn expect_authority(&mut self, authority: Option<&Authority>) {
+        if self.kind == SectionKind::Request {
+            self.expected_authority = authority.cloned();
         }
     }
 
@@ -156,9 +184,17 @@ impl FieldSection {
                 self.scheme.replace(scheme).is_some()
             }
             (SectionKind::Request, b":authority") => {
-                self.authority.replace(value.to_vec()).is_some()
+                let expected =
+                    self.expected_authority.take_if(|it| it.as_str().as_bytes() == value);
+                let authority = match expected {
+                    Some(authority) => AuthorityText::Expected(authority),
+                    None => AuthorityText::Other(Bytes::copy_from_slice(value)),
+                };
+                self.authority.replace(authority).is_some()
             }
-            (SectionKind::Request, b":path") => self.path.replace(value.to_vec()).is_some(),
+            (SectionKind::Request, b":path") => {
+                self.path.replace(Bytes::copy_from_slice(value)).is_some()
+            }
             (SectionKind::Request, b":protocol") => {
                 let name = core::str::from_utf8(value).map_err(|_| invalid)?;
                 self.protocol.replace(Protocol::new(name).ok_or(invalid)?).is_some()
@@ -217,11 +253,11 @@ impl FieldSection {
         }
         let method =
             self.method.take().ok_or(StreamError::malformed("a request has no :method"))?;
-        let authority = self.authority()?;
+        let (has_authority, authority) = (self.authority.is_some(), self.authority()?);
         let protocol = self.protocol.take();
         let uri = match (method == Method::CONNECT, &protocol) {
-            (true, None) => self.connect_uri(authority)?,
-            (true, Some(_)) => self.extended_connect_uri(&method, authority)?,
+            (true, None) => self.connect_uri(has_authority, authority)?,
+            (true, Some(_)) => self.extended_connect_uri(&method, has_authority, authority)?,
             (false, None) => self.uri(&method, authority)?,
             (false, Some(_)) => {
                 return Err(StreamError::malformed("a request other than CONNECT has :protocol"));
@@ -237,32 +273,40 @@ impl FieldSection {
     }
 
     /// The authority that `:authority` and `host` agree on (RFC 9114 §4.3.1).
-    fn authority(&self) -> Result<Option<Authority>, StreamError> {
+    fn authority(&mut self) -> Result<Option<Authority>, StreamError> {
         let host = self.fields.get(HOST).map(HeaderValue::as_bytes);
-        let authority = self.authority.as_deref();
-        if let (Some(host), Some(authority)) = (host, authority)
-            && host != authority
+        if let (Some(host), Some(authority)) = (host, &self.authority)
+            && host != authority.as_bytes()
         {
             return Err(StreamError::malformed(":authority and host differ"));
         }
-        let Some(value) = authority.or(host) else { return Ok(None) };
+        let value = match (self.authority.take(), host) {
+            (Some(AuthorityText::Expected(authority)), _) => return Ok(Some(authority)),
+            (Some(AuthorityText::Other(text)), _) => text,
+            (None, Some(host)) => Bytes::copy_from_slice(host),
+            (None, None) => return Ok(None),
+        };
         if value.is_empty() {
             return Err(StreamError::malformed("the authority is empty"));
         }
         if value.contains(&b'@') {
             return Err(StreamError::malformed("the authority has user information"));
         }
-        let authority = Authority::try_from(value)
+        let authority = Authority::from_maybe_shared(value)
             .map_err(|_| StreamError::malformed("the authority is not valid"))?;
         Ok(Some(authority))
     }
 
     /// RFC 9114 §4.4: only `:method` and `:authority`, with host and port.
-    fn connect_uri(&self, authority: Option<Authority>) -> Result<Uri, StreamError> {
+    fn connect_uri(
+        &self,
+        has_authority: bool,
+        authority: Option<Authority>,
+    ) -> Result<Uri, StreamError> {
         if self.scheme.is_some() || self.path.is_some() {
             return Err(StreamError::malformed("CONNECT has :scheme or :path"));
         }
-        if self.authority.is_none() {
+        if !has_authority {
             return Err(StreamError::malformed("CONNECT has no :authority"));
         }
         let authority = authority
@@ -275,12 +319,13 @@ impl FieldSection {
     fn extended_connect_uri(
         &mut self,
         method: &Method,
+        has_authority: bool,
         authority: Option<Authority>,
     ) -> Result<Uri, StreamError> {
         if fields::uses_capsules(&self.fields) && fields::describes_content(&self.fields) {
             return Err(CAPSULES);
         }
-        if self.authority.is_none() {
+        if !has_authority {
             return Err(StreamError::malformed("extended CONNECT has no :authority"));
         }
         self.uri(method, authority)
@@ -294,12 +339,12 @@ impl FieldSection {
         if is_http && authority.is_none() {
             return Err(StreamError::malformed("a request has neither :authority nor host"));
         }
-        let is_asterisk = path == b"*" && *method == Method::OPTIONS;
+        let is_asterisk = *path == *b"*" && *method == Method::OPTIONS;
         let is_absolute = path.first() == Some(&b'/');
         if is_http && !is_asterisk && !is_absolute || !fields::is_valid_path(&path) {
             return Err(StreamError::malformed(":path is not valid"));
         }
-        let path = PathAndQuery::try_from(path.as_slice())
+        let path = PathAndQuery::from_maybe_shared(path)
             .map_err(|_| StreamError::malformed(":path is not valid"))?;
         let mut parts = http::uri::Parts::default();
         // `Uri` cannot have a scheme without an authority, nor with the path "*".

@@ -23,8 +23,11 @@ pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, SendErr
 ///
 /// `:authority` is taken from the URI, otherwise from `host`; `host` itself is not sent
 /// (§4.3.1 prefers `:authority`). The scheme is https unless the URI says otherwise.
-pub(crate) fn encode_request(request: &Request<()>) -> Result<FieldLines, SendError> {
-    let mut lines = FieldLines::default();
+pub(crate) fn encode_request(
+    lines: &mut FieldLines,
+    request: &Request<()>,
+) -> Result<(), SendError> {
+    lines.clear();
     let method = request.method();
     let uri = request.uri();
     let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
@@ -75,21 +78,22 @@ pub(crate) fn encode_request(request: &Request<()>) -> Result<FieldLines, SendEr
     if !request.headers().get_all(TE).iter().all(is_te_valid) {
         return Err(malformed("te may only be \"trailers\""));
     }
-    encode_priority(&mut lines, request.extensions(), request.headers());
-    encode_fields(&mut lines, request.headers(), true)?;
-    Ok(lines)
+    encode_priority(lines, request.extensions(), request.headers());
+    encode_fields(lines, request.headers(), true)
 }
 
 /// Encodes a response's header section (RFC 9114 §4.3.2).
-pub(crate) fn encode_response(response: &Response<()>) -> Result<FieldLines, SendError> {
+pub(crate) fn encode_response(
+    lines: &mut FieldLines,
+    response: &Response<()>,
+) -> Result<(), SendError> {
     if response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
         return Err(malformed("101 does not exist in HTTP/3"));
     }
-    let mut lines = FieldLines::default();
+    lines.clear();
     lines.field(b":status", response.status().as_str().as_bytes(), false);
-    encode_priority(&mut lines, response.extensions(), response.headers());
-    encode_fields(&mut lines, response.headers(), false)?;
-    Ok(lines)
+    encode_priority(lines, response.extensions(), response.headers());
+    encode_fields(lines, response.headers(), false)
 }
 
 /// The priority among the extensions of a message (RFC 9218 §5), unless it has the field already.
@@ -102,10 +106,12 @@ fn encode_priority(lines: &mut FieldLines, extensions: &http::Extensions, header
 }
 
 /// Encodes a trailer section.
-pub(crate) fn encode_trailers(trailers: &HeaderMap) -> Result<FieldLines, SendError> {
-    let mut lines = FieldLines::default();
-    encode_fields(&mut lines, trailers, false)?;
-    Ok(lines)
+pub(crate) fn encode_trailers(
+    lines: &mut FieldLines,
+    trailers: &HeaderMap,
+) -> Result<(), SendError> {
+    lines.clear();
+    encode_fields(lines, trailers, false)
 }
 
 /// RFC 9297 §3.2: fields that a message with capsules must not have.

@@ -173,10 +173,11 @@ impl Encoder {
             integer::encode(&mut self.lines, 0b1100_0000, 6, index);
             return;
         }
-        let hashes = match current.may_refer && !field.sensitive {
-            true => Some(Hashes::new(field.name, field.value)),
-            false => None,
-        };
+        // What is never inserted need not be looked for.
+        let is_repeated = current.may_refer
+            && !field.sensitive
+            && policy::is_worth_inserting(field.name, field.value);
+        let hashes = is_repeated.then(|| Hashes::new(field.name, field.value));
         if let Some(hashes) = hashes
             && let Some(index) = self.entry(current, field, known, hashes)
         {
@@ -266,7 +267,7 @@ impl Encoder {
         text::write(&mut self.lines, 0, 7, field.value);
     }
 
-    /// Inserts a field, if that is worth it and there is room for it. Returns its absolute index.
+    /// Inserts a field that is worth it, if there is room for it. Returns its absolute index.
     fn insert(
         &mut self,
         current: &Current,
@@ -275,10 +276,7 @@ impl Encoder {
         hashes: Hashes,
     ) -> Option<u64> {
         let size = entry_size(field.name.len(), field.value.len());
-        if !current.may_insert
-            || !policy::is_worth_inserting(field.name, field.value)
-            || size > self.capacity / LARGEST_PART
-        {
+        if !current.may_insert || size > self.capacity / LARGEST_PART {
             return None;
         }
         self.announce_capacity();

@@ -127,41 +127,69 @@ pub(crate) fn encode(text: &[u8], output: &mut Vec<u8>) {
     }
 }
 
+/// The bits of a string that are not decoded yet.
+struct Bits<'a> {
+    rest: &'a [u8],
+    /// The next `available` bits, inverted, are the highest of these, and all others are zero. So what follows the end
+    /// looks like ones: like the padding, the start of EOS, and not like any other symbol.
+    inverted: u64,
+    available: u32,
+}
+
+impl Bits<'_> {
+    /// Makes the next code available, or all that is left.
+    #[inline]
+    fn fill(&mut self) {
+        if self.available >= LONGEST as u32 {
+            return;
+        }
+        while self.available <= 56
+            && let Some((&byte, rest)) = self.rest.split_first()
+        {
+            self.rest = rest;
+            self.inverted |= u64::from(!byte).wrapping_shl(56u32.saturating_sub(self.available));
+            self.available = self.available.saturating_add(8);
+        }
+    }
+}
+
 /// Decodes `input` and appends the result to `output`, at most `limit` bytes.
 pub(crate) fn decode(input: &[u8], limit: usize, output: &mut Vec<u8>) -> Result<(), HuffmanError> {
-    let mut rest = input.iter();
-    // The next `available` bits of the input are the highest of `window`.
-    let (mut window, mut available) = (0u64, 0u32);
+    let mut bits = Bits { rest: input, inverted: 0, available: 0 };
     let mut left = limit;
+    // The shortest codes have five bits.
+    output.reserve(input.len().saturating_mul(2).min(limit));
     loop {
-        while available <= 56 {
-            let Some(&byte) = rest.next() else { break };
-            window |= u64::from(byte).wrapping_shl(56u32.saturating_sub(available));
-            available = available.saturating_add(8);
+        bits.fill();
+        // Nothing but padding is left, if anything: no code of less than 8 bits has only ones.
+        if bits.available < 8 && bits.inverted == 0 {
+            return Ok(());
         }
-        // With ones after the end, the padding looks like the start of EOS and not like any other symbol.
-        let padded = window | u64::MAX.checked_shr(available).unwrap_or(0);
-        let (symbol, length) = symbol_at(padded);
-        if length > available {
-            let is_padding = available < 8 && padded == u64::MAX;
-            return if is_padding { Ok(()) } else { Err(HuffmanError::Invalid) };
+        let (symbol, length) = symbol_at(!bits.inverted);
+        if length > bits.available {
+            return Err(HuffmanError::Invalid);
         }
         let byte = u8::try_from(symbol).map_err(|_| HuffmanError::Invalid)?;
         left = left.checked_sub(1).ok_or(HuffmanError::TooLarge)?;
         output.push(byte);
-        window = window.wrapping_shl(length);
-        available = available.saturating_sub(length);
+        bits.inverted = bits.inverted.wrapping_shl(length);
+        bits.available = bits.available.wrapping_sub(length);
     }
 }
 
 /// The symbol whose code is at the highest bits of `window`, and its length.
+#[inline]
 fn symbol_at(window: u64) -> (u16, u32) {
     if let Some(&(symbol, length)) = SHORT.get((window >> 56) as usize)
         && length > 0
     {
         return (symbol.into(), length.into());
     }
-    let window = window >> 32;
+    long_symbol_at(window >> 32)
+}
+
+/// The symbol whose code of more than 8 bits is at the highest bits of `window`, which has 32, and its length.
+fn long_symbol_at(window: u64) -> (u16, u32) {
     for (length, (&end, &base)) in (0u32..).zip(ENDS.iter().zip(&BASES)).skip(9) {
         if window < end {
             let code = window.wrapping_shr(32u32.saturating_sub(length)) as u32;

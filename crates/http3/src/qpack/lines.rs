@@ -26,6 +26,13 @@ struct Line {
 }
 
 impl FieldLines {
+    /// Forgets all fields, but keeps their memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+        self.size = 0;
+    }
+
     /// Adds a field. A `sensitive` one tells intermediaries never to index it (RFC 9204 §7.1.3).
     pub(crate) fn field(&mut self, name: &[u8], value: &[u8], sensitive: bool) {
         self.bytes.extend_from_slice(name);

@@ -144,6 +144,35 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
     left.len() as i32 - right.len() as i32
 }
 
+/// For the hash of each name: one more than the place in [`SORTED`] of its first entry.
+const STARTS: [u8; 256] = starts();
+
+/// Distinguishes the names of the table. Names that are not in it may have the same hash as one that is.
+const fn hash(length: usize, first: u8, other: u8) -> u8 {
+    (length as u8)
+        .wrapping_mul(21)
+        .wrapping_add(first.wrapping_mul(246))
+        .wrapping_add(other.wrapping_mul(22))
+}
+
+#[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "compile time only")]
+const fn starts() -> [u8; 256] {
+    let mut starts = [0; 256];
+    let mut place = 0;
+    while place < 99 {
+        let name = ENTRIES[SORTED[place] as usize].0.as_bytes();
+        let is_first =
+            place == 0 || compare(name, ENTRIES[SORTED[place - 1] as usize].0.as_bytes()) != 0;
+        if is_first {
+            let hash = hash(name.len(), name[0], name[name.len() * 3 / 4]) as usize;
+            assert!(starts[hash] == 0, "no two names have the same hash");
+            starts[hash] = place as u8 + 1;
+        }
+        place += 1;
+    }
+    starts
+}
+
 /// The best match of the table for a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Match {
@@ -163,7 +192,14 @@ pub(crate) fn entry(index: u64) -> Option<(&'static str, &'static str)> {
 /// The best entry for a field.
 pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
     let entry_of = |sorted: &u8| ENTRIES.get(usize::from(*sorted)).copied().unwrap_or_default();
-    let start = SORTED.partition_point(|sorted| entry_of(sorted).0.as_bytes() < name);
+    let (Some(&first), Some(&other)) = (name.first(), name.get(name.len().saturating_mul(3) / 4))
+    else {
+        return Match::None;
+    };
+    let start = STARTS.get(usize::from(hash(name.len(), first, other)));
+    let Some(start) = start.and_then(|start| usize::from(*start).checked_sub(1)) else {
+        return Match::None;
+    };
     let same_name =
         SORTED.iter().skip(start).take_while(|sorted| entry_of(sorted).0.as_bytes() == name);
     let mut best = Match::None;

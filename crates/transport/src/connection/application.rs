@@ -29,6 +29,17 @@ impl Connection {
         self.streams.write(stream_id, data)
     }
 
+    /// Like [`write`](Self::write) for two parts, one after the other. If all of them is accepted and `end` is set, the
+    /// stream ends after them, as by [`finish`](Self::finish).
+    pub fn write_parts(
+        &mut self,
+        stream_id: StreamId,
+        data: [Bytes; 2],
+        end: bool,
+    ) -> Result<usize, WriteError> {
+        self.streams.write_parts(stream_id, data, end)
+    }
+
     /// Like [`write`](Self::write), but copies `data`.
     pub fn write_slice(&mut self, stream_id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         self.streams.write_slice(stream_id, data)

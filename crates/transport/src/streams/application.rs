@@ -31,8 +31,9 @@ impl Streams {
         let id = StreamId::new(self.side.peer().initiator(), direction, index)?;
         if let Some((key, stream)) = self.table.find_mut(id) {
             stream.is_accepted = true;
-            self.tell_readable(key);
-            self.settle(key);
+            if self.tell_readable(key) {
+                self.settle(key);
+            }
         }
         Some(id)
     }
@@ -43,6 +44,34 @@ impl Streams {
         let (key, taken) = self.admit(id, data.len())?;
         data.truncate(taken);
         self.append(key, data);
+        Ok(taken)
+    }
+
+    /// Like [`Self::write`] for the parts of `data`, one after the other, and if the stream takes all of them and `end` is set,
+    /// [`Self::finish`].
+    pub(crate) fn write_parts(
+        &mut self,
+        id: StreamId,
+        data: [Bytes; 2],
+        end: bool,
+    ) -> Result<usize, WriteError> {
+        let wanted = data.iter().fold(0usize, |sum, part| sum.saturating_add(part.len()));
+        let (key, taken) = self.admit(id, wanted)?;
+        if let Some(stream) = self.table.get_mut(key)
+            && let Some(send) = stream.send.as_deref_mut()
+        {
+            self.queues.kept.add(stream.priority, taken as u64);
+            let mut room = taken;
+            for mut part in data {
+                part.truncate(room);
+                room = room.saturating_sub(part.len());
+                send.write(part);
+            }
+            if end && taken == wanted {
+                send.finish();
+            }
+        }
+        self.settle(key);
         Ok(taken)
     }
 
@@ -318,10 +347,16 @@ impl Streams {
         is_incremental: bool,
     ) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
+        if (stream.priority, stream.is_incremental) == (priority, is_incremental) {
+            return Ok(());
+        }
         let (before, queued) = (stream.waiting(key), stream.queued);
         let kept = stream.send.as_deref().map_or(0, |send| send.buffered());
-        self.queues.kept.remove(stream.priority, kept);
-        self.queues.kept.add(priority, kept);
+        let is_moved = stream.priority != priority && (kept > 0 || queued.writers);
+        if kept > 0 {
+            self.queues.kept.remove(stream.priority, kept);
+            self.queues.kept.add(priority, kept);
+        }
         if queued.writers {
             self.queues.writers.remove(stream.priority, key);
             self.queues.writers.push(priority, key);
@@ -335,20 +370,23 @@ impl Streams {
             scheduler.set(after, false, waits);
         }
         // A stream that has become more urgent may have room now, and those that were less urgent than it was.
-        self.wake_writers();
+        if is_moved {
+            self.wake_writers();
+        }
         Ok(())
     }
 
-    /// Reports that a stream can be read, if it can and the application waits for it.
-    pub(super) fn tell_readable(&mut self, key: usize) {
-        let Some(stream) = self.table.get_mut(key) else { return };
-        let Some(receive) = stream.receive.as_deref_mut() else { return };
+    /// Reports that a stream can be read, if it can and the application waits for it. Returns whether it was.
+    pub(super) fn tell_readable(&mut self, key: usize) -> bool {
+        let Some(stream) = self.table.get_mut(key) else { return false };
+        let Some(receive) = stream.receive.as_deref_mut() else { return false };
         if !(stream.is_accepted && receive.awaits_data && receive.has_news()) {
-            return;
+            return false;
         }
         receive.awaits_data = false;
         if !core::mem::replace(&mut stream.queued.readable, true) {
             self.queues.events.push(StreamEvent::Readable(stream.id));
         }
+        true
     }
 }

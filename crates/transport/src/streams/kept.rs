@@ -1,9 +1,5 @@
 //! How much written data is kept, by the priority of its streams.
 
-use std::collections::BTreeMap;
-
-use clearway_units::memory::give_back_map;
-
 /// How many priorities without data are remembered, so that one that comes and goes does not allocate each time.
 const SPARE_LEVELS: usize = 16;
 
@@ -11,8 +7,8 @@ const SPARE_LEVELS: usize = 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
     total: u64,
-    /// By priority; the highest is sent first.
-    levels: BTreeMap<i32, u64>,
+    /// Priority and bytes, in ascending order: the last is sent first. Few priorities are used at a time.
+    levels: Vec<(i32, u64)>,
 }
 
 impl Kept {
@@ -24,29 +20,50 @@ impl Kept {
     /// The bytes of the streams that are sent before or together with one of this priority. What is less urgent waits
     /// for it in the send buffer, and must not take the room from it.
     pub(super) fn of_at_least(&self, priority: i32) -> u64 {
-        self.levels.range(priority..).fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+        let urgent = self.levels.iter().rev().take_while(|(level, _)| *level >= priority);
+        urgent.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
     }
 
     /// Forgets priorities without data.
     pub(super) fn rest(&mut self) {
-        self.levels.retain(|_, bytes| *bytes > 0);
-        give_back_map(&mut self.levels);
+        self.levels.retain(|(_, bytes)| *bytes > 0);
+        self.levels.shrink_to_fit();
     }
 
     pub(super) fn add(&mut self, priority: i32, bytes: u64) {
-        if self.levels.len() >= SPARE_LEVELS {
-            self.levels.retain(|level, bytes| *bytes > 0 || *level == priority);
+        let place = match self.place(priority) {
+            Ok(place) => place,
+            Err(mut place) => {
+                if self.levels.len() >= SPARE_LEVELS {
+                    self.levels.retain(|(_, bytes)| *bytes > 0);
+                    place = self.place(priority).unwrap_or_else(|place| place);
+                }
+                self.levels.insert(place, (priority, 0));
+                place
+            }
+        };
+        if let Some((_, kept)) = self.levels.get_mut(place) {
+            *kept = kept.saturating_add(bytes);
         }
-        let kept = self.levels.entry(priority).or_default();
-        *kept = kept.saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
     }
 
     pub(super) fn remove(&mut self, priority: i32, bytes: u64) {
-        let kept = self.levels.entry(priority).or_default();
-        debug_assert!(*kept >= bytes, "bytes leave the send buffer once");
-        *kept = kept.saturating_sub(bytes);
+        let place = self.place(priority).ok();
+        let kept = place.and_then(|place| self.levels.get_mut(place));
+        debug_assert!(
+            bytes == 0 || kept.as_ref().is_some_and(|(_, kept)| *kept >= bytes),
+            "bytes leave the send buffer once"
+        );
+        if let Some((_, kept)) = kept {
+            *kept = kept.saturating_sub(bytes);
+        }
         self.total = self.total.saturating_sub(bytes);
+    }
+
+    /// Where a priority is, or would be.
+    fn place(&self, priority: i32) -> Result<usize, usize> {
+        self.levels.binary_search_by_key(&priority, |(level, _)| *level)
     }
 }
 

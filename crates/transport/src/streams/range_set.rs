@@ -9,7 +9,6 @@ pub(super) struct RangeSet {
 
 impl RangeSet {
     /// Whether no offset is in the set.
-    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

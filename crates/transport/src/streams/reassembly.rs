@@ -83,6 +83,21 @@ impl Reassembly {
         }
     }
 
+    /// Discards all data, but keeps a little memory for that of another stream.
+    pub(super) fn empty(&mut self) {
+        let Some(Held { chunks, tail, pieces, .. }) = self.held.used() else { return };
+        if chunks.capacity() > 0 || !pieces.is_empty() {
+            self.held.give_back();
+        } else {
+            *tail = BytesMut::new();
+        }
+    }
+
+    /// The beginning of another stream, after [`Self::empty`].
+    pub(super) fn restart(&mut self) {
+        (self.read_offset, self.end) = (0, 0);
+    }
+
     /// Discards all data.
     pub(super) fn clear(&mut self) {
         *self = Self { read_offset: self.end, end: self.end, ..Self::default() };
@@ -112,6 +127,10 @@ impl Reassembly {
                     chunks.pop_front();
                 }
                 data
+            }
+            // Nothing more fits into it, and nothing is left: it need not be shared.
+            None if max >= tail.len() && tail.len() == tail.capacity() => {
+                core::mem::take(tail).freeze()
             }
             None => tail.split_to(max.min(tail.len())).freeze(),
         };

@@ -51,6 +51,18 @@ impl ReceiveHalf {
         }
     }
 
+    /// Makes the part of a stream that has ended, and that is [empty](Self::empty), that of another stream.
+    pub(super) fn renew(&mut self, window: ReceiveWindow) {
+        let mut data = core::mem::take(&mut self.data);
+        data.restart();
+        *self = Self { data, ..Self::new(window) };
+    }
+
+    /// Discards all data, but keeps a little memory for that of another stream.
+    pub(super) fn empty(&mut self) {
+        self.data.empty();
+    }
+
     /// Gives back the memory for more data than there is.
     pub(super) fn rest(&mut self) {
         self.data.rest();
@@ -371,9 +383,9 @@ impl ReceiveHalf {
         self.pending_stop = self.stopped.is_some() && self.final_size.is_none();
     }
 
-    /// Whether a MAX_STREAM_DATA is to be sent.
-    pub(super) const fn is_limit_pending(&self) -> bool {
-        self.pending_limit
+    /// Whether a STOP_SENDING or a MAX_STREAM_DATA is to be sent.
+    pub(super) const fn has_pending_control(&self) -> bool {
+        self.pending_limit || (self.pending_stop && self.stopped.is_some())
     }
 
     /// The limit of the MAX_STREAM_DATA to send, if any.

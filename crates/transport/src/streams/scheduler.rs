@@ -1,9 +1,7 @@
 use core::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use clearway_wire::StreamId;
-
-use clearway_units::memory::give_back_map;
 
 /// How many bytes a stream sends before the next of its priority: a few packets, so that the streams share fairly and a
 /// packet seldom contains data of more than one.
@@ -29,8 +27,8 @@ pub(super) struct Waiting {
 /// turns, and all others together have one turn, in which the lowest ID is sent first.
 #[derive(Debug, Default)]
 pub(super) struct Scheduler {
-    /// The highest priority first.
-    levels: BTreeMap<Reverse<i32>, Level>,
+    /// By priority, the highest first. Few are used at a time.
+    levels: Vec<(i32, Level)>,
     /// The number of streams that wait, in all levels.
     waiting: usize,
     /// The stream whose turn it is. It is stored because it is looked up several times for each packet.
@@ -60,12 +58,12 @@ impl Scheduler {
 
     /// Forgets empty levels, and gives back the memory for more streams than there are.
     pub(super) fn rest(&mut self) {
-        self.levels.retain(|_, level| {
+        self.levels.retain_mut(|(_, level)| {
             level.turns.shrink_to_fit();
             level.sequence.shrink_to_fit();
             !level.turns.is_empty()
         });
-        give_back_map(&mut self.levels);
+        self.levels.shrink_to_fit();
     }
 
     /// The stream whose turn it is.
@@ -74,7 +72,7 @@ impl Scheduler {
     }
 
     fn find_front(&self) -> Option<usize> {
-        let level = self.levels.values().find(|level| !level.turns.is_empty())?;
+        let (_, level) = self.levels.iter().find(|(_, level)| !level.turns.is_empty())?;
         match level.turns.front()? {
             Turn::Stream(key) => Some(*key),
             Turn::Sequence => level.sequence.front().map(|(_, key)| *key),
@@ -93,22 +91,25 @@ impl Scheduler {
     /// Adds a stream that was not waiting.
     pub(super) fn insert(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_add(1);
-        self.level(waiting.priority).insert(waiting);
+        if let Some(level) = self.level(waiting.priority) {
+            level.insert(waiting);
+        }
         self.front = self.find_front();
     }
 
     /// Removes a waiting stream. This is quick if it is its turn, as it usually is.
     pub(super) fn remove(&mut self, waiting: Waiting) {
         self.waiting = self.waiting.saturating_sub(1);
-        self.level(waiting.priority).remove(waiting);
+        if let Some(level) = self.level(waiting.priority) {
+            level.remove(waiting);
+        }
         self.front = self.find_front();
     }
 
     /// The stream at the front has used `bytes` of its turn.
     pub(super) fn charge(&mut self, bytes: u64) {
-        let Some(level) = self.levels.values_mut().find(|level| !level.turns.is_empty()) else {
-            return;
-        };
+        let mut levels = self.levels.iter_mut();
+        let Some((_, level)) = levels.find(|(_, level)| !level.turns.is_empty()) else { return };
         level.spent = level.spent.saturating_add(bytes);
         if level.spent >= QUANTUM {
             level.spent = 0;
@@ -117,12 +118,25 @@ impl Scheduler {
         }
     }
 
-    fn level(&mut self, priority: i32) -> &mut Level {
-        let priority = Reverse(priority);
-        if self.levels.len() >= SPARE_LEVELS && !self.levels.contains_key(&priority) {
-            self.levels.retain(|_, level| !level.turns.is_empty());
-        }
-        self.levels.entry(priority).or_default()
+    /// The level of a priority, which there always is.
+    fn level(&mut self, priority: i32) -> Option<&mut Level> {
+        let place = match self.place(priority) {
+            Ok(place) => place,
+            Err(mut place) => {
+                if self.levels.len() >= SPARE_LEVELS {
+                    self.levels.retain(|(_, level)| !level.turns.is_empty());
+                    place = self.place(priority).unwrap_or_else(|place| place);
+                }
+                self.levels.insert(place, (priority, Level::default()));
+                place
+            }
+        };
+        self.levels.get_mut(place).map(|(_, level)| level)
+    }
+
+    /// Where the level of a priority is, or would be.
+    fn place(&self, priority: i32) -> Result<usize, usize> {
+        self.levels.binary_search_by_key(&Reverse(priority), |(level, _)| Reverse(*level))
     }
 }
 

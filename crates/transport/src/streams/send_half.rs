@@ -65,6 +65,22 @@ pub(super) struct Chunk {
     pub(super) fin: bool,
 }
 
+/// The memory for this many segments is kept for another stream.
+const SPARE_SEGMENTS: usize = 8;
+
+/// What a sending part has to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct SendNeeds {
+    /// A RESET_STREAM, RESET_STREAM_AT or STREAM_DATA_BLOCKED.
+    pub(super) control: bool,
+    /// Data that can be sent without credit: see [`SendHalf::next_creditless`].
+    pub(super) creditless: bool,
+    /// New data that the limit on the stream permits.
+    pub(super) fresh: bool,
+    /// New data is blocked by the limit on the stream.
+    pub(super) blocked: bool,
+}
+
 /// The sending part of a stream: the data that is not yet acknowledged, and the ranges of it to send.
 ///
 /// Every byte below `base` is acknowledged. Every byte between `base` and the first unsent one is acknowledged, lost or in
@@ -98,6 +114,22 @@ impl SendHalf {
             pending_reset: false,
             partial: None,
             stopped: None,
+        }
+    }
+
+    /// Makes the part of a stream that has ended, and that is [empty](Self::empty), that of another stream.
+    pub(super) fn renew(&mut self, limit: u64) {
+        let data = core::mem::take(&mut self.data);
+        *self = Self { data, ..Self::new(limit) };
+    }
+
+    /// Discards all data, but keeps a little memory for that of another stream.
+    pub(super) fn empty(&mut self) {
+        let Some(SendData { segments, acknowledged, lost }) = self.data.used() else { return };
+        if segments.capacity() > SPARE_SEGMENTS || !acknowledged.is_empty() || !lost.is_empty() {
+            self.data.give_back();
+        } else {
+            segments.clear();
         }
     }
 
@@ -230,11 +262,6 @@ impl SendHalf {
         is_due.then_some((partial.code, self.written, partial.reliable_size))
     }
 
-    /// Whether a RESET_STREAM or RESET_STREAM_AT is to be sent.
-    pub(super) fn has_pending_reset(&self) -> bool {
-        self.pending_reset().is_some() || self.pending_reset_at().is_some()
-    }
-
     /// The RESET_STREAM_AT was sent.
     pub(super) fn on_reset_at_sent(&mut self) {
         self.end = End::Sent;
@@ -325,6 +352,26 @@ impl SendHalf {
             return 0;
         }
         self.written.saturating_sub(self.credit.used()).min(self.credit.available())
+    }
+
+    /// What is to be sent.
+    pub(super) fn needs(&self) -> SendNeeds {
+        if !self.state.carries_data() {
+            return SendNeeds { control: self.pending_reset, ..SendNeeds::default() };
+        }
+        let has_fresh = self.written > self.credit.used();
+        let is_blocked = has_fresh && self.credit.available() == 0;
+        let is_end_due = self.end == End::Owed && !has_fresh;
+        let bare_end = is_end_due && self.partial.is_none();
+        let resets_at = is_end_due && self.partial.is_some();
+        SendNeeds {
+            control: self.pending_reset
+                || resets_at
+                || is_blocked && self.credit.is_report_pending(),
+            creditless: bare_end || !self.data.lost.is_empty(),
+            fresh: has_fresh && !is_blocked,
+            blocked: is_blocked,
+        }
     }
 
     /// The next new data, at most `max` bytes, with the FIN if it reaches the end.

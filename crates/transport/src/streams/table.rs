@@ -5,7 +5,7 @@ use slab::Slab;
 
 use super::receive_half::ReceiveHalf;
 use super::scheduler::Waiting;
-use super::send_half::SendHalf;
+use super::send_half::{SendHalf, SendNeeds};
 use clearway_units::memory::give_back_map;
 
 /// One stream: its parts, and the queues that it is in. Most streams that stay open for long have one part.
@@ -56,14 +56,14 @@ impl Stream {
     /// A stream with these parts.
     pub(super) fn new(
         id: StreamId,
-        send: Option<SendHalf>,
-        receive: Option<ReceiveHalf>,
+        send: Option<Box<SendHalf>>,
+        receive: Option<Box<ReceiveHalf>>,
         is_accepted: bool,
     ) -> Self {
         Self {
             id,
-            send: send.map(Box::new),
-            receive: receive.map(Box::new),
+            send,
+            receive,
             priority: 0,
             is_incremental: true,
             is_accepted,
@@ -79,13 +79,6 @@ impl Stream {
             && self.receive.as_deref().is_none_or(ReceiveHalf::is_done)
     }
 
-    /// Whether a control frame is to be sent for the stream.
-    pub(super) fn has_pending_control(&self) -> bool {
-        let send = |send: &SendHalf| send.has_pending_reset() || send.is_blocked_report_pending();
-        let receive = |part: &ReceiveHalf| part.pending_stop().is_some() || part.is_limit_pending();
-        self.send.as_deref().is_some_and(send) || self.receive.as_deref().is_some_and(receive)
-    }
-
     /// Whether the application waits for data that the peer has to send: later data was received, or the final size is
     /// known, or this endpoint has finished its request. On other streams it is unknown whether the peer has anything to
     /// send.
@@ -94,6 +87,24 @@ impl Stream {
         self.receive
             .as_deref()
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
+    }
+
+    /// The queues that the stream belongs to, if it `may_send` or not.
+    #[inline]
+    pub(super) fn queues(&self, may_send: bool) -> Queued {
+        let needs = match self.send.as_deref().filter(|_| may_send) {
+            Some(send) => send.needs(),
+            None => SendNeeds::default(),
+        };
+        let receives = self.receive.as_deref().is_some_and(ReceiveHalf::has_pending_control);
+        Queued {
+            control: needs.control || may_send && receives,
+            creditless: needs.creditless,
+            fresh: needs.fresh,
+            blocked: needs.blocked,
+            awaited: self.awaits_peer(),
+            ..self.queued
+        }
     }
 
     /// The stream's entry in a scheduler.

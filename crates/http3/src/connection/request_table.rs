@@ -1,0 +1,99 @@
+//! The requests in progress, by stream.
+
+use clearway_units::StreamKeys;
+
+use super::RequestStream;
+
+/// The requests in progress, in the order of their streams. Each stays where it is, since it is large.
+#[derive(Debug, Default)]
+pub(super) struct RequestTable {
+    keys: StreamKeys,
+    slots: Vec<Option<RequestStream>>,
+    free: Vec<usize>,
+    /// The stream that was looked up last, and its slot: several look-ups for one stream follow each other.
+    last: Option<(u64, usize)>,
+}
+
+impl RequestTable {
+    fn slot(&self, stream: u64) -> Option<usize> {
+        match self.last {
+            Some((last, slot)) if last == stream => Some(slot),
+            _ => self.keys.get(stream),
+        }
+    }
+
+    /// The request on `stream`.
+    pub(super) fn get(&self, stream: &u64) -> Option<&RequestStream> {
+        self.slots.get(self.slot(*stream)?)?.as_ref()
+    }
+
+    /// The request on `stream`.
+    pub(super) fn get_mut(&mut self, stream: &u64) -> Option<&mut RequestStream> {
+        let slot = self.slot(*stream)?;
+        self.last = Some((*stream, slot));
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    /// Whether there is a request on `stream`.
+    pub(super) fn contains(&self, stream: u64) -> bool {
+        self.slot(stream).is_some()
+    }
+
+    /// Adds the request on `stream`, on which there was none.
+    pub(super) fn insert(&mut self, stream: u64, request: RequestStream) {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                self.slots.len().saturating_sub(1)
+            }
+        };
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = Some(request);
+        }
+        self.last = Some((stream, slot));
+        if let Some(slot) = self.keys.insert(stream, slot) {
+            self.vacate(slot);
+        }
+    }
+
+    /// Removes the request on `stream`. Returns whether there was one.
+    pub(super) fn remove(&mut self, stream: u64) -> bool {
+        self.last = self.last.filter(|(last, _)| *last != stream);
+        let slot = self.keys.remove(stream);
+        if let Some(slot) = slot {
+            self.vacate(slot);
+        }
+        slot.is_some()
+    }
+
+    fn vacate(&mut self, slot: usize) {
+        if let Some(place) = self.slots.get_mut(slot) {
+            *place = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// The streams with requests, in ascending order.
+    pub(super) fn streams(&self) -> impl Iterator<Item = u64> + '_ {
+        self.keys.iter().map(|(stream, _)| stream)
+    }
+
+    /// Whether there are no requests.
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// Removes all requests.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Gives back the memory for more requests than there are.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() {
+            *self = Self::default();
+        }
+        self.keys.rest();
+    }
+}

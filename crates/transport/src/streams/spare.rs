@@ -1,0 +1,91 @@
+use super::flow::ReceiveWindow;
+use super::receive_half::ReceiveHalf;
+use super::send_half::SendHalf;
+
+/// So many parts of either kind are kept: as many streams as end in a batch of datagrams and are followed by others.
+const MOST: usize = 64;
+
+/// The memory of parts of streams that have ended, for those that are opened next: a stream that carries a small request
+/// and its response then allocates nothing for itself.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is kept: streams hold their parts in them")]
+pub(super) struct Spare {
+    sending: Vec<Box<SendHalf>>,
+    receiving: Vec<Box<ReceiveHalf>>,
+}
+
+impl Spare {
+    /// A sending part with a limit of `limit` bytes.
+    pub(super) fn send_half(&mut self, limit: u64) -> Box<SendHalf> {
+        match self.sending.pop() {
+            Some(mut part) => {
+                part.renew(limit);
+                part
+            }
+            None => Box::new(SendHalf::new(limit)),
+        }
+    }
+
+    /// A receiving part on which `window` limits the peer.
+    pub(super) fn receive_half(&mut self, window: ReceiveWindow) -> Box<ReceiveHalf> {
+        match self.receiving.pop() {
+            Some(mut part) => {
+                part.renew(window);
+                part
+            }
+            None => Box::new(ReceiveHalf::new(window)),
+        }
+    }
+
+    /// Keeps the memory of the parts of a stream that has ended, but none of their data.
+    pub(super) fn keep(&mut self, send: Option<Box<SendHalf>>, receive: Option<Box<ReceiveHalf>>) {
+        if let Some(mut part) = send.filter(|_| self.sending.len() < MOST) {
+            part.empty();
+            self.sending.push(part);
+        }
+        if let Some(mut part) = receive.filter(|_| self.receiving.len() < MOST) {
+            part.empty();
+            self.receiving.push(part);
+        }
+    }
+
+    /// Gives back all memory.
+    pub(super) fn rest(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use clearway_wire::VarInt;
+
+    use super::*;
+
+    /// A part that was used is like a new one, whatever happened to it.
+    #[test]
+    fn a_part_that_is_used_again_is_like_a_new_one() {
+        let mut spare = Spare::default();
+        let mut part = spare.send_half(10);
+        part.write(Bytes::from_static(b"hello"));
+        part.finish();
+        part.reset_at(VarInt::from_u32(7), 2);
+        part.on_lost(0..2, true);
+        let window = || ReceiveWindow::new(100, 1000);
+        let mut receiving = spare.receive_half(window());
+        receiving.awaits_data = false;
+        spare.keep(Some(part), Some(receiving));
+        let (part, receiving) = (spare.send_half(20), spare.receive_half(window()));
+        assert_eq!(format!("{part:?}"), format!("{:?}", SendHalf::new(20)));
+        assert_eq!(format!("{receiving:?}"), format!("{:?}", ReceiveHalf::new(window())));
+    }
+
+    #[test]
+    fn only_so_many_are_kept() {
+        let mut spare = Spare::default();
+        for _ in 0..MOST + 10 {
+            spare.keep(Some(Box::new(SendHalf::new(0))), None);
+        }
+        assert_eq!((spare.sending.len(), spare.receiving.len()), (MOST, 0));
+    }
+}

@@ -1,0 +1,104 @@
+use std::collections::VecDeque;
+
+/// Where the state of each stream is kept: a key for each stream ID, in the order of the IDs. An ordered map whose entries
+/// mostly come at one end and go at the other, as streams do, is quickest as a queue.
+#[derive(Clone, Debug, Default)]
+pub struct StreamKeys {
+    entries: VecDeque<(u64, usize)>,
+}
+
+impl StreamKeys {
+    /// The key of `stream`.
+    pub fn get(&self, stream: u64) -> Option<usize> {
+        let place = self.place(stream).ok()?;
+        self.entries.get(place).map(|(_, key)| *key)
+    }
+
+    /// Sets the key of `stream`, and returns the one that it had.
+    pub fn insert(&mut self, stream: u64, key: usize) -> Option<usize> {
+        if self.entries.back().is_none_or(|(last, _)| *last < stream) {
+            self.entries.push_back((stream, key));
+            return None;
+        }
+        match self.place(stream) {
+            Ok(place) => self.entries.get_mut(place).map(|(_, old)| core::mem::replace(old, key)),
+            Err(place) => {
+                self.entries.insert(place, (stream, key));
+                None
+            }
+        }
+    }
+
+    /// Removes `stream`, and returns its key.
+    pub fn remove(&mut self, stream: u64) -> Option<usize> {
+        if self.entries.front().is_some_and(|(first, _)| *first == stream) {
+            return self.entries.pop_front().map(|(_, key)| key);
+        }
+        let place = self.place(stream).ok()?;
+        self.entries.remove(place).map(|(_, key)| key)
+    }
+
+    /// Whether `stream` has a key.
+    pub fn contains(&self, stream: u64) -> bool {
+        self.place(stream).is_ok()
+    }
+
+    /// All streams and their keys, by ID.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, usize)> + '_ {
+        self.entries.iter().copied()
+    }
+
+    /// How many streams there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are no streams.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Removes all streams.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Gives back the memory for more streams than there are.
+    pub fn rest(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// Where `stream` is, or would be.
+    fn place(&self, stream: u64) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&stream, |(id, _)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::Random;
+
+    /// Whatever is done in whatever order, it holds what an ordered map holds.
+    #[test]
+    fn it_is_an_ordered_map() {
+        let mut random = Random::from_number(1);
+        let (mut keys, mut map) = (StreamKeys::default(), BTreeMap::new());
+        for step in 0..10_000 {
+            let stream = random.number() % 64;
+            match random.number() % 3 {
+                0 => assert_eq!(keys.remove(stream), map.remove(&stream)),
+                _ => assert_eq!(keys.insert(stream, step), map.insert(stream, step)),
+            }
+            assert_eq!(keys.get(stream), map.get(&stream).copied());
+            assert_eq!(keys.contains(stream), map.contains_key(&stream));
+            assert!(keys.iter().eq(map.iter().map(|(stream, key)| (*stream, *key))));
+            assert_eq!((keys.len(), keys.is_empty()), (map.len(), map.is_empty()));
+        }
+        keys.clear();
+        keys.rest();
+        assert!(keys.is_empty());
+    }
+}
