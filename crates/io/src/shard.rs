@@ -47,6 +47,9 @@ pub(crate) use siblings::MAX_WAITING;
 pub(crate) use siblings::{GroupStart, Siblings};
 pub(crate) use sockets::Sockets;
 
+/// How often a turn receives from a socket while there is more, each time as much as the buffers hold.
+const RECEIVING_CALLS: usize = 4;
+
 /// How many datagrams that other shards received are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
 
@@ -257,6 +260,9 @@ impl Shard {
         self.is_halted || (self.is_released && self.connections.is_empty())
     }
 
+    /// Receives from each socket, a bounded number of times: what is sent afterwards is in fewer and larger batches if each
+    /// connection has received more.
+    ///
     /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
     /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
@@ -267,36 +273,41 @@ impl Shard {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
                 continue;
             }
-            let mut received_at = None;
-            let received = socket.receive(buffer, |meta, datagram| {
-                let now = *received_at.get_or_insert_with(|| clock.now());
-                statistics.bytes_received += datagram.len() as u64;
-                let siblings = siblings.as_ref();
-                let passed = match siblings {
-                    Some(siblings) => siblings.pass_on(*known_as, &meta, datagram),
-                    None => Passed::No,
-                };
-                count(statistics, passed);
-                if passed == Passed::No {
-                    let passed = connections.receive(now, *known_as, &meta, datagram);
+            for _ in 0..RECEIVING_CALLS {
+                let mut received_at = None;
+                let received = socket.receive(buffer, |meta, datagram| {
+                    let now = *received_at.get_or_insert_with(|| clock.now());
+                    statistics.bytes_received += datagram.len() as u64;
+                    let siblings = siblings.as_ref();
+                    let passed = siblings.map_or(Passed::No, |siblings| {
+                        siblings.pass_on(*known_as, &meta, datagram)
+                    });
                     count(statistics, passed);
-                }
-            });
-            match received {
-                Ok(count) => {
-                    if failures.on_success() {
-                        tracing::info!("the UDP socket receives again");
+                    if passed == Passed::No {
+                        let passed = connections.receive(now, *known_as, &meta, datagram);
+                        count(statistics, passed);
                     }
-                    statistics.datagrams_received += count as u64;
-                    statistics.batches_received += u64::from(count > 0);
-                }
-                Err(error) => {
-                    statistics.receive_failures += 1;
-                    let verdict = failures.on_failure(clock.now(), &error);
-                    warn(verdict, &error, socket.local_address());
-                    if verdict == Verdict::Never {
-                        unusable.push(index);
+                });
+                match received {
+                    Ok(count) => {
+                        if failures.on_success() {
+                            tracing::info!("the UDP socket receives again");
+                        }
+                        statistics.datagrams_received += count as u64;
+                        statistics.batches_received += u64::from(count > 0);
                     }
+                    Err(error) => {
+                        statistics.receive_failures += 1;
+                        let verdict = failures.on_failure(clock.now(), &error);
+                        warn(verdict, &error, socket.local_address());
+                        if verdict == Verdict::Never {
+                            unusable.push(index);
+                        }
+                        break;
+                    }
+                }
+                if !socket.may_have_more() {
+                    break;
                 }
             }
             socket.unreachable(|destination| {
