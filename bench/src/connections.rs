@@ -19,7 +19,7 @@ use clearway::http3::Client;
 use clearway::{ClientConfig, Endpoint};
 
 use self::pace::{Steady, ask};
-use self::record::Record;
+pub(crate) use self::record::Record;
 use crate::attached::Steps;
 use crate::options::Mtu;
 use crate::{Outcome, handshakes, http3, tls};

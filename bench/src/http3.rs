@@ -4,6 +4,7 @@ mod client;
 mod shard;
 mod tasks;
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -32,7 +33,10 @@ pub(crate) struct ServerOptions {
     /// After how many seconds of silence a connection is lost.
     #[arg(long, default_value_t = 30)]
     idle_timeout: u64,
-    /// End when standard input ends.
+    /// How many shards share the port.
+    #[arg(long, default_value = "1")]
+    shards: NonZeroUsize,
+    /// End when standard input ends, and with the face of the shard print what the shards have counted for each line of it.
     #[arg(long)]
     attached: bool,
 }
@@ -55,17 +59,15 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     if let Some(max) = options.max_connections {
         config = config.max_connections(max);
     }
-    if options.attached {
+    config = config.shards(options.shards);
+    if options.attached && !matches!(options.face, Face::Shard) {
         attached::end_with_input();
     }
     match options.face {
         Face::Shard => {
             let handlers = |_: &_| Generator::default();
             let endpoint = serve_in_shard(server.listen, config, Config::default(), handlers)?;
-            println!("listening {}", endpoint.local_address());
-            loop {
-                std::thread::park();
-            }
+            attached::serve(&endpoint, options.attached)
         }
         Face::Async => tasks::serve(server.listen, config, true),
         Face::Runtime => tasks::serve(server.listen, config, false),

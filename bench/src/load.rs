@@ -76,6 +76,16 @@ pub(crate) async fn connect(
     count: usize,
 ) -> Outcome<Vec<Client>> {
     let endpoint = Endpoint::client(transfer::local_address(remote))?;
+    connect_at(&endpoint, config, remote, count).await
+}
+
+/// The same from a given endpoint.
+pub(crate) async fn connect_at(
+    endpoint: &Endpoint,
+    config: ClientConfig,
+    remote: SocketAddr,
+    count: usize,
+) -> Outcome<Vec<Client>> {
     let mut clients = Vec::new();
     while clients.len() < count {
         let opening: Vec<_> = (clients.len()..count)

@@ -8,6 +8,7 @@ mod idle;
 mod limits;
 mod load;
 mod memory;
+mod moving;
 mod options;
 mod overload;
 mod pattern;
@@ -61,6 +62,9 @@ enum Command {
         /// The number of bytes to download.
         bytes: usize,
     },
+    /// Make requests on connections that move to another local address every second; `cargo xtask bench moving` steers it
+    /// through its standard input.
+    Moving(moving::MovingOptions),
     /// Measure what this machine can do at most.
     #[command(subcommand)]
     Limits(limits::Part),
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
             memory::run(bytes);
             Ok(())
         }
+        Command::Moving(options) => moving::run(&options, mtu),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),

@@ -189,7 +189,7 @@ fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases
 }
 
 /// Makes one request, and checks the response.
-async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
+pub(crate) async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
     let mut response = client.send(Request::get(url).body(())?).await?;
     let length = response.body_mut().bytes(usize::MAX).await?.len();
     if response.status() != StatusCode::OK || length as u64 != size {

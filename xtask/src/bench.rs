@@ -1,17 +1,22 @@
 //! `cargo xtask bench`: Clearway's speed beside other stacks, and beside what the machine can do.
 
+mod bounded;
 mod bulk;
 mod connections;
 mod handshakes;
 mod kernel;
 mod limits;
 mod memory;
+mod moving;
 mod overload;
 mod pairs;
 mod place;
 mod report;
 mod requests;
+mod shards;
+mod shares;
 mod stacks;
+mod steered;
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +25,8 @@ use self::report::Results;
 use self::stacks::{PEERS, build, peer_named};
 use crate::command::run as show;
 
-const NAMES: &str = "bulk, connections, handshakes, limits, memory, overload, qpack, requests";
+const NAMES: &str = "bulk, connections, handshakes, limits, memory, moving, overload, qpack, \
+                     requests, shards";
 
 /// Runs the benchmark that the first argument names, or all that compare.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -30,9 +36,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["handshakes", rest @ ..] => handshakes::run(rest),
         ["limits", rest @ ..] => limits::run(rest),
         ["memory", rest @ ..] => memory::run(rest),
+        ["moving", rest @ ..] => moving::run(rest),
         ["overload", rest @ ..] => overload::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
         ["requests", rest @ ..] => requests::run(rest),
+        ["shards", rest @ ..] => shards::run(rest),
         [name, ..] if !name.starts_with("--") => {
             Err(format!("there is no benchmark {name}, but {NAMES}"))
         }

@@ -65,6 +65,17 @@ The project's development tasks.
         --initials N         number of packets, all different and prepared before, 1.2 kB each (default 1000000)
         --rate N             packets per second (default as many as the core sends that the load leaves)
         --json               print one object
+  cargo xtask bench shards   how much a port gains from a second shard, each with a quarter of a core: small requests and
+                             bulk
+        --rounds N           how often each is measured (default 5)
+        --seconds N          how long a run takes (default 5)
+        --json               print one object per case
+  cargo xtask bench moving   clients move to another local address every second while they make requests: what is lost,
+                             latency, which datagrams the kernel gave to the right shard
+        --connections N      number of clients (default 100)
+        --seconds N          for how long (default 60)
+        --shards N           how many shards the server has (default 2)
+        --json               print one object
   cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case

@@ -10,9 +10,9 @@ use peer_common::Tally;
 const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// How many requests were made that count.
-    pub(super) asked: AtomicU64,
+    pub(crate) asked: AtomicU64,
     outcomes: Mutex<Outcomes>,
 }
 
@@ -27,7 +27,7 @@ struct Outcomes {
 
 impl Record {
     /// Adds a request, which was answered after such a time or has failed. Only the first errors are printed.
-    pub(super) fn add(&self, is_counted: bool, outcome: Result<Duration, String>) {
+    pub(crate) fn add(&self, is_counted: bool, outcome: Result<Duration, String>) {
         let outcomes = &mut *self.lock();
         match outcome {
             Ok(took) if is_counted => {
@@ -52,14 +52,14 @@ impl Record {
     }
 
     /// How many of the counted requests have neither been answered nor failed.
-    pub(super) fn unanswered(&self) -> u64 {
+    pub(crate) fn unanswered(&self) -> u64 {
         let outcomes = self.lock();
         let ended = outcomes.answered.count() as u64 + outcomes.failed;
         self.asked.load(Ordering::Relaxed).saturating_sub(ended)
     }
 
     /// How far it is.
-    pub(super) fn progress(&self) -> String {
+    pub(crate) fn progress(&self) -> String {
         let unanswered = self.unanswered();
         let outcomes = self.lock();
         format!(
@@ -70,7 +70,7 @@ impl Record {
     }
 
     /// The members of a JSON object. Requests that were not answered have failed.
-    pub(super) fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let unanswered = self.unanswered();
         let outcomes = &mut *self.lock();
         let [p50, p99, most] = outcomes.answered.quantiles([0.5, 0.99, 1.0]);

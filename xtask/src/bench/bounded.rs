@@ -1,0 +1,30 @@
+//! A bound for the time of a benchmark whose programs might wait for each other.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// While this exists, the process ends with an error when the time is over. The programs that it has started end with it,
+/// when their standard input ends.
+pub(super) struct Bounded(
+    #[expect(dead_code, reason = "dropping it is what ends the wait")] Sender<()>,
+);
+
+impl Bounded {
+    pub(super) fn new(name: &'static str, limit: Duration) -> Self {
+        let (sender, ended) = channel();
+        std::thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                let seconds = limit.as_secs();
+                eprintln!(
+                    "xtask: bench {name} has not ended after {seconds} s: a program waits for \
+                     something that does not happen; what it has said is above"
+                );
+                std::process::exit(1);
+            }
+        });
+        Self(sender)
+    }
+}
+
+/// Both cores, for programs with more than one thread that works.
+pub(super) const ALL_CORES: &str = "0,1";

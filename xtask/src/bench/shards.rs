@@ -1,0 +1,549 @@
+//! `cargo xtask bench shards`: how much a port gains from a second shard.
+//!
+//! The machine may have only two cores, which the clients need too. So each shard's thread has a fixed share of a core, and the
+//! rest is the clients'; what one shard and what two shards do with their shares is compared.
+//!
+//! One shard with all connections has other batches than two with half of them each, and the clients are less busy. So two
+//! shards are also compared with two servers of one shard each, which have the same shares of the same cores: whatever is
+//! less with the shards comes from what they have in common.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::bounded::Bounded;
+use super::kernel::socket_drops;
+use super::moving;
+use super::place::{CLIENT_CORE, Place, SERVER_CORE};
+use super::shares::{Shares, pin};
+use super::stacks::build;
+use super::steered::Steered;
+use super::{median, positive, round, sorted, text};
+use crate::measure::{self, Process};
+
+/// Which part of a core each shard's thread has.
+const PERCENT: u64 = 25;
+/// Where the clients are.
+const CORES: [usize; 2] = [SERVER_CORE, CLIENT_CORE];
+/// What the second shard must gain.
+const MIN_GAIN: f64 = 1.8;
+/// What two shards must do at least for each unit that two servers do: half of that.
+const MIN_PART: f64 = MIN_GAIN / 2.0;
+/// By how much a request or a byte may need more processor time with two shards than with two servers, if only that can be measured.
+const MAX_COST: f64 = 1.1;
+/// Shards that did not use as much of their shares were not what limited the rate.
+const BUSY: f64 = 0.9;
+/// A thread that used more of a core than this times its share was not kept to it. The handshakes are not part of the time.
+const EXCEEDED: f64 = 1.3;
+/// If the clients had less of their processor time left, they may have been the limit.
+const MIN_IDLE: f64 = 0.05;
+/// How long a run may take beside what it measures.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the threads of a server may take to have their names.
+const NAMING: Duration = Duration::from_secs(5);
+
+#[derive(PartialEq, Debug)]
+struct Options {
+    rounds: u64,
+    seconds: u64,
+    json: bool,
+}
+
+/// What the clients do.
+struct Case {
+    name: &'static str,
+    connections: u64,
+    /// On how many local ports of each core, with a process each: a hash of it finds the shard of a new connection.
+    ports: u64,
+    streams: u64,
+    /// Bytes in each response.
+    size: u64,
+    /// What a rate counts, and how many of the client's units that is.
+    unit: &'static str,
+    field: &'static str,
+    scale: f64,
+    /// What processor time is counted for.
+    cost_unit: &'static str,
+}
+
+const CASES: [Case; 2] = [
+    Case {
+        name: "requests",
+        connections: 64,
+        ports: 8,
+        streams: 100,
+        size: 1024,
+        unit: "requests/s",
+        field: "requests",
+        scale: 1.0,
+        cost_unit: "us per request",
+    },
+    Case {
+        name: "bulk",
+        connections: 8,
+        ports: 4,
+        streams: 1,
+        size: 4 << 20,
+        unit: "MB/s",
+        field: "bytes",
+        scale: 1e-6,
+        cost_unit: "us per MB",
+    },
+];
+
+/// One run.
+struct Run {
+    /// Units per second.
+    rate: f64,
+    /// Processor microseconds of the server for each unit.
+    cost: f64,
+    /// Which part of a core each shard used.
+    used: Vec<f64>,
+    /// Which part of the processor time that the server left the clients did not use.
+    idle: f64,
+    drops: u64,
+    steered: Steered,
+}
+
+/// The runs of a case in one round.
+struct Round {
+    /// A server with one shard.
+    one: Run,
+    /// A server with two.
+    two: Run,
+    /// Two servers with one each, and half of the clients each.
+    apart: Run,
+}
+
+/// How many servers there are, and how many shards each has.
+type Setup = (usize, usize);
+
+/// A server whose threads have their shares.
+struct Served {
+    server: Process,
+    threads: Vec<u32>,
+    /// Removed after the server has ended.
+    _shares: Option<Shares>,
+}
+
+impl Served {
+    /// Starts the server with this number.
+    fn start(
+        number: usize,
+        shards: usize,
+        has_shares: bool,
+        program: &Path,
+        place: &Place,
+    ) -> Result<Self, String> {
+        let shares = has_shares.then(|| Shares::new(&number.to_string(), shards, PERCENT));
+        let shares = shares.transpose()?;
+        let server = moving::serve(program, place, &shards.to_string())?;
+        let threads = shard_threads(server.id(), shards)?;
+        if let Some(shares) = &shares {
+            shares.give(server.id(), &threads)?;
+        }
+        pin(&threads, number)?;
+        Ok(Self { server, threads, _shares: shares })
+    }
+}
+
+pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let ours = build()?;
+    let place = Place::new(&ours)?;
+    let runs = u32::try_from(options.rounds * 3 * CASES.len() as u64).unwrap_or(u32::MAX);
+    let limit = (Duration::from_secs(options.seconds) + PATIENCE).saturating_mul(runs);
+    let _bounded = Bounded::new("shards", limit);
+    let has_shares = match Shares::new("trial", 2, PERCENT) {
+        Ok(_) => true,
+        Err(error) => {
+            eprintln!(
+                "xtask: threads cannot be given a share of a core: {error}. So only the processor \
+                 time is compared, which must not be more with two shards"
+            );
+            false
+        }
+    };
+    let mut failures = Vec::new();
+    for case in &CASES {
+        let mut rounds = Vec::new();
+        for round in 1..=options.rounds {
+            eprintln!("xtask: {}, round {round} of {}", case.name, options.rounds);
+            let run = |setup| measure(&options, case, setup, has_shares, &ours, &place);
+            rounds.push(Round { one: run((1, 1))?, two: run((1, 2))?, apart: run((2, 1))? });
+        }
+        report(&options, case, &rounds, has_shares);
+        failures.extend(verdict(case, &rounds, has_shares).err());
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+fn measure(
+    options: &Options,
+    case: &Case,
+    (servers, shards): Setup,
+    has_shares: bool,
+    program: &Path,
+    place: &Place,
+) -> Result<Run, String> {
+    let serve = |number| Served::start(number, shards, has_shares, program, place);
+    let mut servers: Vec<Served> = (0..servers).map(serve).collect::<Result<_, _>>()?;
+    let addresses: Vec<&str> = servers.iter().map(|it| it.server.said()).collect();
+    let before = cpu_of(&servers)?;
+    let clients = ask(options, case, program, place, &addresses)?;
+    let after = cpu_of(&servers)?;
+    let spent: Vec<f64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    let (mut rate, mut amount, mut clients_cpu, mut elapsed) = (0.0, 0.0, 0.0, 0.0_f64);
+    for (result, cpu) in clients {
+        let value = |name: &str| result[name].as_f64();
+        let (done, seconds) = value(case.field)
+            .zip(value("seconds"))
+            .filter(|(done, seconds)| *done > 0.0 && *seconds > 0.0)
+            .ok_or_else(|| format!("a client has not ended well: {result}"))?;
+        rate += done * case.scale / seconds;
+        amount += done * case.scale;
+        clients_cpu += cpu;
+        elapsed = elapsed.max(seconds);
+    }
+    let total: f64 = spent.iter().sum();
+    let left = CORES.len() as f64 * elapsed - total;
+    let used: Vec<f64> = spent.iter().map(|seconds| seconds / elapsed).collect();
+    if has_shares {
+        check_shares(&used)?;
+    }
+    let drops = servers.iter().map(|it| socket_drops(it.server.id()));
+    let drops = drops.sum::<Result<u64, String>>()?;
+    let counted = servers.iter_mut().map(|it| Steered::ask(&mut it.server));
+    let steered = Steered::sum(counted.collect::<Result<_, _>>()?);
+    Ok(Run {
+        rate,
+        cost: total * 1e6 / amount,
+        used,
+        idle: 1.0 - clients_cpu / left,
+        drops,
+        steered,
+    })
+}
+
+/// Whether the kernel has kept the shards to their shares.
+fn check_shares(used: &[f64]) -> Result<(), String> {
+    let most = used.iter().copied().fold(0.0, f64::max);
+    match most > PERCENT as f64 / 100.0 * EXCEEDED {
+        false => Ok(()),
+        true => Err(format!(
+            "a thread used {:.0} % of a core, though its cgroup permits {PERCENT} %: the kernel \
+             does not limit them here",
+            most * 100.0
+        )),
+    }
+}
+
+/// Has clients on each core make requests, of each server as many: what they print, and their CPU seconds.
+fn ask(
+    options: &Options,
+    case: &Case,
+    program: &Path,
+    place: &Place,
+    addresses: &[&str],
+) -> Result<Vec<(Value, f64)>, String> {
+    let connections = (case.connections / (CORES.len() as u64 * case.ports)).to_string();
+    let [streams, size, seconds] =
+        [case.streams, case.size, options.seconds].map(|it| it.to_string());
+    let arguments = ["load", "--ca", text(&place.certificate), "--connections", &connections];
+    let more = ["--streams", &streams, "--size", &size, "--seconds", &seconds, "--connect"];
+    let arguments = [&arguments[..], &more].concat();
+    // Each server has clients on each core.
+    let ports = addresses.iter().cycle().take(case.ports as usize);
+    let clients = ports.flat_map(|address| CORES.map(|core| (address, core)));
+    std::thread::scope(|scope| {
+        let all: Vec<_> = clients
+            .map(|(address, core)| {
+                let arguments = [&arguments[..], &[address]].concat();
+                scope.spawn(move || measure::client(program, &arguments, core))
+            })
+            .collect();
+        let ended = all.into_iter().map(|client| match client.join() {
+            Ok(outcome) => Ok(outcome?),
+            Err(_) => Err("a thread that waits for a client has ended".to_owned()),
+        });
+        ended.collect()
+    })
+}
+
+/// The threads of a server that run its shards. Each gives itself its name, maybe after the server has said that it listens.
+fn shard_threads(process: u32, count: usize) -> Result<Vec<u32>, String> {
+    let began = Instant::now();
+    loop {
+        let threads = threads_named_for_shards(process)?;
+        if threads.len() == count {
+            return Ok(threads);
+        }
+        if began.elapsed() > NAMING {
+            let found = threads.len();
+            return Err(format!("the server has {found} threads for {count} shards"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn threads_named_for_shards(process: u32) -> Result<Vec<u32>, String> {
+    let folder = format!("/proc/{process}/task");
+    let all = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
+    let mut threads: Vec<u32> = all
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            let is_shard = name.trim() == "clearway-shard";
+            path.file_name()?.to_str()?.parse().ok().filter(|_| is_shard)
+        })
+        .collect();
+    threads.sort_unstable();
+    Ok(threads)
+}
+
+/// The CPU seconds of each shard's thread so far (`/proc/…/schedstat`: the first field, in nanoseconds).
+fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
+    let paths = servers.iter().flat_map(|Served { server, threads, .. }| {
+        let process = server.id();
+        threads.iter().map(move |thread| format!("/proc/{process}/task/{thread}/schedstat"))
+    });
+    let read = |path: String| {
+        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let first = text.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
+        first.map(|it| it / 1e9).ok_or_else(|| format!("{path} is not as expected: {text}"))
+    };
+    paths.map(read).collect()
+}
+
+/// The median over the rounds, the least and the most.
+fn spread(rounds: &[Round], value: impl Fn(&Round) -> f64) -> [f64; 3] {
+    let all = sorted(rounds.iter().map(value).collect());
+    [median(&all), all[0], all[all.len() - 1]]
+}
+
+/// How much two shards do for each unit that one does.
+fn gain(rounds: &[Round]) -> [f64; 3] {
+    spread(rounds, |round| round.two.rate / round.one.rate)
+}
+
+/// How much two shards do for each unit that two servers do.
+fn part(rounds: &[Round]) -> [f64; 3] {
+    spread(rounds, |round| round.two.rate / round.apart.rate)
+}
+
+/// The processor time of two shards beside that of two servers.
+fn cost(rounds: &[Round]) -> [f64; 3] {
+    spread(rounds, |round| round.two.cost / round.apart.cost)
+}
+
+/// Finds the run of a setup.
+type Find = fn(&Round) -> &Run;
+
+/// The setups as they are printed.
+const SETUPS: [(&str, Find); 3] = [
+    ("1 shard", |round| &round.one),
+    ("2 shards", |round| &round.two),
+    ("2 servers", |round| &round.apart),
+];
+
+fn report(options: &Options, case: &Case, rounds: &[Round], has_shares: bool) {
+    if options.json {
+        println!("{}", object(case, rounds, has_shares));
+        return;
+    }
+    let Case { name, connections, streams, size, .. } = case;
+    println!("{name}: {connections} connections with {streams} requests of {size} bytes in flight");
+    for (setup, run) in SETUPS {
+        report_setup(case, rounds, setup, run);
+    }
+    let times =
+        |[middle, least, most]: [f64; 3]| format!("{middle:.2} times ({least:.2} to {most:.2})");
+    if has_shares {
+        println!(
+            "  two shards with {PERCENT} % of a core each do {} as much as one, and {} as much as two servers",
+            times(gain(rounds)),
+            times(part(rounds))
+        );
+    }
+    println!("  they need {} the processor time of two servers", times(cost(rounds)));
+}
+
+/// What one setup has done: the medians, and what the last run has counted.
+fn report_setup(case: &Case, rounds: &[Round], setup: &str, run: Find) {
+    let Some(Run { used, drops, steered, .. }) = rounds.last().map(run) else { return };
+    let middle = |value: fn(&Run) -> f64| spread(rounds, |round| value(run(round)))[0];
+    let used: Vec<String> = used.iter().map(|part| format!("{:.1} %", part * 100.0)).collect();
+    println!(
+        "  {setup:9} {:.0} {}; {:.2} {}; each shard had {} of a core; clients idle for {:.0} % of theirs",
+        middle(|run| run.rate),
+        case.unit,
+        middle(|run| run.cost),
+        case.cost_unit,
+        used.join(" and "),
+        middle(|run| run.idle) * 100.0
+    );
+    let connections: Vec<String> = steered.accepted.iter().map(u64::to_string).collect();
+    println!(
+        "            datagrams: {}; {drops} dropped by sockets; connections: {}",
+        steered.text(),
+        connections.join(" and ")
+    );
+    let work = &steered.work;
+    println!(
+        "            calls: {:.1} datagrams received at once, {:.1} sent at once; {} wake-ups, \
+         {} packets lost, {} probe timeouts",
+        work.received_at_once(),
+        work.sent_at_once(),
+        work.wakeups,
+        work.lost,
+        work.probe_timeouts
+    );
+}
+
+fn object(case: &Case, rounds: &[Round], has_shares: bool) -> Value {
+    let side = |run: Find| {
+        let middle = |value: fn(&Run) -> f64| round(spread(rounds, |round| value(run(round)))[0]);
+        let last = rounds.last().map(run)?;
+        let (steered, work) = (&last.steered, &last.steered.work);
+        Some(json!({
+            "rate": middle(|run| run.rate),
+            "cost": middle(|run| run.cost),
+            "clients_idle": middle(|run| run.idle),
+            "cores_used": last.used.iter().copied().map(round).collect::<Vec<_>>(),
+            "steering": steered.method,
+            "connections": steered.accepted,
+            "datagrams_steered_right": steered.right,
+            "datagrams_handed_over": steered.handed_over,
+            "datagrams_dropped": steered.dropped,
+            "socket_drops": last.drops,
+            "datagrams_received_at_once": round(work.received_at_once()),
+            "datagrams_sent_at_once": round(work.sent_at_once()),
+            "wakeups": work.wakeups,
+            "packets_lost": work.lost,
+            "probe_timeouts": work.probe_timeouts,
+        }))
+    };
+    let [one, two, apart] = SETUPS.map(|(_, run)| side(run));
+    json!({
+        "case": format!("shards {}", case.name),
+        "rounds": rounds.len(),
+        "unit": case.unit,
+        "cost_unit": case.cost_unit,
+        "share_percent": has_shares.then_some(PERCENT),
+        "one": one,
+        "two": two,
+        "two_servers": apart,
+        "gain": has_shares.then(|| gain(rounds).map(round)),
+        "beside_two_servers": has_shares.then(|| part(rounds).map(round)),
+        "cost_beside_two_servers": cost(rounds).map(round),
+    })
+}
+
+/// What is too little, or was not measured.
+fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String> {
+    let name = case.name;
+    if !has_shares {
+        return match cost(rounds)[0] {
+            ratio if ratio <= MAX_COST => Ok(()),
+            ratio => Err(format!(
+                "bench shards, {name}: two shards need {ratio:.2} times the processor time of two \
+                 servers; {MAX_COST} times is permitted"
+            )),
+        };
+    }
+    let (gain, part) = (gain(rounds)[0], part(rounds)[0]);
+    if gain >= MIN_GAIN && part >= MIN_PART {
+        return Ok(());
+    }
+    let needed = PERCENT as f64 / 100.0 * BUSY;
+    let limiting = |run: &Run| run.used.iter().all(|used| *used >= needed) && run.idle >= MIN_IDLE;
+    let mut runs = rounds.iter().flat_map(|round| [&round.one, &round.two, &round.apart]);
+    let why = match runs.all(limiting) {
+        true => "",
+        false => {
+            "; the shards did not have their shares, or the clients were the limit: measure again \
+             while nothing else runs"
+        }
+    };
+    Err(format!(
+        "bench shards, {name}: two shards do {gain:.2} times as much as one, and {part:.2} times as \
+         much as two servers; {MIN_GAIN} and {MIN_PART} times are expected{why}"
+    ))
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { rounds: 5, seconds: 5, json: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || {
+            let text = rest.next().ok_or(format!("{argument} needs a value"))?;
+            positive(text).map_err(|error| format!("{argument}: {error}"))
+        };
+        match *argument {
+            "--json" => options.json = true,
+            "--rounds" => options.rounds = value()?,
+            "--seconds" => options.seconds = value()?,
+            other => return Err(format!("bench shards has no option {other}")),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(rate: f64, cost: f64, used: &[f64]) -> Run {
+        let steered = Steered::sum(Vec::new());
+        Run { rate, cost, used: used.to_vec(), idle: 0.5, drops: 0, steered }
+    }
+
+    fn round_of(gain: f64, part: f64, cost: f64, used: &[f64]) -> Round {
+        Round {
+            one: run(100.0, 10.0, &[0.25]),
+            two: run(100.0 * gain, cost, used),
+            apart: run(100.0 * gain / part, 10.0, &[0.25, 0.25]),
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
+        assert_eq!(error(&["--rounds"]), "--rounds needs a value");
+        assert_eq!(error(&["--seconds", "0"]), "--seconds: expected a number above 0");
+        assert_eq!(error(&["--shards", "2"]), "bench shards has no option --shards");
+        assert_eq!(parse(&[]), Ok(Options { rounds: 5, seconds: 5, json: false }));
+        let options = Options { rounds: 1, seconds: 2, json: true };
+        assert_eq!(parse(&["--rounds", "1", "--seconds", "2", "--json"]), Ok(options));
+    }
+
+    #[test]
+    fn the_median_gain_counts() {
+        let rounds = |gains: [f64; 3], part: f64| {
+            gains.map(|gain| round_of(gain, part, 10.0, &[0.25, 0.25]))
+        };
+        let good = rounds([1.9, 1.2, 2.0], 1.0);
+        assert_eq!(gain(&good), [1.9, 1.2, 2.0]);
+        assert_eq!(verdict(&CASES[0], &good, true), Ok(()));
+        let bad = verdict(&CASES[0], &rounds([1.7, 1.2, 2.0], 1.0), true).unwrap_err();
+        assert!(bad.ends_with("1.8 and 0.9 times are expected"), "{bad}");
+        let shared = verdict(&CASES[0], &rounds([2.7, 2.5, 2.6], 0.8), true).unwrap_err();
+        assert!(shared.contains("0.80 times as much as two servers"), "{shared}");
+    }
+
+    #[test]
+    fn a_limit_elsewhere_is_named() {
+        let error = verdict(&CASES[1], &[round_of(1.2, 0.6, 10.0, &[0.25, 0.1])], true);
+        assert!(error.as_ref().is_err_and(|it| it.contains("measure again")), "{error:?}");
+    }
+
+    #[test]
+    fn without_shares_the_processor_time_counts() {
+        let rounds = |cost: f64| [round_of(1.0, 1.0, cost, &[0.5, 0.4])];
+        assert_eq!(verdict(&CASES[0], &rounds(10.5), false), Ok(()));
+        assert!(verdict(&CASES[0], &rounds(11.5), false).is_err());
+        assert_eq!(object(&CASES[0], &rounds(10.5), false)["gain"], Value::Null);
+    }
+}

@@ -1,0 +1,177 @@
+//! A fixed share of a core for each of some threads: cgroups that are made for them, and removed when they have ended, also
+//! if this process is interrupted.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// In which time a thread gets its share, in microseconds: so short that what waits meanwhile fits in a socket's buffer.
+const PERIOD: u64 = 20_000;
+/// Removes folders when its standard input ends: a cgroup can be removed as soon as nothing runs in it.
+const GUARDIAN: &str = "cat > /dev/null; try=0; while [ $try -lt 100 ]; do rmdir \"$@\" 2> /dev/null; \
+    left=; for folder; do [ -e \"$folder\" ] && left=yes; done; [ $left ] || exit 0; \
+    sleep 0.1; try=$((try + 1)); done; exit 1";
+
+/// Which of the two kinds of cgroups this machine has for processors (cgroups(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The cgroups of a server's threads.
+pub(super) struct Shares {
+    version: Version,
+    /// One for each thread.
+    folders: Vec<PathBuf>,
+    /// Of version 2: that of the process, in which those of the threads are.
+    parent: Option<PathBuf>,
+    guardian: Child,
+}
+
+impl Shares {
+    /// Makes cgroups for `count` threads of a process, each of which has `percent` of a core. `name` tells them from those of
+    /// another process.
+    ///
+    /// # Errors
+    /// If this machine has none for processors, or this user cannot write there.
+    pub(super) fn new(name: &str, count: usize, percent: u64) -> Result<Self, String> {
+        let (version, root) = find(Path::new("/sys/fs/cgroup"))?;
+        let name = format!("clearway-bench-{}-{name}", std::process::id());
+        let parent = (version == Version::Two).then(|| root.join(&name));
+        let folder = |index: usize| match &parent {
+            Some(parent) => parent.join(index.to_string()),
+            None => root.join(format!("{name}-{index}")),
+        };
+        let folders: Vec<PathBuf> = (0..count).map(folder).collect();
+        // The inner ones first, as they are removed.
+        let guardian = guard(folders.iter().chain(&parent))?;
+        let shares = Self { version, folders, parent, guardian };
+        shares.make(percent)?;
+        Ok(shares)
+    }
+
+    fn make(&self, percent: u64) -> Result<(), String> {
+        let quota = (PERIOD * percent / 100).to_string();
+        if let Some(parent) = &self.parent {
+            make_folder(parent)?;
+        }
+        for folder in &self.folders {
+            make_folder(folder)?;
+            match self.version {
+                Version::One => {
+                    write(&folder.join("cpu.cfs_period_us"), &PERIOD.to_string())?;
+                    write(&folder.join("cpu.cfs_quota_us"), &quota)?;
+                }
+                Version::Two => write(&folder.join("cgroup.type"), "threaded")?,
+            }
+        }
+        if let Some(parent) = &self.parent {
+            write(&parent.join("cgroup.subtree_control"), "+cpu")?;
+            for folder in &self.folders {
+                write(&folder.join("cpu.max"), &format!("{quota} {PERIOD}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each of these threads of a process its share.
+    pub(super) fn give(&self, process: u32, threads: &[u32]) -> Result<(), String> {
+        if let Some(parent) = &self.parent {
+            write(&parent.join("cgroup.procs"), &process.to_string())?;
+        }
+        let file = match self.version {
+            Version::One => "tasks",
+            Version::Two => "cgroup.threads",
+        };
+        for (thread, folder) in threads.iter().zip(&self.folders) {
+            write(&folder.join(file), &thread.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Shares {
+    fn drop(&mut self) {
+        drop(self.guardian.stdin.take());
+        let is_removed = self.guardian.wait().is_ok_and(|status| status.success());
+        if !is_removed {
+            let folders: Vec<_> = self.folders.iter().chain(&self.parent).collect();
+            eprintln!("xtask: these cgroups could not be removed; rmdir does it: {folders:?}");
+        }
+    }
+}
+
+/// Puts each thread on one core, the first on this one, and each on its own while there are as many.
+pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    for (index, thread) in threads.iter().enumerate() {
+        let mut set = CpuSet::new();
+        set.set((first + index) % cores);
+        sched_setaffinity(Pid::from_raw(thread.cast_signed()), &set)
+            .map_err(|error| format!("thread {thread} cannot be put on one core: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Which cgroups there are, and in which folder new ones are made.
+fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
+    let controllers = fs::read_to_string(mounted.join("cgroup.subtree_control"));
+    if controllers.is_ok_and(|all| all.split_whitespace().any(|it| it == "cpu")) {
+        return Ok((Version::Two, mounted.to_owned()));
+    }
+    let first = mounted.join("cpu");
+    match first.join("cpu.cfs_quota_us").exists() {
+        true => Ok((Version::One, first)),
+        false => Err(format!("there are no cgroups for processors in {}", mounted.display())),
+    }
+}
+
+fn guard<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Child, String> {
+    let mut command = Command::new("sh");
+    // An interrupt by the terminal goes to the other processes of this group.
+    command.args(["-c", GUARDIAN, "sh"]).args(folders).process_group(0).stdin(Stdio::piped());
+    command.spawn().map_err(|error| format!("sh: {error}"))
+}
+
+fn make_folder(folder: &Path) -> Result<(), String> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(format!("{}: {error}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_does_not_have_is_an_error() {
+        let error = find(Path::new("/nowhere")).unwrap_err();
+        assert_eq!(error, "there are no cgroups for processors in /nowhere");
+    }
+
+    #[test]
+    fn folders_are_removed_when_the_input_of_the_guardian_ends() {
+        let outer = std::env::temp_dir().join(format!("clearway-shares-{}", std::process::id()));
+        let inner = outer.join("0");
+        fs::create_dir_all(&inner).unwrap();
+        let mut guardian = guard([&inner, &outer].into_iter()).unwrap();
+        assert!(inner.exists());
+        drop(guardian.stdin.take());
+        assert!(guardian.wait().unwrap().success());
+        assert!(!outer.exists());
+    }
+}
