@@ -14,6 +14,7 @@ mod overload;
 mod pattern;
 mod qpack;
 mod raw;
+mod replacing;
 mod tls;
 mod transfer;
 
@@ -65,6 +66,8 @@ enum Command {
     /// Make requests on connections that move to another local address every second; `cargo xtask bench moving` steers it
     /// through its standard input.
     Moving(moving::MovingOptions),
+    /// Make requests to a server that is replaced; `cargo xtask bench replacing` steers it through its standard input.
+    Replacing(replacing::ReplacingOptions),
     /// Measure what this machine can do at most.
     #[command(subcommand)]
     Limits(limits::Part),
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Moving(options) => moving::run(&options, mtu),
+        Command::Replacing(options) => replacing::run(&options, mtu),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),

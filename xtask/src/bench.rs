@@ -11,6 +11,7 @@ mod moving;
 mod overload;
 mod pairs;
 mod place;
+mod replacing;
 mod report;
 mod requests;
 mod shards;
@@ -26,7 +27,7 @@ use self::stacks::{PEERS, build, peer_named};
 use crate::command::run as show;
 
 const NAMES: &str = "bulk, connections, handshakes, limits, memory, moving, overload, qpack, \
-                     requests, shards";
+                     replacing, requests, shards";
 
 /// Runs the benchmark that the first argument names, or all that compare.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["moving", rest @ ..] => moving::run(rest),
         ["overload", rest @ ..] => overload::run(rest),
         ["qpack", rest @ ..] => qpack(rest),
+        ["replacing", rest @ ..] => replacing::run(rest),
         ["requests", rest @ ..] => requests::run(rest),
         ["shards", rest @ ..] => shards::run(rest),
         [name, ..] if !name.starts_with("--") => {

@@ -76,6 +76,12 @@ The project's development tasks.
         --seconds N          for how long (default 60)
         --shards N           how many shards the server has (default 2)
         --json               print one object
+  cargo xtask bench replacing
+                             replace `clearway serve --hot-restart` by a new process while clients make requests: what
+                             fails, how long each old process takes to end, latency
+        --times N            how often (default 20)
+        --rate N             requests per second over 50 connections (default 500)
+        --json               print one object
   cargo xtask bench qpack    header compression on the requests of a browser: bytes for each, and exchanges per second
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case

@@ -101,6 +101,14 @@ impl Process {
         self.input.write_all(b"\n").map_err(|error| format!("a program has ended: {error}"))
     }
 
+    /// How it has ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// If the kernel does not say it.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.try_wait().map_err(|error| format!("waiting for a program: {error}"))
+    }
+
     /// Its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
@@ -123,6 +131,10 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        // The ID of one that has ended may be that of another program by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, Signal::TERM);
         }

@@ -3,8 +3,8 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// While this exists, the process ends with an error when the time is over. The programs that it has started end with it,
-/// when their standard input ends.
+/// While this exists, the process ends with an error when the time is over. The programs that it has started end with it:
+/// those of the benchmarks when their standard input ends, others by what [`ending_with_this`] adds.
 pub(super) struct Bounded(
     #[expect(dead_code, reason = "dropping it is what ends the wait")] Sender<()>,
 );
@@ -24,6 +24,12 @@ impl Bounded {
         });
         Self(sender)
     }
+}
+
+/// The arguments of `env` that start a program in this folder, on any of these cores. The kernel sends it SIGTERM when this
+/// process ends, in whatever way.
+pub(super) fn ending_with_this<'a>(folder: &'a str, cores: &'a str) -> [&'a str; 8] {
+    ["--chdir", folder, "setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cores]
 }
 
 /// Both cores, for programs with more than one thread that works.

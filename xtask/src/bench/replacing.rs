@@ -1,0 +1,278 @@
+//! `cargo xtask bench replacing`: `clearway serve --hot-restart` is replaced by a new process again and again while clients
+//! make requests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::bounded::{ALL_CORES, Bounded, ending_with_this};
+use super::place::{CLIENT_CORE, Place, SERVER_CORE};
+use super::stacks::build;
+use super::{median, positive, round, sorted, text};
+use crate::command::{cargo, run as show, target};
+use crate::measure::Process;
+
+const CONNECTIONS: u64 = 50;
+const SHARDS: &str = "2";
+/// The size of what is asked for, in bytes.
+const SIZE: usize = 1024;
+const FILE: &str = "small";
+/// How long there is only one server between two replacements, and before the first and after the last.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a server may take to answer its last requests. A client's connections notice GOAWAY within milliseconds.
+const MAX_DRAINING: Duration = Duration::from_secs(30);
+const POLLING: Duration = Duration::from_millis(2);
+/// How long the longest replacement may take from the start of the program to the end of the old one, before it is certain that
+/// something waits forever.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+#[derive(PartialEq, Debug)]
+struct Options {
+    times: u64,
+    rate: u64,
+    json: bool,
+}
+
+/// What one replacement took, in seconds.
+struct Replaced {
+    /// From the start of the new process until it serves.
+    started: f64,
+    /// From then until the old process has ended.
+    drained: f64,
+}
+
+struct Measured {
+    replaced: Vec<Replaced>,
+    /// What the load has printed.
+    load: Value,
+    seconds: f64,
+}
+
+pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let ours = build()?;
+    let server = build_server()?;
+    let place = Place::new(&ours)?;
+    let limit = PATIENCE * (u32::try_from(options.times).unwrap_or(u32::MAX).saturating_add(2));
+    let _bounded = Bounded::new("replacing", limit);
+    let measured = measure(&options, &ours, &Site::new(&server, &place)?)?;
+    report(&options, &measured);
+    verdict(&measured)
+}
+
+fn build_server() -> Result<PathBuf, String> {
+    let build = ["build", "--profile", "dist", "--package", "clearway-cli"];
+    show("building the server", &mut cargo(&build))?;
+    Ok(target().join("dist/clearway"))
+}
+
+/// What the servers serve, each in the place of the one before.
+struct Site<'a> {
+    program: &'a Path,
+    place: &'a Place,
+    /// Where they are started. A unix socket's path must be short, so it is relative.
+    folder: PathBuf,
+    socket: String,
+}
+
+impl<'a> Site<'a> {
+    fn new(program: &'a Path, place: &'a Place) -> Result<Self, String> {
+        let folder = target().join("bench/replacing");
+        let root = folder.join("root");
+        let file = root.join(FILE);
+        fs::create_dir_all(&root)
+            .and_then(|()| fs::write(&file, vec![b'a'; SIZE]))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(Self { program, place, folder, socket: format!("socket-{}", std::process::id()) })
+    }
+
+    /// Starts a server in the place of the one that runs, if there is one, and waits until it serves.
+    fn serve(&self, listen: &str) -> Result<Process, String> {
+        let Place { certificate, key } = self.place;
+        let around = ending_with_this(text(&self.folder), ALL_CORES);
+        let serve = [text(self.program), "serve", "root", "--quiet", "--listen", listen];
+        let same = ["--hot-restart", &self.socket, "--shards", SHARDS, "--shutdown-timeout", "2s"];
+        let identity = ["--cert", text(certificate), "--key", text(key)];
+        let arguments = [&around[..], &serve, &same, &identity].concat();
+        Ok(Process::start(Path::new("env"), &arguments, SERVER_CORE, "listening")?)
+    }
+}
+
+/// The address in what a server has said after `listening`.
+fn address(said: &str) -> Result<&str, String> {
+    let address = said.strip_prefix("on https://").and_then(|rest| rest.split(' ').next());
+    address.ok_or_else(|| format!("the server says where it listens in unknown words: {said}"))
+}
+
+fn measure(options: &Options, program: &Path, site: &Site<'_>) -> Result<Measured, String> {
+    let mut server = site.serve("127.0.0.1:0")?;
+    let address = address(server.said())?.to_owned();
+    let (rate, size) = (options.rate.to_string(), SIZE.to_string());
+    let (connections, path) = (CONNECTIONS.to_string(), format!("/{FILE}"));
+    let arguments = ["replacing", "--ca", text(&site.place.certificate), "--connect", &address];
+    let asked = ["--path", &path, "--size", &size, "--connections", &connections, "--rate", &rate];
+    let arguments = [&arguments[..], &asked].concat();
+    let mut load = Process::start(program, &arguments, CLIENT_CORE, "open")?;
+    let began = Instant::now();
+    let mut replaced = Vec::new();
+    for time in 1..=options.times {
+        std::thread::sleep(PAUSE);
+        let starting = Instant::now();
+        let next = site.serve(&address)?;
+        let started = starting.elapsed().as_secs_f64();
+        let old = std::mem::replace(&mut server, next);
+        let drained = drain(old, starting + Duration::from_secs_f64(started))?;
+        eprintln!(
+            "xtask: replaced {time} of {} times: served after {:.0} ms, the old process has \
+             ended {:.0} ms later",
+            options.times,
+            started * 1000.0,
+            drained * 1000.0
+        );
+        replaced.push(Replaced { started, drained });
+    }
+    std::thread::sleep(PAUSE);
+    let seconds = began.elapsed().as_secs_f64();
+    load.go_on()?;
+    let line = load.next_line().ok_or("the load has ended; the reason is said above")?;
+    let load = serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))?;
+    Ok(Measured { replaced, load, seconds })
+}
+
+/// Waits until a server that was replaced at this time ends by itself, and returns how many seconds that took.
+fn drain(mut old: Process, replaced: Instant) -> Result<f64, String> {
+    loop {
+        match old.ended()? {
+            Some(status) if status.success() => return Ok(replaced.elapsed().as_secs_f64()),
+            Some(status) => return Err(format!("a server that was replaced has failed: {status}")),
+            None if replaced.elapsed() > MAX_DRAINING => {
+                let seconds = MAX_DRAINING.as_secs();
+                return Err(format!("a server had not ended {seconds} s after it was replaced"));
+            }
+            None => std::thread::sleep(POLLING),
+        }
+    }
+}
+
+fn report(options: &Options, measured: &Measured) {
+    let Measured { replaced, load, seconds } = measured;
+    let drained = sorted(replaced.iter().map(|it| it.drained).collect());
+    let started = sorted(replaced.iter().map(|it| it.started).collect());
+    if options.json {
+        let rounded = |all: &[f64]| all.iter().copied().map(round).collect::<Vec<_>>();
+        let mut object = json!({
+            "case": "replacing",
+            "times": replaced.len(),
+            "connections": CONNECTIONS,
+            "rate": options.rate,
+            "seconds": round(*seconds),
+            "drained_s": rounded(&drained),
+            "started_s": rounded(&started),
+        });
+        if let (Some(object), Some(load)) = (object.as_object_mut(), load.as_object()) {
+            object.extend(load.clone());
+        }
+        println!("{object}");
+        return;
+    }
+    let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
+    let milliseconds = |name| value(name) / 1000.0;
+    let spread = |all: &[f64]| {
+        let [middle, least, most] = [median(all), all[0], all[all.len() - 1]].map(|it| it * 1000.0);
+        format!("{middle:.0} ms ({least:.0} to {most:.0})")
+    };
+    println!(
+        "servers      replaced {} times in {seconds:.0} s; a new one served after {}, the old one had ended {} later",
+        replaced.len(),
+        spread(&started),
+        spread(&drained)
+    );
+    println!(
+        "connections  {CONNECTIONS} at the same time, {} opened; {} refused, {} cut",
+        value("opened"),
+        value("refused"),
+        value("cut")
+    );
+    println!(
+        "requests     {}: {} answered, {} failed; {} were made again on another connection after GOAWAY; \
+         p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+        value("requests"),
+        value("answered"),
+        value("failed"),
+        value("moved"),
+        milliseconds("p50_us"),
+        milliseconds("p99_us"),
+        milliseconds("max_us")
+    );
+}
+
+/// What must not happen.
+fn verdict(measured: &Measured) -> Result<(), String> {
+    let load = &measured.load;
+    let faults =
+        [("cut", "connections cut"), ("refused", "clients refused"), ("failed", "requests failed")];
+    let said: Vec<String> = faults
+        .into_iter()
+        .filter(|(name, _)| load[*name] != json!(0))
+        .map(|(name, words)| format!("{} {words}", load[name]))
+        .collect();
+    match said.is_empty() {
+        true => Ok(()),
+        false => Err(format!("bench replacing: {}", said.join(", "))),
+    }
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { times: 20, rate: 500, json: false };
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
+        let named = |error| format!("{argument}: {error}");
+        match *argument {
+            "--json" => options.json = true,
+            "--times" => options.times = positive(value()?).map_err(named)?,
+            "--rate" => options.rate = positive(value()?).map_err(named)?,
+            other => return Err(format!("bench replacing has no option {other}")),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
+        assert_eq!(error(&["--times"]), "--times needs a value");
+        assert_eq!(error(&["--times", "0"]), "--times: expected a number above 0");
+        assert_eq!(error(&["--rate", "fast"]), "--rate: fast is not a whole number");
+        assert_eq!(error(&["--count", "5"]), "bench replacing has no option --count");
+        assert_eq!(parse(&[]), Ok(Options { times: 20, rate: 500, json: false }));
+        let options = Options { times: 3, rate: 100, json: true };
+        assert_eq!(parse(&["--times", "3", "--rate", "100", "--json"]), Ok(options));
+    }
+
+    #[test]
+    fn the_address_is_found_in_what_the_server_prints() {
+        assert_eq!(address("on https://127.0.0.1:4433 (h3)"), Ok("127.0.0.1:4433"));
+        assert!(address("127.0.0.1:4433").is_err());
+    }
+
+    #[test]
+    fn what_clients_notice_fails() {
+        let measured = |cut: u64, failed: u64| Measured {
+            replaced: Vec::new(),
+            load: json!({"cut": cut, "refused": 0, "failed": failed, "moved": 7}),
+            seconds: 1.0,
+        };
+        assert_eq!(verdict(&measured(0, 0)), Ok(()));
+        let said = "bench replacing: 1 connections cut, 2 requests failed";
+        assert_eq!(verdict(&measured(1, 2)), Err(said.to_owned()));
+        let unknown = Measured { replaced: Vec::new(), load: json!({}), seconds: 1.0 };
+        assert!(verdict(&unknown).is_err());
+    }
+}
