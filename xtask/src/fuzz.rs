@@ -46,13 +46,6 @@ struct Target {
     name: String,
 }
 
-/// Checks that the lock file of the fuzz targets, which are a separate workspace, is up to date with the crates.
-pub(crate) fn check_lock_file() -> Result<(), String> {
-    let manifest = root().join("fuzz/Cargo.toml");
-    let mut metadata = cargo(&["metadata", "--locked", "--format-version=1", "--manifest-path"]);
-    output("reading the lock file of the fuzz targets", metadata.arg(manifest)).map(drop)
-}
-
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let mut seconds = SECONDS;
     let mut wanted = Vec::new();
@@ -211,10 +204,20 @@ impl std::fmt::Display for Status {
 #[cfg(test)]
 mod tests {
     use super::{Status, names};
+    use crate::command::{cargo, output, root};
+
+    /// The fuzz targets are a workspace of their own, whose lock file nothing else looks at.
+    #[test]
+    fn the_lock_file_is_up_to_date_with_the_crates() {
+        let manifest = root().join("fuzz/Cargo.toml");
+        let mut metadata =
+            cargo(&["metadata", "--locked", "--format-version=1", "--manifest-path"]);
+        output("reading the lock file of the fuzz targets", metadata.arg(manifest)).unwrap();
+    }
 
     #[test]
     fn every_target_has_a_program_and_seeds() {
-        let fuzz = crate::command::root().join("fuzz");
+        let fuzz = root().join("fuzz");
         let names = names().unwrap();
         for name in &names {
             assert!(fuzz.join(format!("fuzz_targets/{name}.rs")).is_file(), "{name}");
