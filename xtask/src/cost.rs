@@ -45,7 +45,7 @@ impl Operation {
         self.many.as_ref().map_or_else(|| vec![1], |(_, counts)| counts.to_vec())
     }
 
-    /// The number of instructions of one operation while there are `count` of [`Self::of`].
+    /// The number of instructions of one operation while there are `count` of those in [`Self::many`].
     fn cost(&self, program: &Path, count: u64) -> Result<u64, String> {
         let mut command = Command::new("valgrind");
         command
