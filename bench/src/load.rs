@@ -128,7 +128,12 @@ async fn ask_again_and_again(
 }
 
 /// Makes one request, whose latency counts from `began`.
-async fn ask(client: &Client, size: u64, began: Instant, tally: &Mutex<Tally>) -> Outcome {
+pub(crate) async fn ask(
+    client: &Client,
+    size: u64,
+    began: Instant,
+    tally: &Mutex<Tally>,
+) -> Outcome {
     let url = format!("https://localhost/zero/{size}");
     let response = client.send(Request::get(url).body(())?).await?;
     if response.status() != StatusCode::OK {

@@ -15,6 +15,7 @@ mod pattern;
 mod qpack;
 mod raw;
 mod replacing;
+mod rounds;
 mod tls;
 mod transfer;
 
@@ -49,6 +50,9 @@ enum Command {
     Client(ClientOptions),
     /// Make requests over HTTP/3, as many at a time as asked for, and print how many were answered and how long they took.
     Load(peer_common::LoadOptions),
+    /// Make a fixed number of requests over one HTTP/3 connection, some at a time, the next ones when all of these are
+    /// answered, for `cargo xtask cost`.
+    Rounds(rounds::RoundsOptions),
     /// Open connections, make one request on each, and keep them until this program is ended.
     Idle(idle::IdleOptions),
     /// Open connections, and make a request on each now and then; `cargo xtask bench connections` steers it through its
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Idle(options) => idle::run(&options, mtu),
         Command::Connections(options) => connections::run(&options, mtu),
         Command::Load(options) => load::run(&options, mtu),
+        Command::Rounds(options) => rounds::run(&options, mtu),
         Command::HandshakesServer(options) => handshakes::serve(&options),
         Command::Handshakes(options) => handshakes::run(&options),
         Command::Memory { bytes } => {

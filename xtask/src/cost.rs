@@ -1,5 +1,9 @@
 //! `cargo xtask cost`: the cost in instructions of operations on an endpoint, with few and with many of the things that
-//! a peer can create, compared with those in `limits/instructions.toml`.
+//! a peer can create, and of a small request on each face of the library (`cost/faces.rs`), compared with those in
+//! `limits/instructions.toml`.
+
+mod bounded;
+mod faces;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,11 +51,8 @@ impl Operation {
 
     /// The number of instructions of one operation while there are `count` of those in [`Self::many`].
     fn cost(&self, program: &Path, count: u64) -> Result<u64, String> {
-        let mut command = Command::new("valgrind");
-        command
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED])
-            .arg(program)
-            .args([&self.place, &count.to_string()]);
+        let mut command = valgrind(&[COUNTED], program);
+        command.args([&self.place, &count.to_string()]);
         let run = command.output().map_err(|error| {
             format!("valgrind cannot be run ({error}); on Debian install the package valgrind")
         })?;
@@ -59,16 +60,27 @@ impl Operation {
         if !run.status.success() {
             return Err(format!("{} with {count} failed:\n{text}", self.key()));
         }
-        let collected = text.lines().find_map(|line| line.split("Collected :").nth(1));
-        let collected: Option<u64> = collected.and_then(|number| number.trim().parse().ok());
         let repetitions: Option<u64> = String::from_utf8_lossy(&run.stdout).trim().parse().ok();
-        match (collected, repetitions) {
-            (Some(collected), Some(repetitions)) if collected > 0 && repetitions > 0 => {
-                Ok(collected / repetitions)
-            }
-            _ => Err(format!("valgrind did not report how many instructions it counted:\n{text}")),
+        match repetitions {
+            Some(repetitions) if repetitions > 0 => Ok(collected(&text)? / repetitions),
+            _ => Err(format!("{} did not print how often it was repeated", self.key())),
         }
     }
+}
+
+/// `program`, whose instructions are counted.
+fn valgrind(options: &[&str], program: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).args(options).arg(program);
+    command
+}
+
+/// The number of instructions in what valgrind printed.
+fn collected(text: &str) -> Result<u64, String> {
+    let number = text.lines().find_map(|line| line.split("Collected :").nth(1));
+    let number = number.and_then(|number| number.trim().parse().ok()).filter(|number| *number > 0);
+    number
+        .ok_or_else(|| format!("valgrind did not report how many instructions it counted:\n{text}"))
 }
 
 /// Whether the costs that were measured at `counts` grow no faster than the logarithm of the count. Half of the first
@@ -110,15 +122,47 @@ fn is_writing(arguments: &[&str]) -> Result<bool, String> {
     }
 }
 
+/// What has been measured, and what is wrong with it.
+struct Comparison {
+    /// `None` if what is measured is going to be written down.
+    known: Option<BTreeMap<String, u64>>,
+    measured: BTreeMap<String, u64>,
+    wrong: String,
+}
+
+impl Comparison {
+    fn add(&mut self, key: &str, cost: u64) {
+        if let Some(more) = self.known.as_ref().and_then(|known| compare(key, cost, known)) {
+            let _ = writeln!(self.wrong, "{more}");
+        }
+        self.measured.insert(key.to_owned(), cost);
+    }
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let is_writing = is_writing(arguments)?;
-    let known = if is_writing { BTreeMap::new() } else { known()? };
-    let build = ["build", "--profile", "gallery", "--package", "clearway-limits"];
-    command::run("building the program whose instructions are counted", &mut cargo(&build))?;
+    let known = if is_writing(arguments)? { None } else { Some(known()?) };
+    let mut comparison = Comparison { known, measured: BTreeMap::new(), wrong: String::new() };
+    let packages = ["--package", "clearway-limits", "--package", "clearway-bench"];
+    let mut build = cargo(&["build", "--profile", "gallery"]);
+    command::run("building the programs whose instructions are counted", build.args(packages))?;
+    measure_operations(&mut comparison)?;
+    let place = faces::Place::new()?;
+    for face in &faces::ALL {
+        let cost = place.cost(face)?;
+        println!("{:<81}   {cost}", face.name);
+        comparison.add(face.name, cost);
+    }
+    let Comparison { known, measured, wrong } = comparison;
+    if known.is_none() {
+        write(&measured)?;
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("these costs are too high:\n{wrong}")) }
+}
+
+fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     let program = target().join("gallery/clearway-cost");
     let list = output("listing the operations", &mut Command::new(&program))?;
     println!("{:<50} {:>30}   instructions at each count", "operation, with many", "how many");
-    let (mut measured, mut wrong) = (BTreeMap::new(), String::new());
     for operation in list.lines().filter_map(Operation::parse) {
         let key = operation.key();
         let counts = operation.counts();
@@ -131,18 +175,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         if let ([a, b, c], [x, y, z]) = (&counts[..], &costs[..])
             && !grows_slowly([*a, *b, *c], [*x, *y, *z])
         {
-            let _ = writeln!(wrong, "{key}: {these} instructions, which grows faster than log n");
+            let _ = writeln!(
+                comparison.wrong,
+                "{key}: {these} instructions, which grows faster than log n"
+            );
         }
-        let least = costs.first().copied().unwrap_or_default();
-        if !is_writing && let Some(more) = compare(&key, least, &known) {
-            let _ = writeln!(wrong, "{more}");
-        }
-        measured.insert(key, least);
+        comparison.add(&key, costs.first().copied().unwrap_or_default());
     }
-    if is_writing {
-        write(&measured)?;
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("these costs are too high:\n{wrong}")) }
+    Ok(())
 }
 
 fn write(measured: &BTreeMap<String, u64>) -> Result<(), String> {

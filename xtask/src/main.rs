@@ -86,7 +86,8 @@ The project's development tasks.
         --seconds N          how long each case is repeated (default 2)
         --json               print one object per case
   cargo xtask cost           count the instructions of single operations with few and with many streams, connections,
-                             lost packets and fragments, and of handshakes and requests; more than a twentieth above
+                             lost packets and fragments, of handshakes and requests, and of a small request on each
+                             face (in the shard, in a task, client); more than a twentieth above
                              limits/instructions.toml fails (needs valgrind)
         --write              write that file
   cargo xtask viewer --types generate the TypeScript types of what the program sends to the viewer's page from the
