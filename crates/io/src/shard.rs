@@ -364,7 +364,9 @@ impl Shard {
         let HandOver { pipe, stopped, lasting } = hand_over;
         let pipe = Arc::new(pipe);
         self.sockets.listen(false);
-        self.connections.leave_clients_to(Some(pipe.clone()));
+        for passed in self.connections.leave_clients_to(&pipe) {
+            count(&mut self.statistics, passed);
+        }
         self.partner = Some(Partner::successor(pipe, lasting));
         drop(stopped);
     }
@@ -372,7 +374,7 @@ impl Shard {
     /// This process alone receives from now on.
     fn listen(&mut self) {
         self.sockets.listen(true);
-        self.connections.leave_clients_to(None);
+        self.connections.keep_clients();
         // What the process before gives back is still to come.
         self.partner.take_if(|partner| partner.is_successor());
     }

@@ -93,6 +93,11 @@ impl Incoming {
     pub fn address_is_validated(&self) -> bool {
         self.address_is_validated
     }
+
+    /// The datagram as it arrived, for another endpoint to receive.
+    pub fn into_datagram(self) -> (Arrival, Vec<u8>) {
+        (self.arrival, self.datagram)
+    }
 }
 
 /// The connections of one socket, without the socket.

@@ -124,9 +124,21 @@ impl Connections {
         self.timers.earliest()
     }
 
-    /// From now on another process takes the clients that begin, or does no longer.
-    pub(super) fn leave_clients_to(&mut self, successor: Option<Arc<Pipe>>) {
-        self.successor = successor;
+    /// From now on another process takes the clients that begin, and those that wait. Returns what became of the datagrams of
+    /// these.
+    pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
+        self.successor = Some(successor.clone());
+        let datagrams = self.take_newcomers().into_iter();
+        let send = |(arrival, datagram): (Arrival, Vec<u8>)| {
+            let Arrival { remote, socket, local_ip, ecn } = arrival;
+            successor.send(socket, &Meta { remote, local_ip, ecn }, &datagram).into()
+        };
+        datagrams.map(send).collect()
+    }
+
+    /// Clients that begin are this process's own again.
+    pub(super) fn keep_clients(&mut self) {
+        self.successor = None;
     }
 
     /// Takes in one datagram, or gives it to the process that has replaced this one.

@@ -69,7 +69,7 @@ pub(super) struct Newcomers {
 struct Newcomer {
     incoming: Incoming,
     /// The datagrams that came after the first, in order.
-    further: Vec<(Arrival, Box<[u8]>)>,
+    further: Vec<(Arrival, Vec<u8>)>,
     /// How many bytes all of them have.
     bytes: usize,
 }
@@ -293,6 +293,20 @@ impl Connections {
     /// The work on a handshake took so long.
     pub(in crate::shard) fn spent_on_newcomer(&mut self, began: Timestamp, ended: Timestamp) {
         self.newcomers.spent(began, ended);
+    }
+
+    /// The datagrams of all clients that wait, in order; none waits any more.
+    pub(super) fn take_newcomers(&mut self) -> Vec<(Arrival, Vec<u8>)> {
+        let mut datagrams = Vec::new();
+        while let Some(Newcomer { incoming, further, .. }) = self.newcomers.pop() {
+            self.counts.half_open.end();
+            datagrams.push(incoming.into_datagram());
+            datagrams.extend(further);
+        }
+        while let Some(incoming) = self.newcomers.pop_for_retry() {
+            datagrams.push(incoming.into_datagram());
+        }
+        datagrams
     }
 
     pub(in crate::shard) fn has_newcomers(&self) -> bool {

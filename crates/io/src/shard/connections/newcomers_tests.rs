@@ -14,6 +14,8 @@ use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 
 use super::*;
 use crate::mailbox::Mailbox;
+use crate::restart::{Pipe, Piped};
+use crate::shard::siblings::Passed;
 use crate::shard::sockets::Sockets;
 use crate::shard::tests::{Accepting, server_config};
 use crate::socket::{Meta, Socket};
@@ -375,4 +377,53 @@ fn established_connections_are_answered_in_the_same_turn() {
         }
     }
     assert!(server.statistics().incoming_dropped > 0);
+}
+
+/// A client waits here when another process takes over: here it would be refused, and there it is served. Those that are to
+/// get a Retry packet are among them, and datagrams that are not a client's first.
+#[test]
+fn clients_that_wait_go_to_the_process_that_takes_over() {
+    for retry_above in [usize::MAX, 4] {
+        let mut clients = Clients::new(X25519MLKEM768);
+        let (mut old, mut new) = (Server::new(retry_above), Server::new(usize::MAX));
+        let flights = clients.begin_many(at(1), 8);
+        assert_eq!(flights.len(), 16);
+        old.receive(at(1), &flights);
+        let (ours, theirs) = Pipe::pair().unwrap();
+        let (ours, theirs) = (Arc::new(Pipe::new(ours)), Pipe::new(theirs));
+        let passed = old.0.leave_clients_to(&ours);
+        old.0.stop_accepting();
+        assert!(passed.iter().all(|passed| *passed == Passed::Forwarded), "{passed:?}");
+        assert!(!old.0.has_newcomers() && old.rest_of_turn(at(1), false).is_empty());
+        let counts = old.statistics();
+        assert_eq!((counts.incoming_refused, counts.connections_half_open), (0, 0));
+
+        let mut buffer = vec![0; 1 << 16];
+        let mut forwarded = Vec::new();
+        while let Some(Piped { meta, datagram, .. }) = theirs.receive(&mut buffer) {
+            forwarded.push((meta.remote, datagram.to_vec()));
+        }
+        // The second datagrams of clients that are to get a Retry packet are dropped: they send them again.
+        let is_whole = retry_above == usize::MAX;
+        assert!(!is_whole || forwarded == flights);
+        assert!(flights.iter().step_by(2).all(|first| forwarded.contains(first)));
+        new.receive(at(1), &forwarded);
+        for turn in 1..2000 {
+            for (destination, datagram) in new.rest_of_turn(at(turn), false) {
+                assert!(clients.all.iter().any(|(_, address)| *address == destination));
+                clients.receive(at(turn), datagram);
+            }
+            for client in 0..clients.all.len() {
+                let handle = clients.all[client].0;
+                let connection = clients.endpoint.connection_mut(handle).unwrap();
+                if connection.deadline().is_some_and(|deadline| deadline <= at(turn)) {
+                    connection.on_deadline(at(turn));
+                }
+                let answer = clients.send(at(turn), client);
+                new.receive(at(turn), &answer);
+            }
+        }
+        assert!((0..8).all(|client| clients.is_connected(client)));
+        assert_eq!(new.statistics().handshakes_completed, 8);
+    }
 }
