@@ -33,6 +33,8 @@ pub mod frame;
 pub mod header;
 mod packet_number;
 mod packet_type;
+pub mod preface;
+pub mod quic_lb;
 #[cfg(test)]
 mod strategies;
 mod stream_id;

@@ -1,0 +1,20 @@
+//! Decides which server a QUIC datagram goes to (draft-ietf-quic-load-balancers §4.2). No sockets and no clock, so that
+//! `clearway balance` and the lab run the same code.
+//!
+//! * [`Pool`]: the servers at one point in time, what their connection IDs look like, and which of them get new clients.
+//! * [`Router`]: finds the server of each datagram. What it has to remember is bounded.
+//! * [`Health`]: whether a server can be reached, from the outcome of checks.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
+
+mod pool;
+mod router;
+
+pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
+pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics};
