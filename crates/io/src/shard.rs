@@ -47,8 +47,11 @@ pub(crate) use siblings::MAX_WAITING;
 pub(crate) use siblings::{GroupStart, Siblings};
 pub(crate) use sockets::Sockets;
 
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold.
-const RECEIVING_CALLS: usize = 4;
+/// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
+/// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
+const RECEIVING_CALLS: usize = 32;
+/// After so many bytes a turn receives no more from a socket.
+const RECEIVING_BYTES: u64 = 2 << 20;
 
 /// How many datagrams that other shards received are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
@@ -273,6 +276,7 @@ impl Shard {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
                 continue;
             }
+            let enough = statistics.bytes_received + RECEIVING_BYTES;
             for _ in 0..RECEIVING_CALLS {
                 let mut received_at = None;
                 let received = socket.receive(buffer, |meta, datagram| {
@@ -306,7 +310,7 @@ impl Shard {
                         break;
                     }
                 }
-                if !socket.may_have_more() {
+                if !socket.may_have_more() || statistics.bytes_received >= enough {
                     break;
                 }
             }
