@@ -61,6 +61,7 @@
 compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
 
 mod application;
+mod balancers;
 mod clock;
 mod group;
 mod guarded;
@@ -80,6 +81,7 @@ pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
+pub use balancers::MAX_BALANCERS;
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;
