@@ -1,3 +1,5 @@
+#[path = "group_tests/balanced.rs"]
+mod balanced;
 #[path = "group_tests/download.rs"]
 mod download;
 #[path = "group_tests/relay.rs"]

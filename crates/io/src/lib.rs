@@ -63,6 +63,7 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 mod application;
 mod balancers;
 mod clock;
+mod forward;
 mod group;
 mod guarded;
 mod mailbox;
@@ -82,6 +83,10 @@ pub use application::{
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
 pub use balancers::MAX_BALANCERS;
+pub use forward::{
+    DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
+    spawn_forwarders,
+};
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use random::seed;

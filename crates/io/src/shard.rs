@@ -38,7 +38,7 @@ use crate::tasks::Tasks;
 
 use connections::Connections;
 use partner::Partner;
-use receiving::Verdict;
+pub(crate) use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
 use siblings::Passed;
 use sockets::Open;
