@@ -58,7 +58,7 @@ impl ToServers<'_> {
                 self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
             }
             Routed::To(Target { server, has_preface: false }) => {
-                self.from_port(now, server, meta, datagram);
+                self.without_preface(now, server, meta, datagram);
             }
             Routed::Reply(datagram) if self.replies.len() < MAX_REPLIES => {
                 self.statistics.replies += 1;
@@ -93,7 +93,13 @@ impl ToServers<'_> {
         self.add(&heading, [octets, datagram]);
     }
 
-    fn from_port(&mut self, now: Timestamp, server: SocketAddr, meta: &Meta, datagram: &[u8]) {
+    fn without_preface(
+        &mut self,
+        now: Timestamp,
+        server: SocketAddr,
+        meta: &Meta,
+        datagram: &[u8],
+    ) {
         let client = Client { remote: meta.remote, local_ip: meta.local_ip };
         let Some((port, socket)) = self.ports.port_for(now, canonical(server), client) else {
             self.statistics.dropped_no_port += 1;
