@@ -52,6 +52,11 @@ pub struct ShardStatistics {
     /// UDP payloads received from clients that begin, and dropped because more came than the shard answers: see
     /// [`ServerSetup::retry_above`](crate::ServerSetup::retry_above).
     pub incoming_dropped: u64,
+    /// UDP payloads received whose connection ID is that of no connection, and that begin none: of connections that have ended,
+    /// or that another endpoint has.
+    pub datagrams_unknown: u64,
+    /// Stateless resets sent in answer to them (RFC 9000 §10.3).
+    pub stateless_resets_sent: u64,
     /// How many times the shard woke up.
     pub wakeups: u64,
     /// Panics of applications and acceptors. Each ended one connection, or refused one client.
@@ -150,6 +155,8 @@ impl ShardStatistics {
             probe_timeouts,
             incoming_refused,
             incoming_dropped,
+            datagrams_unknown,
+            stateless_resets_sent,
             wakeups,
             panics,
             receive_failures,
@@ -186,6 +193,8 @@ impl ShardStatistics {
             probe_timeouts,
             incoming_refused,
             incoming_dropped,
+            datagrams_unknown,
+            stateless_resets_sent,
             wakeups,
             panics,
             receive_failures,
@@ -202,7 +211,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 32;
+const COUNTERS: usize = 34;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],
@@ -231,11 +240,22 @@ impl core::iter::Sum for ShardStatistics {
 }
 
 /// The same, as one thread writes it and others read it. Neither ever waits for the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SharedStatistics {
     counters: [AtomicU64; COUNTERS],
     batches_by_size: [AtomicU64; ShardStatistics::BATCH_SIZES.len()],
     turns_by_duration: [AtomicU64; ShardStatistics::TURN_DURATIONS.len() + 1],
+}
+
+impl Default for SharedStatistics {
+    fn default() -> Self {
+        Self {
+            // The standard library has it for up to 32.
+            counters: [const { AtomicU64::new(0) }; COUNTERS],
+            batches_by_size: Default::default(),
+            turns_by_duration: Default::default(),
+        }
+    }
 }
 
 impl SharedStatistics {

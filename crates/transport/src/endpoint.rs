@@ -111,6 +111,18 @@ pub struct Endpoint {
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
+    totals: EndpointTotals,
+}
+
+/// What an endpoint has counted of datagrams that belong to none of its connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct EndpointTotals {
+    /// Datagrams that no connection has the connection ID of, and that begin none: with a short header, or with a long header
+    /// of an accepted version other than that of an Initial packet. Their connection has ended, or is another endpoint's.
+    pub datagrams_unknown: u64,
+    /// Stateless resets in answer to them (RFC 9000 §10.3).
+    pub stateless_resets_sent: u64,
 }
 
 /// A connection, and the key under which its client's first packets find it.
@@ -146,8 +158,14 @@ impl Endpoint {
             routes,
             replies: VecDeque::new(),
             resets: ResetLimiter::new(now),
+            totals: EndpointTotals::default(),
             random,
         }
+    }
+
+    /// What was counted of datagrams that belong to no connection.
+    pub fn totals(&self) -> EndpointTotals {
+        self.totals
     }
 
     /// The number of connections.
@@ -239,6 +257,7 @@ impl Endpoint {
             ..
         } = header.kind
         else {
+            self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
             return Received::Done;
         };
         // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs.
@@ -309,6 +328,7 @@ impl Endpoint {
 
     /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
+        self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();
         let Some(id) = datagram.get(1..).and_then(|rest| rest.get(..id_len)) else { return };
         let Ok(id) = ConnectionId::new(id) else { return };
@@ -317,7 +337,10 @@ impl Endpoint {
         }
         let token = self.config.reset_key.token(&id);
         let reply = reset::build(datagram.len(), &token, &mut self.random);
-        self.reply(arrival, reply);
+        if self.reply(arrival, reply) {
+            let sent = &mut self.totals.stateless_resets_sent;
+            *sent = sent.saturating_add(1);
+        }
     }
 
     /// Accepts the client.
@@ -626,8 +649,9 @@ impl Endpoint {
         LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
     }
 
-    fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) {
-        let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return };
+    /// Sends a packet outside of connections, if there is one and not too many wait already; returns whether it does.
+    fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) -> bool {
+        let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return false };
         let transmit = Transmit {
             destination: arrival.remote,
             socket: arrival.socket,
@@ -637,6 +661,7 @@ impl Endpoint {
             ecn: EcnCodepoint::NotEct,
         };
         self.replies.push_back((transmit, bytes));
+        true
     }
 }
 

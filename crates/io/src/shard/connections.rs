@@ -109,6 +109,9 @@ impl Connections {
     pub(super) fn report(&self, statistics: &mut ShardStatistics) {
         statistics.connections = self.count as u64;
         statistics.incoming_dropped = self.newcomers.dropped();
+        let totals = self.endpoint.totals();
+        statistics.datagrams_unknown = totals.datagrams_unknown;
+        statistics.stateless_resets_sent = totals.stateless_resets_sent;
         self.counts.report(statistics);
     }
 
