@@ -78,9 +78,21 @@ impl Router {
     /// From now on these are the servers.
     pub fn replace(&mut self, now: Timestamp, pool: Arc<Pool>);
     /// Finds the server of a datagram of `client`, which it sent to `local`.
-    pub fn route(&mut self, now: Timestamp, client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Decision;
+    pub fn route(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Decision;
     /// A server has sent a datagram to `client`.
-    pub fn observe(&mut self, now: Timestamp, server: ServerKey, client: SocketAddr, datagram: &[u8]);
+    pub fn observe(
+        &mut self,
+        now: Timestamp,
+        server: ServerKey,
+        client: SocketAddr,
+        datagram: &[u8],
+    );
     /// What was counted.
     pub fn statistics(&self) -> &RouterStatistics;
 }

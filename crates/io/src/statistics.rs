@@ -77,6 +77,8 @@ pub struct ShardStatistics {
     /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
     /// lost.
     pub forward_dropped: u64,
+    /// UDP payloads dropped because they are from none of the [balancers](crate::ServerSetup::balancers).
+    pub foreign_dropped: u64,
     /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
     /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
@@ -166,6 +168,7 @@ impl ShardStatistics {
             forwarded,
             forwarded_in,
             forward_dropped,
+            foreign_dropped,
             batches_by_size,
             turns_by_duration,
             turn_nanoseconds,
@@ -204,6 +207,7 @@ impl ShardStatistics {
             forwarded,
             forwarded_in,
             forward_dropped,
+            foreign_dropped,
             turn_nanoseconds,
         ];
         Parts { counters, batches_by_size, turns_by_duration }
@@ -211,7 +215,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 34;
+const COUNTERS: usize = 35;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],
@@ -249,11 +253,11 @@ pub(crate) struct SharedStatistics {
 
 impl Default for SharedStatistics {
     fn default() -> Self {
+        let zero = |_| AtomicU64::new(0);
         Self {
-            // The standard library has it for up to 32.
-            counters: [const { AtomicU64::new(0) }; COUNTERS],
-            batches_by_size: Default::default(),
-            turns_by_duration: Default::default(),
+            counters: core::array::from_fn(zero),
+            batches_by_size: core::array::from_fn(zero),
+            turns_by_duration: core::array::from_fn(zero),
         }
     }
 }
