@@ -197,6 +197,11 @@ impl IdCodec {
         self.further_len
     }
 
+    /// Whether the first octet states how many octets follow.
+    pub const fn states_length(&self) -> bool {
+        self.states_length
+    }
+
     /// Whether server ID and nonce are encrypted.
     pub const fn is_encrypted(&self) -> bool {
         self.cipher.is_some()
