@@ -65,6 +65,7 @@ mod clock;
 mod group;
 mod guarded;
 mod mailbox;
+mod quic_lb;
 mod random;
 mod restart;
 mod running;
@@ -82,6 +83,7 @@ pub use application::{
 };
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
+pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;
 pub use restart::{HotRestart, HotRestartError};
 pub use running::halt;

@@ -100,7 +100,7 @@ fn without_another_configuration_nothing_is_sent() {
     rotation.pair.establish();
     rotation.talk();
     let before = rotation.pair.watch.sent(Side::Server).len();
-    rotation.pair.server().replace_connection_ids();
+    assert!(!rotation.pair.server().replace_connection_ids());
     rotation.pair.run_for(seconds(1));
     assert_eq!(rotation.pair.watch.sent(Side::Server).len(), before);
 }

@@ -4,6 +4,7 @@ mod half_open;
 mod migrating;
 mod newcomers;
 mod record;
+mod replacing;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -69,6 +70,8 @@ pub(super) struct Connections {
     dirty: VecDeque<ConnectionHandle>,
     /// Connections that are to be asked for datagrams.
     sending: VecDeque<ConnectionHandle>,
+    /// The place of the next connection whose connection IDs are to be replaced.
+    replacing: Option<usize>,
     is_shutting_down: bool,
     counts: Counts,
     /// Leads to the process that has replaced this one, which takes the clients that begin.
@@ -94,6 +97,7 @@ impl Connections {
             newcomers: Newcomers::new(),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
+            replacing: None,
             is_shutting_down: false,
             counts: Counts::new(retry_above),
             successor: None,

@@ -193,10 +193,14 @@ impl Connection {
     /// new ones, and is asked to retire those before (RFC 9000 §5.1.2), which remain valid until it does. Before the
     /// handshake is confirmed nothing is done; then they are replaced without a further call. So is what another
     /// configuration asks for before the peer has retired those IDs that it is asked to retire already.
-    pub fn replace_connection_ids(&mut self) {
-        if self.lifecycle.is_confirmed() {
-            self.local_ids.replace(&mut self.random);
+    ///
+    /// Returns whether there are IDs to be sent.
+    pub fn replace_connection_ids(&mut self) -> bool {
+        if !self.lifecycle.is_confirmed() {
+            return false;
         }
+        self.local_ids.replace(&mut self.random);
+        self.local_ids.has_pending()
     }
 
     pub(super) fn next_part_event(&mut self) -> Option<Event> {
