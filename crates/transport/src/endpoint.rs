@@ -359,12 +359,10 @@ impl Endpoint {
             self.refuse(incoming);
             return Err(AcceptError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
-        let mut local_ids = self.local_ids(local_id);
-        let preferred = self.preferred_address(&server.preferred_addresses, incoming.arrival);
-        if let Some(preferred) = &preferred {
-            local_ids.add_preferred(preferred.connection_id);
-        }
+        let mut local_ids = self.local_ids();
+        let local_id = local_ids.first();
+        let addresses = &server.preferred_addresses;
+        let preferred = self.preferred_address(addresses, incoming.arrival, &mut local_ids);
         let parameters = TransportParameters {
             preferred_address: preferred.map(Box::new),
             original_destination_connection_id: Some(incoming.original_destination),
@@ -428,13 +426,14 @@ impl Endpoint {
         &mut self,
         addresses: &PreferredAddresses,
         arrival: Arrival,
+        local_ids: &mut LocalIds,
     ) -> Option<PreferredAddress> {
         let is_main = arrival.socket == SocketIndex::default();
         let PreferredAddresses { v4, v6 } = *addresses;
         if (v4.is_none() && v6.is_none()) || self.config.id_generator.len() == 0 || !is_main {
             return None;
         }
-        let connection_id = self.config.id_generator.generate(&mut self.random);
+        let connection_id = local_ids.add_preferred(&mut self.random);
         Some(PreferredAddress {
             ipv4: v4,
             ipv6: v6,
@@ -506,7 +505,8 @@ impl Endpoint {
         if self.connections.len() >= self.config.max_connections {
             return Err(ConnectError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
+        let local_ids = self.local_ids();
+        let local_id = local_ids.first();
         // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
         let version = client.transport.first_version();
@@ -541,7 +541,7 @@ impl Endpoint {
                 ecn: EcnCodepoint::NotEct,
             },
             random: self.random.fork(),
-            local_ids: self.local_ids(local_id),
+            local_ids,
             local_id,
             remote_id,
             initial_id: remote_id,
@@ -645,8 +645,10 @@ impl Endpoint {
         handle
     }
 
-    fn local_ids(&self, local_id: ConnectionId) -> LocalIds {
-        LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
+    /// The IDs of a new connection.
+    fn local_ids(&mut self) -> LocalIds {
+        let EndpointConfig { id_generator, reset_key, .. } = &self.config;
+        LocalIds::new(id_generator.clone(), reset_key.clone(), &mut self.random)
     }
 
     /// Sends a packet outside of connections, if there is one and not too many wait already; returns whether it does.
