@@ -4,6 +4,7 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
 
 use clearway::{Endpoint, ShardStatistics};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::Outcome;
 
@@ -34,6 +35,19 @@ impl Steps {
         stdout().flush()?;
         Ok(self.0.recv()?)
     }
+}
+
+/// The lines of standard input, for a program that does other things until the next one comes. The process ends with that.
+pub(crate) fn commands() -> UnboundedReceiver<String> {
+    let (sender, commands) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in stdin().lock().lines().map_while(Result::ok) {
+            // Nobody may be waiting for it.
+            let _ = sender.send(line);
+        }
+        std::process::exit(1);
+    });
+    commands
 }
 
 /// Keeps a server whose work is done by its shards: until it is killed, or, if it is attached, until standard input ends.

@@ -2,6 +2,7 @@
 
 mod attached;
 mod connections;
+mod fleet;
 mod handshakes;
 mod http3;
 mod idle;
@@ -70,6 +71,9 @@ enum Command {
     /// Make requests on connections that move to another local address every second; `cargo xtask bench moving` steers it
     /// through its standard input.
     Moving(moving::MovingOptions),
+    /// Download on connections that change their address every second, and open further ones; `cargo xtask balance-test`
+    /// steers it through its standard input.
+    Fleet(fleet::FleetOptions),
     /// Make requests to a server that is replaced; `cargo xtask bench replacing` steers it through its standard input.
     Replacing(replacing::ReplacingOptions),
     /// Measure what this machine can do at most.
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Moving(options) => moving::run(&options, mtu),
+        Command::Fleet(options) => fleet::run(&options, mtu),
         Command::Replacing(options) => replacing::run(&options, mtu),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),

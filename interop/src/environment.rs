@@ -1,19 +1,16 @@
 //! Where the endpoints run: in two network namespaces, or at loopback addresses if namespaces cannot be made.
 
-mod namespace;
-
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 
+use clearway_namespaces::{Namespace, ip};
 use tappers::{Interface, Tun};
 
 use crate::catalogue::{Check, Host, Test};
 use crate::network::Network;
 use crate::relay::{ClientSide, Relay, ServerSide, Wire};
-pub(crate) use namespace::{Namespace, become_root};
 
 /// The port of servers in a namespace.
 const PORT: u16 = 443;
@@ -208,16 +205,4 @@ fn device(namespace: &Namespace, v4: &[Ipv4Addr], v6: Ipv6Addr) -> io::Result<Tu
         }
         Ok(device)
     })?
-}
-
-fn ip(arguments: &[&str]) -> io::Result<()> {
-    let failed =
-        |why: &str| io::Error::other(format!("ip {}: {}", arguments.join(" "), why.trim()));
-    let output = Command::new("ip").args(arguments).output();
-    let output =
-        output.map_err(|error| failed(&format!("{error} (it is in the package iproute2)")))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(failed(&String::from_utf8_lossy(&output.stderr))),
-    }
 }

@@ -61,7 +61,7 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 /// Runs the chosen cells; returns whether none failed.
 fn run(options: &Options) -> Result<bool, String> {
     if !options.loopback {
-        environment::become_root();
+        clearway_namespaces::become_root();
     }
     watch_signals()?;
     let kind = match (options.loopback, environment::Kind::detect()) {

@@ -1,5 +1,6 @@
 //! The project's development tasks, run as `cargo xtask COMMAND`.
 
+mod balance;
 mod bench;
 mod command;
 mod cost;
@@ -27,6 +28,12 @@ The project's development tasks.
                              in a browser
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
+  cargo xtask balance-test   `clearway balance` in front of three `clearway serve` and of three quic-go servers, in network
+                             namespaces: clients download while they change their addresses and connection IDs, and
+                             servers and balancers come and go (needs root; three minutes)
+        --only NAME          only this scenario, or those of which this is half of the name; may be given several times
+        --list               only print their names
+        --json               print one object per scenario
   cargo xtask bench          bulk, requests with latency, handshakes, memory and limits in turn (hours), with tables in
                              Markdown at the end
         --peer NAME          only beside this peer (quinn, tokio-quiche, s2n-quic, quic-go); may be given several times
@@ -138,6 +145,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["test", rest @ ..] => test::run(rest),
+        ["balance-test", rest @ ..] => balance::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),

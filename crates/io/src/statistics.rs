@@ -52,6 +52,11 @@ pub struct ShardStatistics {
     /// UDP payloads received from clients that begin, and dropped because more came than the shard answers: see
     /// [`ServerSetup::retry_above`](crate::ServerSetup::retry_above).
     pub incoming_dropped: u64,
+    /// UDP payloads received whose connection ID is that of no connection, and that begin none: of connections that have ended,
+    /// or that another endpoint has.
+    pub datagrams_unknown: u64,
+    /// Stateless resets sent in answer to them (RFC 9000 §10.3).
+    pub stateless_resets_sent: u64,
     /// How many times the shard woke up.
     pub wakeups: u64,
     /// Panics of applications and acceptors. Each ended one connection, or refused one client.
@@ -152,6 +157,8 @@ impl ShardStatistics {
             probe_timeouts,
             incoming_refused,
             incoming_dropped,
+            datagrams_unknown,
+            stateless_resets_sent,
             wakeups,
             panics,
             receive_failures,
@@ -189,6 +196,8 @@ impl ShardStatistics {
             probe_timeouts,
             incoming_refused,
             incoming_dropped,
+            datagrams_unknown,
+            stateless_resets_sent,
             wakeups,
             panics,
             receive_failures,
@@ -206,7 +215,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 33;
+const COUNTERS: usize = 35;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -111,6 +111,18 @@ pub struct Endpoint {
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
+    totals: EndpointTotals,
+}
+
+/// What an endpoint has counted of datagrams that belong to none of its connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct EndpointTotals {
+    /// Datagrams that no connection has the connection ID of, and that begin none: with a short header, or with a long header
+    /// of an accepted version other than that of an Initial packet. Their connection has ended, or is another endpoint's.
+    pub datagrams_unknown: u64,
+    /// Stateless resets in answer to them (RFC 9000 §10.3).
+    pub stateless_resets_sent: u64,
 }
 
 /// A connection, and the key under which its client's first packets find it.
@@ -146,8 +158,14 @@ impl Endpoint {
             routes,
             replies: VecDeque::new(),
             resets: ResetLimiter::new(now),
+            totals: EndpointTotals::default(),
             random,
         }
+    }
+
+    /// What was counted of datagrams that belong to no connection.
+    pub fn totals(&self) -> EndpointTotals {
+        self.totals
     }
 
     /// The number of connections.
@@ -239,6 +257,7 @@ impl Endpoint {
             ..
         } = header.kind
         else {
+            self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
             return Received::Done;
         };
         // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs.
@@ -309,6 +328,7 @@ impl Endpoint {
 
     /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
+        self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();
         let Some(id) = datagram.get(1..).and_then(|rest| rest.get(..id_len)) else { return };
         let Ok(id) = ConnectionId::new(id) else { return };
@@ -317,7 +337,10 @@ impl Endpoint {
         }
         let token = self.config.reset_key.token(&id);
         let reply = reset::build(datagram.len(), &token, &mut self.random);
-        self.reply(arrival, reply);
+        if self.reply(arrival, reply) {
+            let sent = &mut self.totals.stateless_resets_sent;
+            *sent = sent.saturating_add(1);
+        }
     }
 
     /// Accepts the client.
@@ -336,12 +359,10 @@ impl Endpoint {
             self.refuse(incoming);
             return Err(AcceptError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
-        let mut local_ids = self.local_ids(local_id);
-        let preferred = self.preferred_address(&server.preferred_addresses, incoming.arrival);
-        if let Some(preferred) = &preferred {
-            local_ids.add_preferred(preferred.connection_id);
-        }
+        let mut local_ids = self.local_ids();
+        let local_id = local_ids.first();
+        let addresses = &server.preferred_addresses;
+        let preferred = self.preferred_address(addresses, incoming.arrival, &mut local_ids);
         let parameters = TransportParameters {
             preferred_address: preferred.map(Box::new),
             original_destination_connection_id: Some(incoming.original_destination),
@@ -405,13 +426,14 @@ impl Endpoint {
         &mut self,
         addresses: &PreferredAddresses,
         arrival: Arrival,
+        local_ids: &mut LocalIds,
     ) -> Option<PreferredAddress> {
         let is_main = arrival.socket == SocketIndex::default();
         let PreferredAddresses { v4, v6 } = *addresses;
         if (v4.is_none() && v6.is_none()) || self.config.id_generator.len() == 0 || !is_main {
             return None;
         }
-        let connection_id = self.config.id_generator.generate(&mut self.random);
+        let connection_id = local_ids.add_preferred(&mut self.random);
         Some(PreferredAddress {
             ipv4: v4,
             ipv6: v6,
@@ -483,7 +505,8 @@ impl Endpoint {
         if self.connections.len() >= self.config.max_connections {
             return Err(ConnectError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
+        let local_ids = self.local_ids();
+        let local_id = local_ids.first();
         // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
         let version = client.transport.first_version();
@@ -518,7 +541,7 @@ impl Endpoint {
                 ecn: EcnCodepoint::NotEct,
             },
             random: self.random.fork(),
-            local_ids: self.local_ids(local_id),
+            local_ids,
             local_id,
             remote_id,
             initial_id: remote_id,
@@ -622,12 +645,15 @@ impl Endpoint {
         handle
     }
 
-    fn local_ids(&self, local_id: ConnectionId) -> LocalIds {
-        LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
+    /// The IDs of a new connection.
+    fn local_ids(&mut self) -> LocalIds {
+        let EndpointConfig { id_generator, reset_key, .. } = &self.config;
+        LocalIds::new(id_generator.clone(), reset_key.clone(), &mut self.random)
     }
 
-    fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) {
-        let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return };
+    /// Sends a packet outside of connections, if there is one and not too many wait already; returns whether it does.
+    fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) -> bool {
+        let Some(bytes) = reply.filter(|_| self.replies.len() < MAX_REPLIES) else { return false };
         let transmit = Transmit {
             destination: arrival.remote,
             socket: arrival.socket,
@@ -637,6 +663,7 @@ impl Endpoint {
             ecn: EcnCodepoint::NotEct,
         };
         self.replies.push_back((transmit, bytes));
+        true
     }
 }
 

@@ -137,8 +137,8 @@ pub use connection::{Connection, Statistics, Totals, Transmit};
 pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
-    AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig, Incoming,
-    PreferredAddresses, Received, ServerConfig, SharedTokens,
+    AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig,
+    EndpointTotals, Incoming, PreferredAddresses, Received, ServerConfig, SharedTokens,
 };
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};

@@ -4,7 +4,7 @@
 mod support;
 
 use clearway_network::Way;
-use clearway_transport::{ConnectionError, Event, Side};
+use clearway_transport::{ConnectionError, EndpointTotals, Event, Side};
 use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
 use clearway_wire::{TransportErrorCode, Version, Writer};
@@ -246,6 +246,7 @@ fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
     pair.run_for(seconds(1));
+    assert_eq!(pair.server.totals(), EndpointTotals::default());
     pair.restart_server();
     let start = pair.now;
     // Large enough for the server to respond with a stateless reset (§10.3.3).
@@ -254,6 +255,8 @@ fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     pair.run_until(seconds(5), |pair| pair.client().is_closed());
     assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
     assert_eq!(pair.now.saturating_since(start), milliseconds(20));
+    let totals = pair.server.totals();
+    assert_eq!((totals.datagrams_unknown, totals.stateless_resets_sent), (1, 1));
     // §10.3.1: the client enters the draining state and sends nothing more.
     let sent = pair.watch.sent(Side::Client).len();
     pair.run_for(seconds(10));

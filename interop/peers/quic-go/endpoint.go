@@ -53,8 +53,9 @@ func quicConfig(qlogDirectory string, datagramSize int) (*quic.Config, error) {
 	return config, nil
 }
 
-// listenOn listens for connections with one application protocol, and prints the address.
-func listenOn(listen, cert, key, protocol string, retry bool, config *quic.Config) (*quic.Transport, *quic.EarlyListener, error) {
+// listenOn listens for connections with one application protocol, and prints the address. adjust may set what else the
+// transport needs, before it begins.
+func listenOn(listen, cert, key, protocol string, adjust func(*quic.Transport), config *quic.Config) (*quic.Transport, *quic.EarlyListener, error) {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return nil, nil, err
@@ -68,8 +69,8 @@ func listenOn(listen, cert, key, protocol string, retry bool, config *quic.Confi
 		return nil, nil, err
 	}
 	transport := &quic.Transport{Conn: socket}
-	if retry {
-		transport.VerifySourceAddress = func(net.Addr) bool { return true }
+	if adjust != nil {
+		adjust(transport)
 	}
 	tlsConfig := &tls.Config{
 		Certificates: []tls.Certificate{certificate},

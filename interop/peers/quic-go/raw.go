@@ -38,7 +38,7 @@ func serveRaw(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	transport, listener, err := listenOn(*listen, *cert, *key, perf, false, config)
+	transport, listener, err := listenOn(*listen, *cert, *key, perf, nil, config)
 	if err != nil {
 		return err
 	}

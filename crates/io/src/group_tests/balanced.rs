@@ -156,7 +156,11 @@ fn forwarded(forwarders: &Forwarders) -> ForwardStatistics {
 }
 
 fn entrance(forwarders: &Forwarders) -> Entrance {
-    Entrance { address: forwarders.local_address(), rebinds: Arc::default() }
+    Entrance {
+        address: forwarders.local_address(),
+        rebinds: Arc::default(),
+        first_octets: Arc::default(),
+    }
 }
 
 /// Clients without a NAT download, and the servers see them as they are.
@@ -279,7 +283,11 @@ fn only_a_balancer_may_send_to_its_server() {
     wait_until(&server.group, |now| now.foreign_dropped == 2);
     assert_eq!(total(&server.group).datagrams_sent, 0);
     // A health check.
-    let direct = Entrance { address: address(&server.group), rebinds: Arc::default() };
+    let direct = Entrance {
+        address: address(&server.group),
+        rebinds: Arc::default(),
+        first_octets: Arc::default(),
+    };
     let shard = client();
     let check = download(&shard, &direct, &[1], false);
     assert_eq!(check.next(), Ok(1));

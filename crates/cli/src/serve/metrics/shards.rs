@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 32] = [
+static SINGLE: [Single; 34] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -68,6 +68,12 @@ static SINGLE: [Single; 32] = [
         "UDP payloads of clients that begin, dropped because more came than the shard answers",
         |shard| shard.incoming_dropped,
     ),
+    counter(
+        "datagrams_unknown",
+        "Datagrams received that belong to no connection and begin none",
+        |shard| shard.datagrams_unknown,
+    ),
+    counter("stateless_resets_sent", "Stateless resets sent", |shard| shard.stateless_resets_sent),
     bytes("received", "Bytes of UDP payloads received", |shard| shard.bytes_received),
     bytes("sent", "Bytes of UDP payloads handed to the kernel", |shard| shard.bytes_sent),
     counter("datagrams_received", "UDP payloads received", |shard| shard.datagrams_received),

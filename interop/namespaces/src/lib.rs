@@ -1,4 +1,5 @@
-//! Network namespaces without names: nothing is left of one when its last process has ended.
+//! Network namespaces for `cargo xtask interop` and `cargo xtask balance-test`. They have no names: nothing is left of one
+//! when its last process has ended.
 
 use std::fs::File;
 use std::io;
@@ -13,11 +14,11 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// How long making a namespace may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Set in the environment of the program once it has become root in a user namespace of its own.
-const IS_ROOT: &str = "CLEARWAY_INTEROP_IS_ROOT";
+const IS_ROOT: &str = "CLEARWAY_IS_ROOT";
 
 /// A network namespace.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     file: File,
     /// A process that does nothing in it, and ends when its standard input does: when this program ends.
     holder: Child,
@@ -25,7 +26,10 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     /// Makes an empty namespace.
-    pub(crate) fn create() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If this user may not, or the program `unshare` is missing.
+    pub fn create() -> io::Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(Stdio::null());
@@ -46,7 +50,10 @@ impl Namespace {
 
     /// Runs `action` on a thread in the namespace. Processes that it starts are there, too, and sockets that it opens
     /// stay there.
-    pub(crate) fn run<T: Send>(&self, action: impl FnOnce() -> T + Send) -> io::Result<T> {
+    ///
+    /// # Errors
+    /// If the thread cannot enter the namespace, or panics.
+    pub fn run<T: Send>(&self, action: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let kind = Some(LinkNameSpaceType::Network);
@@ -55,6 +62,13 @@ impl Namespace {
             });
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has panicked")))
         })
+    }
+}
+
+impl Namespace {
+    /// The ID of a process in it, for as long as this exists.
+    pub fn process(&self) -> u32 {
+        self.holder.id()
     }
 }
 
@@ -83,7 +97,7 @@ fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
 
 /// If this user may not make network namespaces, but may make a user namespace, starts this program again as root in a
 /// new one. Returns if there is no need or no way.
-pub(crate) fn become_root() {
+pub fn become_root() {
     let may = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
         command.args(arguments).arg("true").stdout(Stdio::null()).stderr(Stdio::null());
@@ -98,4 +112,20 @@ pub(crate) fn become_root() {
     command.args(&as_root[..2]).arg(program).args(std::env::args_os().skip(1));
     // Only returns if it fails; then the loopback is used.
     let _ = command.env(IS_ROOT, "1").exec();
+}
+
+/// Runs `ip` in the namespace of the thread.
+///
+/// # Errors
+/// If it fails, with the arguments and what it has said.
+pub fn ip(arguments: &[&str]) -> io::Result<()> {
+    let failed =
+        |why: &str| io::Error::other(format!("ip {}: {}", arguments.join(" "), why.trim()));
+    let output = Command::new("ip").args(arguments).output();
+    let output =
+        output.map_err(|error| failed(&format!("{error} (it is in the package iproute2)")))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(failed(&String::from_utf8_lossy(&output.stderr))),
+    }
 }

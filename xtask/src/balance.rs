@@ -1,0 +1,340 @@
+//! `cargo xtask balance-test`: `clearway balance` in front of servers of two kinds, over real sockets in network namespaces.
+//! Clients download while they change their addresses and connection IDs; meanwhile servers and the balancer come and go.
+
+mod fleet;
+mod judge;
+mod play;
+mod program;
+mod servers;
+mod site;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use clearway_namespaces::{Namespace, become_root};
+
+use self::play::Programs;
+use self::table::Row;
+use crate::command::{self, cargo, root, target};
+
+/// Set when the user interrupts this program. Everything that waits stops then, and what was made is removed.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// How often it is looked whether that has happened.
+const POLLING: Duration = Duration::from_millis(10);
+
+/// The servers behind the balancer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stack {
+    /// `clearway serve`: encrypted IDs of QUIC-LB, and a preface before each datagram.
+    Clearway,
+    /// quic-go with unencrypted IDs of QUIC-LB.
+    QuicGo,
+    /// quic-go as it is: its IDs say nothing, so an address and an ID must not change at the same time. The clients are behind
+    /// a NAT.
+    QuicGoOpaque,
+}
+
+/// What happens while clients download.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// Nothing but that the clients move.
+    Moves,
+    /// A server gets no more new clients.
+    Drain,
+    /// A server is killed.
+    Kill,
+    /// There is one server more.
+    Add,
+    /// The balancer is stopped, and started again.
+    Restart,
+    /// Another balancer with the same file takes the traffic.
+    Second,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Scenario {
+    stack: Stack,
+    event: Event,
+}
+
+impl Stack {
+    const ALL: [Self; 3] = [Self::Clearway, Self::QuicGo, Self::QuicGoOpaque];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Clearway => "clearway",
+            Self::QuicGo => "quic-go",
+            Self::QuicGoOpaque => "quic-go-opaque",
+        }
+    }
+}
+
+impl Event {
+    const ALL: [Self; 6] =
+        [Self::Moves, Self::Drain, Self::Kill, Self::Add, Self::Restart, Self::Second];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Moves => "moves",
+            Self::Drain => "drain",
+            Self::Kill => "kill",
+            Self::Add => "add",
+            Self::Restart => "restart",
+            Self::Second => "second",
+        }
+    }
+}
+
+impl Scenario {
+    /// All that can be. What a balancer has learned of opaque IDs ends with it, so nothing is promised of these then.
+    fn all() -> impl Iterator<Item = Self> {
+        let of = |stack| Event::ALL.into_iter().map(move |event| Self { stack, event });
+        Stack::ALL.into_iter().flat_map(of).filter(|it| {
+            it.stack != Stack::QuicGoOpaque || !matches!(it.event, Event::Restart | Event::Second)
+        })
+    }
+
+    fn name(self) -> String {
+        format!("{}/{}", self.stack.name(), self.event.name())
+    }
+
+    /// Whether `--only` with this word means it: its name, or a half of that.
+    fn is_meant_by(self, word: &str) -> bool {
+        self.name() == word || self.stack.name() == word || self.event.name() == word
+    }
+}
+
+#[derive(PartialEq, Debug)]
+struct Options {
+    scenarios: Vec<Scenario>,
+    only_lists: bool,
+    json: bool,
+}
+
+/// Runs the scenarios, one after the other.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    if options.only_lists {
+        options.scenarios.iter().for_each(|scenario| println!("{}", scenario.name()));
+        return Ok(());
+    }
+    become_root();
+    Namespace::create().map_err(|error| {
+        format!("balance-test needs network namespaces; run it as root: {error}")
+    })?;
+    let programs = build(options.scenarios.iter().any(|it| it.stack != Stack::Clearway))?;
+    watch_signals()?;
+    let folder = Folder::create()?;
+    let began = Instant::now();
+    let mut rows = Vec::new();
+    for scenario in options.scenarios {
+        let logs = folder.path.join(scenario.name().replace('/', "-"));
+        let row = match play::run(scenario, &programs, &logs) {
+            Ok(row) => row,
+            Err(error) => Row::failed(scenario, error),
+        };
+        check_interrupt()?;
+        if options.json {
+            println!("{}", row.json());
+        } else {
+            eprintln!("xtask: {}", row.progress());
+        }
+        rows.push(row);
+    }
+    if !options.json {
+        print!("{}", table::text(&rows));
+        println!("{} scenarios in {:.0} s", rows.len(), began.elapsed().as_secs_f64());
+    }
+    verdict(&rows).map_err(|failed| match folder.keep() {
+        Some(path) => format!("{failed}; what the programs have said is in {}", path.display()),
+        None => failed,
+    })
+}
+
+fn verdict(rows: &[Row]) -> Result<(), String> {
+    let failed: Vec<_> = rows.iter().filter(|row| !row.faults.is_empty()).collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = failed.iter().map(|row| row.scenario.name()).collect();
+    Err(format!("balance-test: {} of {} failed: {}", failed.len(), rows.len(), names.join(", ")))
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options { scenarios: Vec::new(), only_lists: false, json: false };
+    let mut only = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--list" => options.only_lists = true,
+            "--json" => options.json = true,
+            "--only" => {
+                let word = *rest.next().ok_or("--only needs a value")?;
+                if !Scenario::all().any(|scenario| scenario.is_meant_by(word)) {
+                    return Err(format!("there is no scenario {word}; --list prints all"));
+                }
+                only.push(word);
+            }
+            other => return Err(format!("balance-test has no option {other}")),
+        }
+    }
+    let is_chosen =
+        |scenario: &Scenario| only.is_empty() || only.iter().any(|word| scenario.is_meant_by(word));
+    options.scenarios = Scenario::all().filter(is_chosen).collect();
+    Ok(options)
+}
+
+/// Builds the programs, with the release profile.
+fn build(with_quic_go: bool) -> Result<Programs, String> {
+    let clearway = command::program()?;
+    let mut bench = cargo(&["build", "--release", "--package", "clearway-bench"]);
+    command::run("building the clients", &mut bench)?;
+    let peers = target().join("peers");
+    let quic_go = peers.join("quic-go");
+    if with_quic_go {
+        let mut build = Command::new("sh");
+        build.arg(root().join("interop/peers/build.sh")).arg("quic-go").env("PEERS_OUT", &peers);
+        command::run("building quic-go's server", &mut build)?;
+        if !quic_go.exists() {
+            return Err(
+                "quic-go was not built, the reason is above; --only clearway leaves it out"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(Programs { clearway, fleet: target().join("release/clearway-bench"), quic_go })
+}
+
+/// Ctrl-C and SIGTERM end what runs, in order.
+fn watch_signals() -> Result<(), String> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, INTERRUPTED.clone())
+            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// If the user has interrupted this program.
+fn check_interrupt() -> Result<(), String> {
+    match INTERRUPTED.load(Ordering::Relaxed) {
+        true => Err("interrupted".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Waits until `is_done`, and returns whether it is so in time.
+///
+/// # Errors
+/// That of `is_done`, or if the user interrupts.
+fn wait_until(
+    limit: Duration,
+    mut is_done: impl FnMut() -> Result<bool, String>,
+) -> Result<bool, String> {
+    let began = Instant::now();
+    loop {
+        check_interrupt()?;
+        if is_done()? {
+            return Ok(true);
+        }
+        if began.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(POLLING);
+    }
+}
+
+/// # Errors
+/// If the user interrupts.
+fn pause(time: Duration) -> Result<(), String> {
+    let began = Instant::now();
+    wait_until(time, || Ok(began.elapsed() >= time)).map(drop)
+}
+
+/// Where what the programs need and say is written; removed at the end.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn create() -> Result<Self, String> {
+        let path = target().join(format!("balance-test/{}", std::process::id()));
+        create(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Leaves it where it is, unless the user has interrupted this program.
+    fn keep(self) -> Option<PathBuf> {
+        check_interrupt().ok()?;
+        let path = self.path.clone();
+        std::mem::forget(self);
+        Some(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+fn create(folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+fn write(file: &Path, content: impl AsRef<[u8]>) -> Result<(), String> {
+    std::fs::write(file, content).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(options: &Options) -> Vec<String> {
+        options.scenarios.iter().map(|it| it.name()).collect()
+    }
+
+    #[test]
+    fn scenarios_are_chosen_by_their_names_and_halves_of_them() {
+        let all = parse(&[]).unwrap();
+        assert_eq!((all.scenarios.len(), all.json, all.only_lists), (16, false, false));
+        let one = parse(&["--only", "quic-go/kill", "--json"]).unwrap();
+        assert_eq!((names(&one), one.json), (vec!["quic-go/kill".to_owned()], true));
+        let halves = parse(&["--only", "moves", "--only", "quic-go-opaque", "--list"]).unwrap();
+        let expected = [
+            "clearway/moves",
+            "quic-go/moves",
+            "quic-go-opaque/moves",
+            "quic-go-opaque/drain",
+            "quic-go-opaque/kill",
+            "quic-go-opaque/add",
+        ];
+        assert_eq!(names(&halves), expected);
+        assert!(halves.only_lists);
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
+        assert_eq!(error(&["--only"]), "--only needs a value");
+        assert_eq!(error(&["--seconds"]), "balance-test has no option --seconds");
+        let wrong = "there is no scenario quic-go-opaque/restart; --list prints all";
+        assert_eq!(error(&["--only", "quic-go-opaque/restart"]), wrong);
+    }
+
+    #[test]
+    fn one_scenario_with_a_fault_fails_all() {
+        let scenario = Scenario { stack: Stack::QuicGo, event: Event::Kill };
+        let mut good = Row::failed(scenario, String::new());
+        good.faults.clear();
+        assert_eq!(verdict(&[good.clone()]), Ok(()));
+        let bad = Row::failed(scenario, "no server".to_owned());
+        let said = "balance-test: 1 of 2 failed: quic-go/kill";
+        assert_eq!(verdict(&[good, bad]), Err(said.to_owned()));
+    }
+}

@@ -1,0 +1,149 @@
+//! The clients: `clearway-bench fleet`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::program::Program;
+use super::site::{CLIENTS, Site, VIRTUAL};
+
+/// How many connections download.
+const CONNECTIONS: &str = "30";
+/// How many bytes there are in each download, and how many of them per second a connection reads: two seconds each.
+pub(super) const SIZE: usize = 512 << 10;
+const RATE: usize = 256 << 10;
+/// How many further connections are opened per second.
+const OPENINGS: &str = "20";
+/// How many connections a probe opens.
+const PROBES: &str = "1000";
+/// How long a report may take, the last one, and a probe.
+const REPORTING: Duration = Duration::from_secs(5);
+const FINISHING: Duration = Duration::from_secs(15);
+const PROBING: Duration = Duration::from_secs(40);
+
+/// A connection that downloads.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(super) struct Member {
+    /// The name of its server.
+    pub(super) server: String,
+    /// Downloads.
+    pub(super) begun: u64,
+    pub(super) complete: u64,
+    /// How often its address has changed, and its connection ID.
+    pub(super) moved: u64,
+    pub(super) rotated: u64,
+    /// The longest time in seconds for which it has waited for content, since the report before.
+    pub(super) waited: f64,
+    /// Why it downloads no more.
+    pub(super) failure: Option<String>,
+    pub(super) is_wrong: bool,
+}
+
+/// A connection for one small request.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub(super) struct Opening {
+    /// When it began, in seconds since the start of the fleet.
+    pub(super) at: f64,
+    /// Seconds until the request was answered, or had failed.
+    pub(super) took: f64,
+    /// The name of its server, if it had one.
+    pub(super) server: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+/// What became of everything so far; of openings only those since the report before.
+#[derive(Deserialize)]
+pub(super) struct Report {
+    /// Seconds since the start of the fleet.
+    pub(super) now: f64,
+    pub(super) members: Vec<Member>,
+    openings: Vec<Opening>,
+    unfinished_openings: usize,
+}
+
+/// Which server has answered each probe; `None` where none has.
+pub(super) type Probes = Vec<Option<String>>;
+
+pub(super) struct Fleet {
+    program: Program,
+    /// All until the last report.
+    pub(super) openings: Vec<Opening>,
+    /// In the last report.
+    pub(super) unfinished_openings: usize,
+}
+
+impl Fleet {
+    /// Opens the connections.
+    pub(super) fn start(
+        program: &Path,
+        site: &Site,
+        certificate: &str,
+        has_nat: bool,
+        log: &Path,
+    ) -> Result<Self, String> {
+        let [size, rate] = [SIZE, RATE].map(|it| it.to_string());
+        let mut arguments = vec!["fleet", "--ca", certificate, "--connect", VIRTUAL];
+        arguments.extend(["--addresses", CLIENTS, "--size", &size, "--rate", &rate]);
+        arguments.extend(["--connections", CONNECTIONS, "--openings", OPENINGS]);
+        arguments.extend(["--probes", PROBES]);
+        arguments.extend(has_nat.then_some("--nat"));
+        let started = (program, &arguments[..]);
+        let program = Program::start("the fleet", &site.clients, started, "open", log)?;
+        Ok(Self { program, openings: Vec::new(), unfinished_openings: 0 })
+    }
+
+    pub(super) fn report(&mut self) -> Result<Report, String> {
+        let report = self.ask("report", REPORTING)?;
+        self.take(report)
+    }
+
+    /// Lets what has begun come to its end.
+    pub(super) fn finish(&mut self) -> Result<Report, String> {
+        let report = self.ask("finish", FINISHING)?;
+        self.take(report)
+    }
+
+    pub(super) fn probe(&mut self) -> Result<Probes, String> {
+        let mut answer = self.ask("probe", PROBING)?;
+        read(answer["probes"].take())
+    }
+
+    fn take(&mut self, report: Value) -> Result<Report, String> {
+        let mut report: Report = read(report)?;
+        self.openings.append(&mut report.openings);
+        self.unfinished_openings = report.unfinished_openings;
+        Ok(report)
+    }
+
+    fn ask(&mut self, command: &str, limit: Duration) -> Result<Value, String> {
+        self.program.say(command)?;
+        let line = self.program.next_line(limit)?;
+        serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+    serde_json::from_value(value).map_err(|error| format!("the fleet's answer is unknown: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_those_of_the_program() {
+        let text = r#"{"now":3.5,"members":[{"server":"a","bytes":5,"begun":2,"complete":1,"moved":3,"not_moved":0,
+            "rotated":3,"waited":0.25,"failure":null,"is_wrong":false}],"openings":[{"at":1.0,"took":0.5,"server":"b"},
+            {"at":2.0,"took":5.0,"error":"no answer"}],"unfinished_openings":4}"#;
+        let report: Report = read(serde_json::from_str(text).unwrap()).unwrap();
+        assert_eq!((report.now, report.unfinished_openings), (3.5, 4));
+        let [member] = &report.members[..] else { panic!() };
+        assert_eq!((&member.server[..], member.moved, &member.failure), ("a", 3, &None));
+        let [first, second] = &report.openings[..] else { panic!() };
+        assert_eq!((first.server.as_deref(), first.error.as_deref()), (Some("b"), None));
+        assert_eq!((second.server.as_deref(), second.error.as_deref()), (None, Some("no answer")));
+        assert!(read::<Report>(serde_json::json!({"now": 1.0})).is_err());
+    }
+}

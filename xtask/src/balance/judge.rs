@@ -1,0 +1,230 @@
+//! What must hold in each scenario.
+
+use super::fleet::{Member, Opening, Probes};
+use super::servers::Counts;
+
+/// How long the balancer may give a drained or dead server new clients.
+const NOTICING: f64 = 1.0;
+/// How long an opening may take, and content keep a connection waiting, where nothing should be noticed.
+const UNNOTICED: f64 = 1.0;
+/// By how much more than 1/N of the first flights may move when a server is added.
+const TOLERANCE: f64 = 0.02;
+/// What part of the moves that are due has to be made: a connection moves once a second, and not while there is no balancer.
+const LEAST_MOVES: f64 = 0.5;
+
+/// What has happened, and when, in seconds since the start of the fleet.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Happened {
+    /// Only moves.
+    Nothing,
+    /// The server with this name gets no new clients from then on.
+    Drained { at: f64, server: String },
+    /// The server with this name was killed.
+    Killed { at: f64, server: String },
+    /// There is one server more, and the first flights of the same clients before and after.
+    Added { server: String, servers: usize, before: Probes, after: Probes },
+    /// The balancer was not there from the one to the other.
+    Restarted { at: f64, back: f64 },
+    /// Another balancer gets the traffic.
+    Replaced,
+}
+
+/// What a scenario has come to.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Facts {
+    pub(super) members: Vec<Member>,
+    pub(super) openings: Vec<Opening>,
+    /// Openings that have not come to an end.
+    pub(super) unfinished: usize,
+    /// Of all servers that live.
+    pub(super) counts: Counts,
+    /// For how long the connections have moved.
+    pub(super) seconds: f64,
+    pub(super) happened: Happened,
+}
+
+impl Facts {
+    /// How many connections were opened to see who gets them.
+    pub(super) fn probes(&self) -> usize {
+        match &self.happened {
+            Happened::Added { before, after, .. } => before.len() + after.len(),
+            _ => 0,
+        }
+    }
+
+    /// Something that a person may want to know.
+    pub(super) fn note(&self) -> String {
+        match &self.happened {
+            Happened::Added { before, after, .. } => {
+                format!(
+                    "{:.1} % of first flights have moved",
+                    share_of_moved(before, after) * 100.0
+                )
+            }
+            Happened::Restarted { at, back } => {
+                format!("the balancer was away for {:.0} ms", (back - at) * 1000.0)
+            }
+            Happened::Drained { server, .. } | Happened::Killed { server, .. } => {
+                let count = self.members.iter().filter(|member| member.server == *server).count();
+                format!("{count} connections were at server {server}")
+            }
+            Happened::Nothing | Happened::Replaced => {
+                let moves: u64 = self.members.iter().map(|member| member.moved).sum();
+                format!("{moves} moves")
+            }
+        }
+    }
+
+    /// What must not be. None if all is well.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = self.of_connections();
+        faults.extend(self.of_openings());
+        let Counts { unknown, resets } = self.counts;
+        if unknown > 0 {
+            faults
+                .push(format!("{unknown} datagrams came to a server that has not the connection"));
+        }
+        if resets > 0 {
+            faults.push(format!("{resets} stateless resets"));
+        }
+        faults.extend(self.of_event());
+        faults
+    }
+
+    /// Whether the server of a connection was killed, so that the connection may be lost.
+    fn may_be_lost(&self, member: &Member) -> bool {
+        matches!(&self.happened, Happened::Killed { server, .. } if member.server == *server)
+    }
+
+    fn of_connections(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let due = (self.seconds * LEAST_MOVES).floor() as u64;
+        for (number, member) in self.members.iter().enumerate() {
+            let mut fault = |what: String| {
+                faults.push(format!("connection {number} at server {} {what}", member.server));
+            };
+            let Member { complete, moved, rotated, .. } = *member;
+            if member.is_wrong {
+                fault("got wrong bytes".to_owned());
+            }
+            if self.may_be_lost(member) {
+                continue;
+            }
+            if let Some(failure) = &member.failure {
+                fault(format!("was lost: {failure}"));
+            } else if complete == 0 {
+                fault("has completed no download".to_owned());
+            } else if moved < due || rotated < due {
+                fault(format!("changed address {moved} times and ID {rotated} times, not {due}"));
+            }
+        }
+        faults
+    }
+
+    fn of_openings(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.openings.is_empty() {
+            faults.push("no connection was opened meanwhile".to_owned());
+        }
+        if self.unfinished > 0 {
+            faults.push(format!("{} connections neither open nor fail", self.unfinished));
+        }
+        for opening in self.openings.iter().filter(|opening| self.must_open(opening)) {
+            let at = opening.at;
+            if let Some(error) = &opening.error {
+                faults.push(format!("a connection was not opened at {at:.1} s: {error}"));
+            } else if opening.took > UNNOTICED && !self.may_be_late(opening) {
+                let took = opening.took;
+                faults.push(format!("a connection took {took:.1} s to open at {at:.1} s"));
+            }
+        }
+        faults
+    }
+
+    /// Those in progress when a server is killed, and shortly after, may get no answer.
+    fn must_open(&self, opening: &Opening) -> bool {
+        match self.happened {
+            Happened::Killed { at, .. } => {
+                opening.at >= at + NOTICING || opening.at + opening.took < at
+            }
+            _ => true,
+        }
+    }
+
+    /// Those in progress while there is no balancer take longer.
+    fn may_be_late(&self, opening: &Opening) -> bool {
+        match self.happened {
+            Happened::Restarted { at, back } => {
+                opening.at <= back && opening.at + opening.took >= at
+            }
+            _ => false,
+        }
+    }
+
+    fn of_event(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        match &self.happened {
+            Happened::Drained { at, server } => {
+                faults.extend(self.none_at(server));
+                faults.extend(self.new_ones_at(server, at + NOTICING));
+            }
+            Happened::Killed { at, server } => {
+                faults.extend(self.none_at(server));
+                faults.extend(self.new_ones_at(server, at + NOTICING));
+                for (number, member) in self.members.iter().enumerate() {
+                    if !self.may_be_lost(member) && member.waited > UNNOTICED {
+                        let waited = member.waited;
+                        faults.push(format!("connection {number} has waited for {waited:.1} s"));
+                    }
+                }
+            }
+            Happened::Added { server, servers, before, after } => {
+                let unanswered = before.iter().chain(after).filter(|it| it.is_none()).count();
+                if unanswered > 0 {
+                    faults.push(format!("{unanswered} probes were not answered"));
+                }
+                let (share, most) =
+                    (share_of_moved(before, after), 1.0 / *servers as f64 + TOLERANCE);
+                if share > most || share == 0.0 {
+                    let [share, most] = [share, most].map(|it| it * 100.0);
+                    faults.push(format!(
+                        "{share:.1} % of first flights have moved; more than 0 and at most {most:.1} % should"
+                    ));
+                }
+                if !self.openings.iter().any(|it| it.server.as_ref() == Some(server)) {
+                    faults.push(format!("server {server} got no new client"));
+                }
+            }
+            Happened::Restarted { .. } | Happened::Replaced | Happened::Nothing => {}
+        }
+        faults
+    }
+
+    /// If no connection is at the server that something happens to, nothing was tried.
+    fn none_at(&self, server: &str) -> Option<String> {
+        let is_tried = self.members.iter().any(|member| member.server == server);
+        (!is_tried).then(|| format!("no connection was at server {server}"))
+    }
+
+    fn new_ones_at(&self, server: &str, after: f64) -> Option<String> {
+        let is_new =
+            |opening: &&Opening| opening.at > after && opening.server.as_deref() == Some(server);
+        let count = self.openings.iter().filter(is_new).count();
+        (count > 0).then(|| format!("{count} new connections went to server {server}"))
+    }
+}
+
+/// The part of the first flights that went to another server the second time, of those that were answered both times.
+fn share_of_moved(before: &Probes, after: &Probes) -> f64 {
+    let both = before
+        .iter()
+        .zip(after)
+        .filter_map(|(first, then)| Some((first.as_ref()?, then.as_ref()?)));
+    let both: Vec<_> = both.collect();
+    let moved = both.iter().filter(|(first, then)| first != then).count();
+    moved as f64 / both.len().max(1) as f64
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

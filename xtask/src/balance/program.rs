@@ -1,0 +1,119 @@
+//! Programs in namespaces. Each is in a process group of its own, so that Ctrl-C ends only this program, which then ends them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use clearway_namespaces::Namespace;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{POLLING, check_interrupt, wait_until};
+
+/// How long a program may take to start.
+const STARTING: Duration = Duration::from_secs(10);
+/// How long a program may take to end after SIGTERM.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// A running program; killed when dropped.
+pub(super) struct Program {
+    /// For a person.
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Program {
+    /// Starts a program in a namespace, and waits until it prints a line that begins with the word `ready`. What it prints to
+    /// standard error is added to `log`. Must be called from the main thread: the kernel ends the program when the thread ends
+    /// that has started it.
+    pub(super) fn start(
+        name: &str,
+        namespace: &Namespace,
+        (program, arguments): (&Path, &[&str]),
+        ready: &str,
+        log: &Path,
+    ) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("{name}: {error}");
+        let log = File::options().create(true).append(true).open(log).map_err(failed)?;
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", namespace.process()));
+        command.args(["setpriv", "--pdeathsig", "KILL"]).arg(program).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).process_group(0);
+        let mut child = command.spawn().map_err(|error| {
+            format!("{name}: nsenter: {error} (it is in the package util-linux)")
+        })?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (sender, lines) = channel();
+        if let Some(output) = output {
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    // Nobody may wait for it any more; the pipe is emptied all the same.
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        let mut program = Self { name: name.to_owned(), child, input, lines };
+        let began = Instant::now();
+        loop {
+            let line = program.next_line(STARTING.saturating_sub(began.elapsed()))?;
+            if line.split(' ').next() == Some(ready) {
+                return Ok(program);
+            }
+        }
+    }
+
+    /// The next line that it prints.
+    pub(super) fn next_line(&mut self, limit: Duration) -> Result<String, String> {
+        let began = Instant::now();
+        loop {
+            check_interrupt()?;
+            match self.lines.recv_timeout(POLLING) {
+                Ok(line) => return Ok(line),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(format!("{} has ended; its log says why", self.name));
+                }
+                Err(RecvTimeoutError::Timeout) if began.elapsed() > limit => {
+                    return Err(format!("{} says nothing", self.name));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    /// Writes a line to its standard input.
+    pub(super) fn say(&mut self, line: &str) -> Result<(), String> {
+        let input = self.input.as_mut().ok_or("no pipe")?;
+        writeln!(input, "{line}").map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), String> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or("no process ID")?;
+        kill_process(pid, signal).map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    /// Ends it as a service manager does, and waits until it has ended.
+    pub(super) fn stop(&mut self) -> Result<(), String> {
+        self.signal(Signal::TERM)?;
+        let has_ended = wait_until(ENDING, || match self.child.try_wait() {
+            Ok(status) => Ok(status.is_some()),
+            Err(error) => Err(format!("{}: {error}", self.name)),
+        });
+        match has_ended? {
+            true => Ok(()),
+            false => Err(format!("{} has not ended after SIGTERM", self.name)),
+        }
+    }
+}
+
+/// An ended one is not killed: the standard library knows that its ID may be another's by now.
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,261 @@
+//! The servers, and the file in which the balancer reads of them.
+
+use std::fmt::Write;
+use std::iter::Sum;
+use std::path::{Path, PathBuf};
+
+use super::fleet::SIZE;
+use super::play::{Certificate, Programs};
+use super::program::Program;
+use super::site::{METRICS, Site, balancer_ip, server_ip};
+use super::{Stack, create, write};
+
+/// The servers' names, in the order of their addresses.
+pub(super) const NAMES: [&str; super::site::SERVERS] = ["a", "b", "c", "d"];
+const PORT: u16 = 443;
+/// The configuration of the connection IDs of `clearway serve`: server ID and nonce fill a block of AES.
+const KEY: &str = "8f95f09245765f80256934e50c66207f";
+const NONCE: usize = 14;
+/// That of quic-go's: the length of a whole ID, with one octet before the server ID.
+const PLAIN_LENGTH: usize = 12;
+const SERVER_ID_LENGTH: usize = 2;
+/// The length of the IDs of quic-go's own.
+const OPAQUE_LENGTH: usize = 4;
+/// Which configuration the IDs follow.
+const ENCRYPTED: u8 = 0;
+const PLAIN: u8 = 1;
+/// The remainder by which the content goes on.
+const PERIOD: usize = 251;
+
+/// The server ID, as hexadecimal digits.
+fn server_id(number: usize) -> String {
+    format!("0a{:02x}", number + 1)
+}
+
+/// The number of the server with this name.
+pub(super) fn number_of(name: &str) -> Result<usize, String> {
+    let number = NAMES.iter().position(|it| *it == name);
+    number.ok_or_else(|| format!("there is no server {name:?}"))
+}
+
+/// What the balancer is told of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) number: usize,
+    /// It gets no new clients.
+    pub(super) drains: bool,
+}
+
+/// The content of the balancer's file. Servers are checked so often that one which is killed is noticed within a second, and one
+/// that is added gets all of its clients at once.
+pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
+    let mut text = "seed = 1\n".to_owned();
+    let lengths = match stack {
+        Stack::Clearway => {
+            format!("id = {ENCRYPTED}\nnonce-length = {NONCE}\nkey = \"{KEY}\"\n")
+        }
+        Stack::QuicGo => {
+            format!("id = {PLAIN}\nnonce-length = {}\n", PLAIN_LENGTH - 1 - SERVER_ID_LENGTH)
+        }
+        Stack::QuicGoOpaque => String::new(),
+    };
+    if !lengths.is_empty() {
+        let _ = write!(text, "[[config]]\nserver-id-length = {SERVER_ID_LENGTH}\n{lengths}");
+    }
+    for &Listed { number, drains } in servers {
+        let (name, ip) = (NAMES[number], server_ip(number));
+        let _ = write!(text, "[[server]]\nname = \"{name}\"\naddress = \"{ip}:{PORT}\"\n");
+        match stack {
+            Stack::QuicGoOpaque => {
+                let _ = writeln!(text, "id-length = {OPAQUE_LENGTH}");
+            }
+            Stack::Clearway | Stack::QuicGo => {
+                let _ = writeln!(text, "server-id = \"{}\"", server_id(number));
+            }
+        }
+        if stack != Stack::Clearway {
+            text.push_str("preface = false\n");
+        }
+        if drains {
+            text.push_str("drain = true\n");
+        }
+    }
+    text.push_str(
+        "[health]\ninterval = \"100ms\"\ntimeout = \"300ms\"\ndown-after = 2\nup-after = 1\nslow-start = \"0s\"\n",
+    );
+    text
+}
+
+/// Starts a server in its namespace, with a folder of its own in `folder`, where it also writes what it says.
+pub(super) fn start(
+    stack: Stack,
+    number: usize,
+    site: &Site,
+    programs: &Programs,
+    Certificate { certificate, key }: &Certificate,
+    folder: &Path,
+) -> Result<Program, String> {
+    let name = NAMES[number];
+    let root = content(&folder.join(name), name)?;
+    let (root, listen) = (text(&root), format!("{}:{PORT}", server_ip(number)));
+    let common = ["--listen", &listen, "--cert", text(certificate), "--key", text(key)];
+    let common = [&common[..], &["--metrics", METRICS]].concat();
+    let log = folder.join(format!("server-{name}.log"));
+    let start = |program: &Path, arguments: &[&str]| {
+        let arguments = [arguments, &common].concat();
+        let name = format!("server {name}");
+        Program::start(&name, &site.servers[number], (program, &arguments), "listening", &log)
+    };
+    match stack {
+        Stack::Clearway => {
+            let ids = folder.join(format!("server-{name}.toml"));
+            write(&ids, quic_lb(number))?;
+            let [first, second] = [0, 1].map(|it| balancer_ip(it).to_string());
+            let balancers = ["--balancer", &first, "--balancer", &second];
+            let serve = ["serve", root, "--quiet", "--quic-lb", text(&ids)];
+            start(&programs.clearway, &[&serve[..], &balancers].concat())
+        }
+        Stack::QuicGo => {
+            let ids = format!("{PLAIN}:{}:{PLAIN_LENGTH}", server_id(number));
+            start(&programs.quic_go, &["server", "--root", root, "--quic-lb", &ids])
+        }
+        Stack::QuicGoOpaque => start(&programs.quic_go, &["server", "--root", root]),
+    }
+}
+
+/// The file in which `clearway serve` reads what its connection IDs are like.
+fn quic_lb(number: usize) -> String {
+    let id = server_id(number);
+    format!(
+        "config-id = {ENCRYPTED}\nserver-id = \"{id}\"\nnonce-length = {NONCE}\nkey = \"{KEY}\"\n"
+    )
+}
+
+/// Makes a folder with what a server serves: its name, and content of which every byte is known.
+fn content(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    create(folder)?;
+    write(&folder.join("name"), name)?;
+    let bytes: Vec<u8> = (0..PERIOD as u8).cycle().take(SIZE).collect();
+    write(&folder.join("content"), bytes)?;
+    Ok(folder.to_owned())
+}
+
+pub(super) fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// What servers have counted that should not be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    /// Datagrams that belong to none of the server's connections and begin none.
+    pub(super) unknown: u64,
+    /// Stateless resets.
+    pub(super) resets: u64,
+}
+
+impl Counts {
+    /// Reads what a server offers as its metrics. quic-go's sends no stateless resets.
+    pub(super) fn read(stack: Stack, metrics: &str) -> Result<Self, String> {
+        let value = |name: &str| {
+            metric(metrics, name).ok_or_else(|| format!("a server does not count {name}"))
+        };
+        match stack {
+            Stack::Clearway => Ok(Self {
+                unknown: value("clearway_quic_datagrams_unknown_total")?,
+                resets: value("clearway_quic_stateless_resets_sent_total")?,
+            }),
+            Stack::QuicGo | Stack::QuicGoOpaque => {
+                Ok(Self { unknown: value("quic_go_datagrams_unknown_total")?, resets: 0 })
+            }
+        }
+    }
+}
+
+/// What several servers have counted together.
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(servers: I) -> Self {
+        servers.fold(Self::default(), |sum, it| Self {
+            unknown: sum.unknown + it.unknown,
+            resets: sum.resets + it.resets,
+        })
+    }
+}
+
+/// The sum of a metric over all of its labels; `None` if it is not there.
+fn metric(text: &str, name: &str) -> Option<u64> {
+    let values = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let rest = match rest.strip_prefix('{') {
+            Some(labels) => labels.split_once('}')?.1,
+            None => rest,
+        };
+        rest.strip_prefix(' ')?.split(' ').next()?.parse::<u64>().ok()
+    });
+    values.fold(None, |sum, value| Some(sum.unwrap_or(0) + value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: [Listed; 2] =
+        [Listed { number: 0, drains: false }, Listed { number: 2, drains: true }];
+
+    #[test]
+    fn the_file_says_how_each_stack_is_routed() {
+        let clearway = "\
+seed = 1
+[[config]]
+server-id-length = 2
+id = 0
+nonce-length = 14
+key = \"8f95f09245765f80256934e50c66207f\"
+[[server]]
+name = \"a\"
+address = \"10.0.0.21:443\"
+server-id = \"0a01\"
+[[server]]
+name = \"c\"
+address = \"10.0.0.23:443\"
+server-id = \"0a03\"
+drain = true
+[health]
+";
+        assert!(backends(Stack::Clearway, &TWO).starts_with(clearway));
+        let quic_go = backends(Stack::QuicGo, &TWO);
+        let config = "[[config]]\nserver-id-length = 2\nid = 1\nnonce-length = 9\n[[server]]";
+        assert!(quic_go.contains(config), "{quic_go}");
+        assert!(quic_go.contains("server-id = \"0a03\"\npreface = false\ndrain = true\n"));
+        let opaque = backends(Stack::QuicGoOpaque, &TWO);
+        assert!(!opaque.contains("config") && !opaque.contains("server-id"), "{opaque}");
+        assert!(opaque.contains("id-length = 4\npreface = false\n"), "{opaque}");
+        for stack in Stack::ALL {
+            let file: toml::Table = toml::from_str(&backends(stack, &TWO)).unwrap();
+            assert_eq!(file["server"].as_array().unwrap().len(), 2);
+        }
+    }
+
+    #[test]
+    fn the_ids_of_a_server_are_those_in_the_balancers_file() {
+        let file: toml::Table = toml::from_str(&quic_lb(2)).unwrap();
+        assert_eq!(file["server-id"].as_str(), Some("0a03"));
+        assert_eq!(number_of("c"), Ok(2));
+        assert!(number_of("e").is_err());
+    }
+
+    #[test]
+    fn metrics_are_added_up_over_their_labels() {
+        let text = "\
+# TYPE clearway_quic_datagrams_unknown counter
+clearway_quic_datagrams_unknown_total{shard=\"0\"} 3
+clearway_quic_datagrams_unknown_total{shard=\"1\"} 4
+clearway_quic_stateless_resets_sent_total{shard=\"0\"} 0
+clearway_quic_stateless_resets_sent_total_other 9
+";
+        let counts = Counts::read(Stack::Clearway, text);
+        assert_eq!(counts, Ok(Counts { unknown: 7, resets: 0 }));
+        assert!(Counts::read(Stack::QuicGo, text).is_err());
+        let counts = Counts::read(Stack::QuicGo, "quic_go_datagrams_unknown_total 5\n").unwrap();
+        assert_eq!([counts, counts].into_iter().sum::<Counts>(), Counts { unknown: 10, resets: 0 });
+    }
+}

@@ -1,0 +1,133 @@
+//! The network: a namespace for all clients, one for each balancer and each server, joined by a bridge.
+//!
+//! ```text
+//! clients   10.0.0.2, and all of 10.1.0.0/16
+//! balancers 10.0.0.11 and 10.0.0.12, both also with 10.9.0.1, to which clients send
+//! servers   10.0.0.21 to 10.0.0.24
+//! ```
+//!
+//! Which balancer gets what clients send is a route of theirs. Nothing of this has a name outside of the namespaces, and these
+//! have none.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use clearway_namespaces::{Namespace, ip};
+
+/// Where clients send to.
+pub(super) const VIRTUAL: &str = "10.9.0.1:443";
+const VIRTUAL_IP: &str = "10.9.0.1";
+/// The first of the 65,536 addresses of clients.
+pub(super) const CLIENTS: &str = "10.1.0.0";
+const CLIENTS_NETWORK: &str = "10.1.0.0/16";
+const CLIENTS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// Where servers offer their metrics, each in its own namespace.
+pub(super) const METRICS: &str = "127.0.0.1:9433";
+/// How many servers there can be.
+pub(super) const SERVERS: usize = 4;
+const BRIDGE: &str = "bridge0";
+const DEVICE: &str = "eth0";
+/// How long a server may take to send its metrics.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) struct Site {
+    pub(super) clients: Namespace,
+    pub(super) balancers: [Namespace; 2],
+    pub(super) servers: Vec<Namespace>,
+    /// With the bridge.
+    _hub: Namespace,
+}
+
+/// The address of a balancer, from which servers get datagrams.
+pub(super) fn balancer_ip(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 11_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX)))
+}
+
+/// The address of a server.
+pub(super) fn server_ip(number: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 21_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX)))
+}
+
+impl Site {
+    /// Clients send to the first balancer.
+    pub(super) fn create() -> io::Result<Self> {
+        let hub = Namespace::create()?;
+        hub.run(|| {
+            ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+            ip(&["link", "set", BRIDGE, "up"])
+        })??;
+        let join = |address| join(&hub, address);
+        let clients = join(CLIENTS_IP)?;
+        let balancers = [join(balancer_ip(0))?, join(balancer_ip(1))?];
+        let servers =
+            (0..SERVERS).map(|number| join(server_ip(number))).collect::<io::Result<_>>()?;
+        clients.run(|| ip(&["route", "add", "local", CLIENTS_NETWORK, "dev", "lo"]))??;
+        for balancer in &balancers {
+            balancer.run(|| {
+                ip(&["addr", "add", &format!("{VIRTUAL_IP}/32"), "dev", "lo"])?;
+                ip(&["route", "add", CLIENTS_NETWORK, "via", &CLIENTS_IP.to_string()])
+            })??;
+        }
+        let site = Self { clients, balancers, servers, _hub: hub };
+        site.send_to(0)?;
+        Ok(site)
+    }
+
+    /// From now on clients send to this balancer.
+    pub(super) fn send_to(&self, balancer: usize) -> io::Result<()> {
+        let to = balancer_ip(balancer).to_string();
+        self.clients.run(|| ip(&["route", "replace", VIRTUAL_IP, "via", &to]))?
+    }
+
+    /// The metrics of a server.
+    pub(super) fn metrics(&self, server: usize) -> io::Result<String> {
+        self.servers[server].run(metrics)?
+    }
+}
+
+/// A namespace with this address, connected to the bridge.
+fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
+    let namespace = Namespace::create()?;
+    // Names of devices are short, and unique in the bridge's namespace.
+    let port = format!("port{}", address.octets()[3]);
+    let process = namespace.process().to_string();
+    hub.run(|| {
+        let there = ["name", DEVICE, "netns", &process];
+        ip(&[&["link", "add", &port, "type", "veth", "peer"][..], &there].concat())?;
+        ip(&["link", "set", &port, "master", BRIDGE, "up"])
+    })??;
+    namespace.run(|| {
+        ip(&["link", "set", "lo", "up"])?;
+        ip(&["addr", "add", &format!("{address}/24"), "dev", DEVICE])?;
+        ip(&["link", "set", DEVICE, "up"])
+    })??;
+    Ok(namespace)
+}
+
+/// What is at the address of the metrics in this thread's namespace.
+fn metrics() -> io::Result<String> {
+    let address: SocketAddr = METRICS.parse().map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {METRICS}\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_have_one_address() {
+        let mut all: Vec<_> = (0..2).map(balancer_ip).chain((0..SERVERS).map(server_ip)).collect();
+        all.push(CLIENTS_IP);
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 2 + SERVERS + 1);
+        assert_eq!(VIRTUAL.split(':').next(), Some(VIRTUAL_IP));
+    }
+}
