@@ -1,7 +1,9 @@
 //! Clearway's program for the benchmarks and for `cargo xtask handshakes`: the commands of `interop/peers`, and `memory`.
 
 mod attached;
+mod batches;
 mod connections;
+mod forward;
 mod handshakes;
 mod http3;
 mod idle;
@@ -16,6 +18,7 @@ mod qpack;
 mod raw;
 mod replacing;
 mod rounds;
+mod routing;
 mod tls;
 mod transfer;
 
@@ -72,6 +75,11 @@ enum Command {
     Moving(moving::MovingOptions),
     /// Make requests to a server that is replaced; `cargo xtask bench replacing` steers it through its standard input.
     Replacing(replacing::ReplacingOptions),
+    /// A part of `cargo xtask bench balance`.
+    #[command(subcommand)]
+    Forward(forward::Part),
+    /// Measure how long the load balancer takes to find the server of a datagram, by connection IDs of QUIC-LB.
+    Routing(routing::RoutingOptions),
     /// Measure what this machine can do at most.
     #[command(subcommand)]
     Limits(limits::Part),
@@ -115,6 +123,8 @@ fn main() -> ExitCode {
         }
         Command::Moving(options) => moving::run(&options, mtu),
         Command::Replacing(options) => replacing::run(&options, mtu),
+        Command::Forward(part) => forward::run(&part),
+        Command::Routing(options) => routing::run(&options),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
