@@ -13,8 +13,13 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+mod address;
+mod health;
+mod maglev;
 mod pool;
 mod router;
+mod siphash;
 
+pub use health::{Health, HealthSettings};
 pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
-pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics};
+pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics, TableStatistics};

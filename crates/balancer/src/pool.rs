@@ -1,14 +1,39 @@
 //! The servers at one point in time.
 
-use core::fmt;
-use core::net::SocketAddr;
+mod error;
 
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use clearway_wire::ConnectionId;
 use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
+
+use crate::address::words;
+use crate::maglev::{Candidate, Maglev};
+use crate::siphash::siphash;
+
+pub use error::PoolError;
 
 /// Names a server for as long as it exists, whatever others come and go: derived from its name, so that two balancers with the
 /// same configuration agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerKey(u64);
+
+impl ServerKey {
+    /// The key of the server `name`: SipHash-2-4 of its octets in UTF-8, with a key of zeros. It is the same on every
+    /// machine, and in every version of this crate.
+    pub fn of(name: &str) -> Self {
+        Self(siphash::<2, 4>([0, 0], &[], name.as_bytes()))
+    }
+
+    /// Stands in a place that has no server yet.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The 64 bits.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
 
 /// What a server may be given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,44 +66,256 @@ pub struct Server {
     pub has_preface: bool,
 }
 
-/// Servers that cannot be a pool.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PoolError {
-    /// Two configurations have one number.
-    ConfigTwice(ConfigId),
-    /// Two servers have one name.
-    NameTwice(String),
-    /// Two servers have one address.
-    AddressTwice {
-        /// The names of both.
-        names: [String; 2],
-        /// Their address.
-        address: SocketAddr,
-    },
-    /// Two servers have one server ID.
-    IdTwice {
-        /// The names of both.
-        names: [String; 2],
-        /// Of which configuration it is.
-        config: ConfigId,
-        /// Their ID.
-        id: ServerId,
-    },
-    /// A server has an ID of a configuration that does not exist.
-    NoConfig {
-        /// The name of the server.
-        name: String,
-        /// The configuration.
-        config: ConfigId,
-    },
-    /// A server's ID has not the length that its configuration states.
-    IdLength {
-        /// The name of the server.
-        name: String,
-        /// Its ID.
-        id: ServerId,
-        /// How many octets the configuration states.
-        expected: usize,
-    },
+impl Server {
+    /// Whether it can be given existing connections.
+    pub fn is_reachable(&self) -> bool {
+        self.state != ServerState::Down
+    }
+
+    /// Whether it can be given new clients.
+    pub fn takes_new_clients(&self) -> bool {
+        self.state == ServerState::Active && self.weight > 0
+    }
 }
+
+/// The servers at one point in time. A change makes a new pool, which the [router](crate::Router) then takes.
+///
+/// # Which connection IDs are routable
+///
+/// In a long header, those that have exactly the length of their configuration and name a server of the pool, and whose first
+/// octet states that length if the configuration says so (draft-ietf-quic-load-balancers §4.1). In a short header, which does
+/// not state the length, the ID is what the packet begins with. Configurations may have IDs of different lengths: the first
+/// octet states the configuration.
+///
+/// # How long server IDs should be
+///
+/// A client chooses the destination connection ID of its first packet at random, with 8 to 20 octets. If it happens to have the
+/// form of a routable one, the client goes to the server that it names, even if that one is draining or has a weight of 0: for
+/// servers that use `n` of the `256^length` server IDs of a configuration, `n / 256^length` of those IDs that have its number
+/// and its length do. The same can happen to the IDs of a server that does not issue IDs of QUIC-LB, and there it misroutes a
+/// connection. So server IDs should be longer than the number of servers demands, and sparse: with 4 octets, 1,000 servers and one
+/// configuration, 1 in 30 million of such IDs is mistaken (§5.1). Stating the length divides that by 32.
+///
+/// # Changes that keep connections
+///
+/// With several balancers, the pools change at different moments. No connection is misrouted in between if
+///
+/// * a configuration is added to all pools before servers use it, and removed when no connection has IDs of it;
+/// * a server is added to all pools with a weight of 0, and gets its weight after that;
+/// * a server is removed from pools after it has been draining until its connections ended.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    codecs: [Option<IdCodec>; ConfigId::COUNT],
+    /// In the order in which they were given. Other fields refer to them by their places.
+    servers: Vec<(ServerKey, Server)>,
+    /// In the order of keys.
+    by_key: Vec<(ServerKey, u16)>,
+    by_address: BTreeMap<[u64; 3], u16>,
+    /// For each configuration, in the order of server IDs.
+    by_id: [Vec<(u128, u16)>; ConfigId::COUNT],
+    maglev: Maglev,
+    seed: u64,
+}
+
+impl Pool {
+    /// The most servers that a pool can have: each has ten rows of the table of Maglev hashing. With more than 655, their
+    /// parts of new clients differ by more than a percent.
+    pub const MAX_SERVERS: usize = crate::maglev::ROWS / 10;
+
+    /// The pool of `servers`, with connection IDs of `codecs`.
+    ///
+    /// # Errors
+    /// If the configurations and servers contradict each other, or there are too many.
+    pub fn new(codecs: Vec<IdCodec>, servers: Vec<Server>) -> Result<Self, PoolError> {
+        if servers.len() > Self::MAX_SERVERS {
+            return Err(PoolError::TooManyServers(servers.len()));
+        }
+        let mut pool = Self {
+            codecs: Default::default(),
+            servers: Vec::new(),
+            by_key: Vec::new(),
+            by_address: BTreeMap::new(),
+            by_id: Default::default(),
+            maglev: Maglev::new([]),
+            seed: 0,
+        };
+        codecs.into_iter().try_for_each(|codec| pool.add_codec(codec))?;
+        let with_key = |server: Server| (ServerKey::of(&server.name), server);
+        pool.servers = servers.into_iter().map(with_key).collect();
+        pool.index_keys()?;
+        pool.index_addresses()?;
+        pool.index_ids()?;
+        pool.maglev = Maglev::new(pool.candidates());
+        Ok(pool)
+    }
+
+    /// With this seed of the hash of addresses, 0 otherwise. Balancers that share their clients must have the same one: a
+    /// client's first packets may arrive at several of them. Clients that know it can choose their server.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The servers with their keys, in the order in which they were given.
+    pub fn servers(&self) -> impl ExactSizeIterator<Item = (ServerKey, &Server)> {
+        self.servers.iter().map(|(key, server)| (*key, server))
+    }
+
+    /// The forms of connection IDs, by the numbers of their configurations.
+    pub fn codecs(&self) -> impl Iterator<Item = &IdCodec> {
+        self.codecs.iter().flatten()
+    }
+
+    /// The server with this key.
+    pub fn server(&self, key: ServerKey) -> Option<&Server> {
+        let at = self.by_key.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        let (_, place) = self.by_key.get(at)?;
+        Some(self.at(*place)?.1)
+    }
+
+    /// The server at this address.
+    pub fn by_address(&self, address: SocketAddr) -> Option<(ServerKey, &Server)> {
+        self.at(*self.by_address.get(&words(address))?)
+    }
+
+    /// The server with this server ID.
+    pub fn by_id(&self, config: ConfigId, id: &ServerId) -> Option<(ServerKey, &Server)> {
+        // A server ID of another length is not in the list, which has those of one length.
+        let ids = self.by_id.get(usize::from(config.number()))?;
+        let at = ids.binary_search_by_key(&number(id), |(number, _)| *number).ok()?;
+        let (_, place) = ids.get(at)?;
+        self.at(*place)
+    }
+
+    /// The server that the connection ID of a long header names; `None` if the ID is not routable. The server may be down.
+    pub fn by_long_id(&self, id: &[u8]) -> Option<(ServerKey, &Server)> {
+        let codec = self.codec(*id.first()?)?;
+        self.decode(codec, id).filter(|_| id.len() == codec.id_len())
+    }
+
+    /// The server that the connection ID of a short header names, of which `octets` is all that follows the first octet of
+    /// the packet; `None` if the ID is not routable. The server may be down.
+    pub fn by_short_id(&self, octets: &[u8]) -> Option<(ServerKey, &Server)> {
+        let codec = self.codec(*octets.first()?)?;
+        self.decode(codec, octets.get(..codec.id_len())?)
+    }
+
+    /// The server of a new client at `client`, which sends to `local`: the same in every pool with the same seed and the same
+    /// servers that [take new clients](Server::takes_new_clients). `None` if none does.
+    pub fn by_hash(&self, client: SocketAddr, local: SocketAddr) -> Option<(ServerKey, &Server)> {
+        let ([a, b, c], [d, e, f]) = (words(client), words(local));
+        let hash = siphash::<2, 4>([self.seed, 0], &[a, b, c, d, e, f], &[]);
+        self.at(self.maglev.find(hash)?)
+    }
+
+    fn at(&self, place: u16) -> Option<(ServerKey, &Server)> {
+        self.servers.get(usize::from(place)).map(|(key, server)| (*key, server))
+    }
+
+    fn codec(&self, first_octet: u8) -> Option<&IdCodec> {
+        let config = ConfigId::of(first_octet)?;
+        self.codecs.get(usize::from(config.number()))?.as_ref()
+    }
+
+    fn decode(&self, codec: &IdCodec, id: &[u8]) -> Option<(ServerKey, &Server)> {
+        let stated = usize::from(id.first()? & 0x1f);
+        if codec.states_length() && stated.saturating_add(1) != codec.id_len() {
+            return None;
+        }
+        self.by_id(codec.config(), &codec.decode(id)?)
+    }
+
+    fn add_codec(&mut self, codec: IdCodec) -> Result<(), PoolError> {
+        let config = codec.config();
+        let Some(slot) = self.codecs.get_mut(usize::from(config.number())) else { return Ok(()) };
+        match slot.replace(codec) {
+            Some(_) => Err(PoolError::ConfigTwice(config)),
+            None => Ok(()),
+        }
+    }
+
+    /// Each server with its place.
+    fn places(&self) -> impl Iterator<Item = (u16, ServerKey, &Server)> {
+        (0..).zip(&self.servers).map(|(place, (key, server))| (place, *key, server))
+    }
+
+    fn index_keys(&mut self) -> Result<(), PoolError> {
+        self.by_key = self.places().map(|(place, key, _)| (key, place)).collect();
+        self.by_key.sort_unstable();
+        let twice = self.by_key.windows(2).find_map(|pair| match pair {
+            [(one, place), (other, other_place)] if one == other => Some([*place, *other_place]),
+            _ => None,
+        });
+        match twice.map(|places| places.map(|place| self.name(place))) {
+            Some([one, other]) if one == other => Err(PoolError::NameTwice(one)),
+            Some(names) => Err(PoolError::KeyTwice(names)),
+            None => Ok(()),
+        }
+    }
+
+    fn index_addresses(&mut self) -> Result<(), PoolError> {
+        let mut by_address = BTreeMap::new();
+        for (place, _, server) in self.places() {
+            let address = server.address;
+            if address.port() == 0 || address.ip().is_unspecified() {
+                return Err(PoolError::NoDestination { name: server.name.clone(), address });
+            }
+            if let Some(other) = by_address.insert(words(address), place) {
+                let names = [self.name(other), server.name.clone()];
+                return Err(PoolError::AddressTwice { names, address });
+            }
+        }
+        self.by_address = by_address;
+        Ok(())
+    }
+
+    fn index_ids(&mut self) -> Result<(), PoolError> {
+        let mut by_id = [(); ConfigId::COUNT].map(|()| BTreeMap::new());
+        for (place, _, server) in self.places() {
+            let name = || server.name.clone();
+            if let Some(length) = server.id_len.filter(|length| *length > ConnectionId::MAX_LEN) {
+                return Err(PoolError::ConnectionIdLength { name: name(), length });
+            }
+            for &(config, id) in &server.ids {
+                let at = usize::from(config.number());
+                let (Some(Some(codec)), Some(ids)) = (self.codecs.get(at), by_id.get_mut(at))
+                else {
+                    return Err(PoolError::NoConfig { name: name(), config });
+                };
+                let expected = codec.server_id_len();
+                if id.as_bytes().len() != expected {
+                    return Err(PoolError::IdLength { name: name(), id, expected });
+                }
+                if let Some(other) = ids.insert(number(&id), place) {
+                    let names = [self.name(other), name()];
+                    return Err(PoolError::IdTwice { names, config, id });
+                }
+            }
+        }
+        self.by_id = by_id.map(|ids| ids.into_iter().collect());
+        Ok(())
+    }
+
+    fn name(&self, place: u16) -> String {
+        self.at(place).map(|(_, server)| server.name.clone()).unwrap_or_default()
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        let takes = |(_, _, server): &(u16, ServerKey, &Server)| server.takes_new_clients();
+        self.places().filter(takes).map(|(place, key, server)| Candidate {
+            key,
+            weight: server.weight,
+            index: place,
+        })
+    }
+}
+
+/// A server ID as a number that no other of its length has.
+fn number(id: &ServerId) -> u128 {
+    id.as_bytes().iter().fold(0, |number, octet| number << 8 | u128::from(*octet))
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -1,22 +1,47 @@
 //! Finds the server of each datagram.
 
+mod memory;
+mod statistics;
+mod table;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_units::{Random, Timestamp};
+use clearway_wire::Version;
+use clearway_wire::header::Invariant;
 
-use crate::{Pool, ServerKey};
+use crate::{Pool, Server, ServerKey};
+use memory::Memory;
 
-/// How much a router remembers.
+pub use statistics::{RouterStatistics, TableStatistics};
+
+/// How much a router remembers of what it cannot route by server IDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Flows (a client's address, and its connection ID while it has none of the server) at a time.
+    /// Flows at a time: first flights, connection IDs that servers have just issued, and addresses of clients of which nothing
+    /// else is known. With more than that, those are forgotten first that were not used for the longest time.
     pub flows: usize,
-    /// Connection IDs of servers that do not issue IDs of QUIC-LB.
+    /// Connections at a time whose IDs were learned since their servers do not issue IDs of QUIC-LB. More remain flows.
     pub learned: usize,
-    /// How long a flow or an ID is remembered after it was last used.
+    /// How long a flow or a connection is remembered after it was last used. With servers that do not issue IDs of QUIC-LB it
+    /// has to be longer than their idle timeout; otherwise it only has to last for some round trips.
     pub lifetime: Duration,
+}
+
+impl Limits {
+    /// The most memory that a flow takes, in bytes. A router takes all of it when it is made.
+    pub const BYTES_PER_FLOW: usize = Memory::BYTES_PER_FLOW;
+    /// The most memory that a connection takes whose IDs are learned, in bytes. A router takes all of it when it is made.
+    pub const BYTES_PER_LEARNED: usize = Memory::BYTES_PER_LEARNED;
+}
+
+impl Default for Limits {
+    /// 131,072 flows and as many learned connections (20 MiB), for a minute.
+    fn default() -> Self {
+        Self { flows: 1 << 17, learned: 1 << 17, lifetime: Duration::from_secs(60) }
+    }
 }
 
 /// By what the server of a datagram was found, in the order in which they are tried (§4.2).
@@ -34,16 +59,25 @@ pub enum Means {
     Hash,
 }
 
+impl Means {
+    /// All, in their order.
+    pub const ALL: [Self; 5] =
+        [Self::ServerId, Self::Flow, Self::Learned, Self::Address, Self::Hash];
+}
+
 /// Why a datagram goes nowhere.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// It has no octet, or its header is cut off.
+    /// It has less than two octets, or its long header is cut off.
     NotQuic,
-    /// No server takes new clients.
+    /// No server takes new clients, and it is of no existing connection that is known.
     NoServer,
-    /// The server that its connection ID names cannot be reached.
-    Down,
+}
+
+impl DropReason {
+    /// All, in their order.
+    pub const ALL: [Self; 2] = [Self::NotQuic, Self::NoServer];
 }
 
 /// What becomes of a datagram.
@@ -60,27 +94,169 @@ pub enum Decision {
     Drop(DropReason),
 }
 
-/// What a router has counted.
-#[derive(Clone, Debug, Default)]
-pub struct RouterStatistics {}
-
 /// Finds the servers of datagrams. Each thread has its own.
+///
+/// It reads of a datagram only what packets of all versions of QUIC have, in the first packet (RFC 8999). Datagrams of other
+/// protocols that look like that go to a server, too.
+///
+/// # Servers that cannot be reached
+///
+/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1), and no table leads to such
+/// a server. The datagram goes where the other means lead. With a long header that is a new connection on another server. With
+/// a short header a server that has the same key for stateless resets answers with one, so that the client does not wait until its idle
+/// timeout. When the server can be reached again, its connection IDs and what is remembered of it lead to it as before.
+///
+/// # Draining servers
+///
+/// They get what belongs to existing connections: by server ID, by flow, by a learned ID, and short headers by the client's
+/// address. A long header that is known by its address alone may be of a new connection, so it goes to a server that takes new
+/// clients. A client that opens connection after connection at one address with an empty connection ID of its own is known
+/// as one flow: until that flow's lifetime has passed, or its server is down, it stays with its server.
+///
+/// # Servers that do not issue IDs of QUIC-LB
+///
+/// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client goes
+/// on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address. If it
+/// changes both at once, nothing known leads to its server: the datagram goes by the hash of the new address. IDs of less
+/// than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several connections at one
+/// address, a short header with an unknown ID is taken to be of the one that sent last.
+///
+/// What [`observe`](Self::observe) is not given is not learned: the answers of such servers must pass the same router.
+///
+/// # Floods
+///
+/// What is remembered has a fixed size ([`Limits`]), and a datagram costs the same however much there is. It is found by a hash
+/// with a secret key. First packets and invented connection IDs push out other flows, those first that were not used for the
+/// longest time. What is pushed out is missed only if the pool has changed in between, since the hash leads to the same server
+/// otherwise. A flow becomes a learned connection when its client uses a connection ID that a server has sent to it. Those
+/// are not pushed out. While there are as many as there may be, others remain flows, which is
+/// [counted](TableStatistics::refused). To fill that table takes as many connections that servers have answered, at true
+/// addresses. An empty connection ID shows nothing: the clients of a server that issues those remain flows.
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,
+    memory: Memory,
+    statistics: RouterStatistics,
 }
 
 impl Router {
-    /// A router that remembers nothing yet.
-    pub fn new(pool: Arc<Pool>, limits: Limits, random: Random) -> Self;
+    /// A router that remembers nothing yet. `random` gives the key of its tables.
+    pub fn new(pool: Arc<Pool>, limits: Limits, random: Random) -> Self {
+        let (memory, statistics) = (Memory::new(limits, random), RouterStatistics::default());
+        Self { pool, memory, statistics }
+    }
+
     /// The servers.
-    pub fn pool(&self) -> &Arc<Pool>;
-    /// From now on these are the servers.
-    pub fn replace(&mut self, now: Timestamp, pool: Arc<Pool>);
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// From now on these are the servers. What is remembered of servers that are in both pools remains.
+    pub fn replace(&mut self, now: Timestamp, pool: Arc<Pool>) {
+        self.pool = pool;
+        self.remember(|memory, _| memory.expire(now));
+    }
+
     /// Finds the server of a datagram of `client`, which it sent to `local`.
-    pub fn route(&mut self, now: Timestamp, client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Decision;
-    /// A server has sent a datagram to `client`.
-    pub fn observe(&mut self, now: Timestamp, server: ServerKey, client: SocketAddr, datagram: &[u8]);
+    pub fn route(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Decision {
+        let decision = self.decide(now, (client, local), datagram);
+        self.statistics.count(decision);
+        decision
+    }
+
+    /// A server has sent a datagram to `client`. Short headers are skipped at once, and so are routable connection IDs.
+    pub fn observe(
+        &mut self,
+        now: Timestamp,
+        server: ServerKey,
+        client: SocketAddr,
+        datagram: &[u8],
+    ) {
+        let Ok(Invariant::Long { version, source_connection_id: id, .. }) =
+            Invariant::decode(datagram, 0)
+        else {
+            return;
+        };
+        // Version Negotiation repeats an ID that the client has chosen.
+        if version == Version::NEGOTIATION || self.pool.server(server).is_none() {
+            return;
+        }
+        match self.pool.by_long_id(id) {
+            Some((named, _)) if named == server => {}
+            Some(_) => {
+                self.statistics.contradicting = self.statistics.contradicting.saturating_add(1)
+            }
+            None => self.remember(|memory, _| {
+                memory.expire(now);
+                memory.learn_from_server(now, server, client, id);
+            }),
+        }
+    }
+
     /// What was counted.
-    pub fn statistics(&self) -> &RouterStatistics;
+    pub fn statistics(&self) -> &RouterStatistics {
+        &self.statistics
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        addresses: (SocketAddr, SocketAddr),
+        datagram: &[u8],
+    ) -> Decision {
+        let header = match datagram.len() {
+            0 | 1 => None,
+            _ => Invariant::decode(datagram, 0).ok(),
+        };
+        let found = match header {
+            None => return Decision::Drop(DropReason::NotQuic),
+            Some(Invariant::Long {
+                destination_connection_id: destination,
+                source_connection_id: source,
+                ..
+            }) => reachable(self.pool.by_long_id(destination)).or_else(|| {
+                self.remember(|memory, pool| {
+                    memory.expire(now);
+                    memory.long(now, pool, addresses, (destination, source))
+                })
+            }),
+            Some(Invariant::Short { version_specific: octets, .. }) => {
+                reachable(self.pool.by_short_id(octets)).or_else(|| {
+                    self.remember(|memory, pool| {
+                        memory.expire(now);
+                        memory.short(now, pool, addresses, octets)
+                    })
+                })
+            }
+        };
+        match found {
+            Some((server, means)) => Decision::Forward { server, means },
+            None => Decision::Drop(DropReason::NoServer),
+        }
+    }
+
+    /// Does something with the memory, and takes over what that counts.
+    fn remember<T>(&mut self, act: impl FnOnce(&mut Memory, &Pool) -> T) -> T {
+        let result = act(&mut self.memory, &self.pool);
+        self.statistics.flows = self.memory.flows().statistics();
+        self.statistics.learned = self.memory.learned().statistics();
+        self.statistics.learned_ids = self.memory.ids();
+        result
+    }
 }
+
+/// The server that a connection ID names, if it can be reached.
+fn reachable(named: Option<(ServerKey, &Server)>) -> Option<(ServerKey, Means)> {
+    let (key, _) = named.filter(|(_, server)| server.is_reachable())?;
+    Some((key, Means::ServerId))
+}
+
+#[cfg(test)]
+#[path = "router_tests.rs"]
+mod tests;

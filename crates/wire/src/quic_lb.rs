@@ -109,7 +109,11 @@ impl fmt::Display for ConfigError {
                 "server ID and nonce have at most {MAX_BLOCK_LEN} octets together, not {length}"
             ),
             Self::IdLength(length) => {
-                write!(f, "a connection ID has at most {} octets, not {length}", ConnectionId::MAX_LEN)
+                write!(
+                    f,
+                    "a connection ID has at most {} octets, not {length}",
+                    ConnectionId::MAX_LEN
+                )
             }
         }
     }
@@ -151,14 +155,7 @@ impl IdCodec {
             return Err(ConfigError::BlockLength(block_len));
         }
         let cipher = key.map(|key| Cipher::new(&key, server_id_len, block_len));
-        Ok(Self {
-            config,
-            server_id_len,
-            nonce_len,
-            further_len: 0,
-            states_length: false,
-            cipher,
-        })
+        Ok(Self { config, server_id_len, nonce_len, further_len: 0, states_length: false, cipher })
     }
 
     /// IDs whose first octet states how many octets follow (§3.3). Otherwise its five bits are random.
@@ -200,6 +197,11 @@ impl IdCodec {
         self.further_len
     }
 
+    /// Whether the first octet states how many octets follow.
+    pub const fn states_length(&self) -> bool {
+        self.states_length
+    }
+
     /// Whether server ID and nonce are encrypted.
     pub const fn is_encrypted(&self) -> bool {
         self.cipher.is_some()
@@ -231,7 +233,8 @@ impl IdCodec {
         let id = id.get_mut(..self.id_len())?;
         let (first, rest) = id.split_first_mut()?;
         let length = rest.len() as u8;
-        *first = self.config.number() << 5 | (if self.states_length { length } else { random } & 0x1f);
+        *first =
+            self.config.number() << 5 | (if self.states_length { length } else { random } & 0x1f);
         let (block, added) = rest.split_at_mut_checked(self.block_len())?;
         added.copy_from_slice(further);
         let (server_id, nonce_octets) = block.split_at_mut_checked(self.server_id_len)?;
@@ -253,7 +256,9 @@ impl IdCodec {
         let block = rest.get(..self.block_len())?;
         match &self.cipher {
             None => ServerId::new(block.get(..self.server_id_len)?),
-            Some(cipher) => ServerId::new(cipher.decrypt_server_id(block).get(..self.server_id_len)?),
+            Some(cipher) => {
+                ServerId::new(cipher.decrypt_server_id(block).get(..self.server_id_len)?)
+            }
         }
     }
 }

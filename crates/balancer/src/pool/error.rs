@@ -1,0 +1,117 @@
+use core::fmt;
+use core::net::SocketAddr;
+
+use clearway_wire::ConnectionId;
+use clearway_wire::quic_lb::{ConfigId, ServerId};
+
+use super::Pool;
+
+/// Servers that cannot be a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// Two configurations have one number.
+    ConfigTwice(ConfigId),
+    /// There are more servers than [`Pool::MAX_SERVERS`].
+    TooManyServers(usize),
+    /// Two servers have one name.
+    NameTwice(String),
+    /// Two servers have different names with the same [key](crate::ServerKey).
+    KeyTwice([String; 2]),
+    /// Two servers have one address.
+    AddressTwice {
+        /// The names of both.
+        names: [String; 2],
+        /// Their address.
+        address: SocketAddr,
+    },
+    /// A server's address is not one that datagrams can be sent to.
+    NoDestination {
+        /// The name of the server.
+        name: String,
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// Two servers have one server ID, or one has it twice.
+    IdTwice {
+        /// The names of both.
+        names: [String; 2],
+        /// Of which configuration it is.
+        config: ConfigId,
+        /// Their ID.
+        id: ServerId,
+    },
+    /// A server has an ID of a configuration that does not exist.
+    NoConfig {
+        /// The name of the server.
+        name: String,
+        /// The configuration.
+        config: ConfigId,
+    },
+    /// A server's ID has not the length that its configuration states.
+    IdLength {
+        /// The name of the server.
+        name: String,
+        /// Its ID.
+        id: ServerId,
+        /// How many octets the configuration states.
+        expected: usize,
+    },
+    /// A server's connection IDs are longer than those of QUIC versions 1 and 2.
+    ConnectionIdLength {
+        /// The name of the server.
+        name: String,
+        /// How many octets they have.
+        length: usize,
+    },
+}
+
+impl fmt::Display for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ConfigTwice(config) => {
+                write!(f, "there are two configurations {}", config.number())
+            }
+            Self::TooManyServers(count) => {
+                write!(f, "a pool has at most {} servers, not {count}", Pool::MAX_SERVERS)
+            }
+            Self::NameTwice(name) => write!(f, "two servers have the name {name:?}"),
+            Self::KeyTwice([one, other]) => write!(
+                f,
+                "the names {one:?} and {other:?} have the same hash: one of the servers needs another name"
+            ),
+            Self::AddressTwice { names: [one, other], address } => {
+                write!(f, "servers {one:?} and {other:?} have the same address, {address}")
+            }
+            Self::NoDestination { name, address } => {
+                write!(f, "server {name:?} has the address {address}, to which nothing can be sent")
+            }
+            Self::IdTwice { names: [one, other], config, id } if one == other => {
+                let config = config.number();
+                write!(f, "server {one:?} has the server ID {id} of configuration {config} twice")
+            }
+            Self::IdTwice { names: [one, other], config, id } => write!(
+                f,
+                "servers {one:?} and {other:?} have the same server ID of configuration {}, {id}",
+                config.number()
+            ),
+            Self::NoConfig { name, config } => write!(
+                f,
+                "server {name:?} has a server ID of configuration {}, which does not exist",
+                config.number()
+            ),
+            Self::IdLength { name, id, expected } => write!(
+                f,
+                "server {name:?} has the server ID {id} of {} octets, but its configuration has server IDs of {expected}",
+                id.as_bytes().len()
+            ),
+            Self::ConnectionIdLength { name, length } => write!(
+                f,
+                "server {name:?} has connection IDs of {length} octets, but a connection ID has at most {}",
+                ConnectionId::MAX_LEN
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PoolError {}

@@ -1,0 +1,369 @@
+//! A table of bounded size, of which an operation touches a few entries, however many there are.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+
+use super::statistics::TableStatistics;
+use crate::ServerKey;
+
+/// What an entry is found by: a hash with a secret key. Two of 64 bits are the same by chance only, and nobody outside can
+/// look for such a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Fingerprint(NonZeroU64);
+
+impl Fingerprint {
+    pub(super) fn new(hash: u64) -> Self {
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
+    }
+}
+
+/// In place of a number: none.
+const NONE: u32 = u32::MAX;
+
+/// How many entries are removed at a time if their lifetime has passed. More than are made at a time, so that those are not in
+/// the way of newcomers.
+const EXPIRED_AT_A_TIME: usize = 4;
+
+/// An entry, which is found by up to `K` fingerprints.
+#[derive(Debug)]
+pub(super) struct Entry<const K: usize> {
+    keys: [Option<Fingerprint>; K],
+    /// Where it goes.
+    pub(super) server: ServerKey,
+    used: Timestamp,
+    /// The entry that was used before it and still exists.
+    older: u32,
+    /// The entry that was used after it; of a vacant one, the next vacant one.
+    newer: u32,
+    /// The length of the connection's IDs in octets; 0 if it is not known.
+    pub(super) id_len: u8,
+    /// Whether it is of a connection ID that the server was seen to use.
+    pub(super) is_of_server: bool,
+    /// Whether it should be in another table, which is full.
+    pub(super) was_refused: bool,
+}
+
+impl<const K: usize> Entry<K> {
+    const VACANT: Self = Self {
+        keys: [None; K],
+        server: ServerKey::NONE,
+        used: Timestamp::ORIGIN,
+        older: NONE,
+        newer: NONE,
+        id_len: 0,
+        is_of_server: false,
+        was_refused: false,
+    };
+
+    pub(super) fn key(&self, which: usize) -> Option<Fingerprint> {
+        self.keys.get(which).copied().flatten()
+    }
+}
+
+/// All memory is taken at the beginning.
+#[derive(Debug)]
+pub(super) struct Table<const K: usize> {
+    entries: Vec<Entry<K>>,
+    /// The first vacant entry.
+    vacant: u32,
+    /// The entry that was not used for the longest time.
+    oldest: u32,
+    newest: u32,
+    /// Each fingerprint at the place that it states or, if that is taken, one of the next ones (linear probing). At least half
+    /// of the places are free. A number is that of the entry, times four, plus which of its keys it is.
+    index: Vec<u32>,
+    lifetime: Duration,
+    counts: TableStatistics,
+}
+
+impl<const K: usize> Table<K> {
+    /// The most that one entry takes, with its part of the index.
+    pub(super) const BYTES_PER_ENTRY: usize =
+        size_of::<Entry<K>>().saturating_add(size_of::<u32>().saturating_mul(K).saturating_mul(4));
+    const MOST_ENTRIES: usize = 1 << 28;
+
+    /// A table of up to `capacity` entries.
+    pub(super) fn new(capacity: usize, lifetime: Duration) -> Self {
+        let capacity = capacity.min(Self::MOST_ENTRIES);
+        let mut entries = Vec::with_capacity(capacity);
+        entries.resize_with(capacity, || Entry::VACANT);
+        for (next, entry) in (1..capacity as u32).zip(&mut entries) {
+            entry.newer = next;
+        }
+        let places = capacity.saturating_mul(K).saturating_mul(2).next_power_of_two();
+        Self {
+            entries,
+            vacant: 0,
+            oldest: NONE,
+            newest: NONE,
+            index: vec![NONE; places],
+            lifetime,
+            counts: TableStatistics::default(),
+        }
+    }
+
+    pub(super) fn statistics(&self) -> TableStatistics {
+        self.counts
+    }
+
+    /// The entry with this key, unless its lifetime has passed.
+    pub(super) fn find(&mut self, now: Timestamp, key: Fingerprint) -> Option<&mut Entry<K>> {
+        let number = self.number(key)?;
+        if self.is_expired(now, number) {
+            self.release(number);
+            return None;
+        }
+        self.entry_mut(number)
+    }
+
+    /// The entry is used: its lifetime begins anew.
+    pub(super) fn touch(&mut self, now: Timestamp, key: Fingerprint) {
+        let Some(number) = self.number(key) else { return };
+        self.unlink(number);
+        self.append(now, number);
+    }
+
+    /// The entry with this key, which goes to `server` from now on. If it is new and the table is full, it takes the place of the one
+    /// that was not used for the longest time.
+    pub(super) fn put(
+        &mut self,
+        now: Timestamp,
+        key: Fingerprint,
+        server: ServerKey,
+    ) -> Option<&mut Entry<K>> {
+        if self.find(now, key).is_some() {
+            self.touch(now, key);
+        } else {
+            if self.vacant == NONE && !self.expire_oldest(now) {
+                self.vacate(self.oldest);
+                self.counts.evicted = self.counts.evicted.saturating_add(1);
+            }
+            self.make(now, key)?;
+        }
+        let entry = self.find(now, key)?;
+        entry.server = server;
+        Some(entry)
+    }
+
+    /// A new entry with this key, which none has; `None` if the table is full.
+    pub(super) fn add(
+        &mut self,
+        now: Timestamp,
+        key: Fingerprint,
+        server: ServerKey,
+    ) -> Option<&mut Entry<K>> {
+        if self.vacant == NONE && !self.expire_oldest(now) {
+            return None;
+        }
+        let number = self.make(now, key)?;
+        let entry = self.entry_mut(number)?;
+        entry.server = server;
+        Some(entry)
+    }
+
+    /// A newcomer of another table had no room here.
+    pub(super) fn refuse(&mut self) {
+        self.counts.refused = self.counts.refused.saturating_add(1);
+    }
+
+    /// The entry with the key `of` gets `key` in place of its key number `which`. Another one that has it loses it.
+    pub(super) fn set_key(&mut self, of: Fingerprint, which: usize, key: Fingerprint) {
+        if let Some(place) = self.find_place(key) {
+            self.take_key(place);
+        }
+        let Some(number) = self.number(of) else { return };
+        let old = self.entry(number).and_then(|entry| entry.key(which));
+        if let Some(place) = old.and_then(|old| self.find_place(old)) {
+            self.take_key(place);
+        }
+        if let Some(at) = self.entry_mut(number).and_then(|entry| entry.keys.get_mut(which)) {
+            *at = Some(key);
+        }
+        self.add_to_index(key, number, which);
+    }
+
+    pub(super) fn remove(&mut self, key: Fingerprint) {
+        if let Some(number) = self.number(key) {
+            self.vacate(number);
+        }
+    }
+
+    /// Removes a few of the entries whose lifetime has passed.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        for _ in 0..EXPIRED_AT_A_TIME {
+            if !self.expire_oldest(now) {
+                break;
+            }
+        }
+    }
+
+    fn expire_oldest(&mut self, now: Timestamp) -> bool {
+        let is_expired = self.is_expired(now, self.oldest);
+        if is_expired {
+            self.release(self.oldest);
+        }
+        is_expired
+    }
+
+    fn is_expired(&self, now: Timestamp, number: u32) -> bool {
+        self.entry(number).is_some_and(|entry| entry.used + self.lifetime <= now)
+    }
+
+    fn release(&mut self, number: u32) {
+        self.vacate(number);
+        self.counts.expired = self.counts.expired.saturating_add(1);
+    }
+
+    /// Makes an entry of a vacant one, with `key` as its first.
+    fn make(&mut self, now: Timestamp, key: Fingerprint) -> Option<u32> {
+        let number = self.vacant;
+        let entry = self.entry_mut(number)?;
+        *entry.keys.first_mut()? = Some(key);
+        self.vacant = core::mem::replace(&mut entry.newer, NONE);
+        self.append(now, number);
+        self.add_to_index(key, number, 0);
+        self.counts.entries = self.counts.entries.saturating_add(1);
+        Some(number)
+    }
+
+    fn vacate(&mut self, number: u32) {
+        let Some(entry) = self.entry(number) else { return };
+        for key in entry.keys.into_iter().flatten() {
+            self.remove_from_index(key);
+        }
+        self.unlink(number);
+        let next = self.vacant;
+        if let Some(entry) = self.entry_mut(number) {
+            *entry = Entry { newer: next, ..Entry::VACANT };
+        }
+        self.vacant = number;
+        self.counts.entries = self.counts.entries.saturating_sub(1);
+    }
+
+    fn entry(&self, number: u32) -> Option<&Entry<K>> {
+        self.entries.get(number as usize)
+    }
+
+    fn entry_mut(&mut self, number: u32) -> Option<&mut Entry<K>> {
+        self.entries.get_mut(number as usize)
+    }
+
+    /// Takes an entry out of the order of use.
+    fn unlink(&mut self, number: u32) {
+        let Some(&Entry { older, newer, .. }) = self.entry(number) else { return };
+        match self.entry_mut(older) {
+            Some(entry) => entry.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.entry_mut(newer) {
+            Some(entry) => entry.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    /// Puts an entry at the end of the order of use.
+    fn append(&mut self, now: Timestamp, number: u32) {
+        let older = core::mem::replace(&mut self.newest, number);
+        match self.entry_mut(older) {
+            Some(entry) => entry.newer = number,
+            None => self.oldest = number,
+        }
+        if let Some(entry) = self.entry_mut(number) {
+            (entry.used, entry.older, entry.newer) = (now, older, NONE);
+        }
+    }
+}
+
+/// The index.
+impl<const K: usize> Table<K> {
+    /// `place`, where the first one follows the last.
+    fn around(&self, place: usize) -> usize {
+        // The length is a power of two.
+        place & self.index.len().wrapping_sub(1)
+    }
+
+    fn home(&self, key: Fingerprint) -> usize {
+        self.around(key.0.get() as usize)
+    }
+
+    fn set(&mut self, place: usize, number: u32) {
+        if let Some(at) = self.index.get_mut(place) {
+            *at = number;
+        }
+    }
+
+    /// The number of the entry at a place, and which of its keys is there.
+    fn at(&self, place: usize) -> Option<(u32, usize)> {
+        let number = self.index.get(place).copied().filter(|number| *number != NONE)?;
+        Some((number >> 2, (number & 3) as usize))
+    }
+
+    fn key_at(&self, place: usize) -> Option<Fingerprint> {
+        let (number, which) = self.at(place)?;
+        self.entry(number)?.key(which)
+    }
+
+    /// Where `key` is, or the free place where it would be.
+    fn place(&self, key: Fingerprint) -> usize {
+        let mut place = self.home(key);
+        while self.key_at(place).is_some_and(|other| other != key) {
+            place = self.around(place.wrapping_add(1));
+        }
+        place
+    }
+
+    fn find_place(&self, key: Fingerprint) -> Option<usize> {
+        Some(self.place(key)).filter(|place| self.at(*place).is_some())
+    }
+
+    fn number(&self, key: Fingerprint) -> Option<u32> {
+        self.at(self.place(key)).map(|(number, _)| number)
+    }
+
+    fn add_to_index(&mut self, key: Fingerprint, number: u32, which: usize) {
+        let mut place = self.home(key);
+        while self.at(place).is_some() {
+            place = self.around(place.wrapping_add(1));
+        }
+        self.set(place, number << 2 | which as u32);
+    }
+
+    /// An entry loses the key at a place.
+    fn take_key(&mut self, place: usize) {
+        let Some((number, which)) = self.at(place) else { return };
+        self.free(place);
+        if let Some(key) = self.entry_mut(number).and_then(|entry| entry.keys.get_mut(which)) {
+            *key = None;
+        }
+    }
+
+    fn remove_from_index(&mut self, key: Fingerprint) {
+        if let Some(place) = self.find_place(key) {
+            self.free(place);
+        }
+    }
+
+    /// Frees a place, and moves those behind it that would not be found any more.
+    fn free(&mut self, mut free: usize) {
+        let mut place = free;
+        self.set(free, NONE);
+        loop {
+            place = self.around(place.wrapping_add(1));
+            let Some(key) = self.key_at(place) else { return };
+            let from_home = self.around(place.wrapping_sub(self.home(key)));
+            let from_free = self.around(place.wrapping_sub(free));
+            if from_home >= from_free {
+                let number = self.index.get(place).copied().unwrap_or(NONE);
+                self.set(free, number);
+                self.set(place, NONE);
+                free = place;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
