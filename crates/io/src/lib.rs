@@ -6,6 +6,7 @@
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
 //! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`].
+//! [`spawn_forwarders`] is the data path of a load balancer before such servers.
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};
@@ -61,7 +62,9 @@
 compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
 
 mod application;
+mod balancers;
 mod clock;
+mod forward;
 mod group;
 mod guarded;
 mod mailbox;
@@ -79,6 +82,11 @@ mod timers;
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
+};
+pub use balancers::MAX_BALANCERS;
+pub use forward::{
+    DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
+    spawn_forwarders,
 };
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
