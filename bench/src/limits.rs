@@ -13,11 +13,8 @@ use clap::{Args, Subcommand};
 
 use self::protection::Protection;
 use crate::Outcome;
+use crate::batches::{BATCH_BYTES, MAX_SEGMENTS};
 
-/// Packets of a batch: what the kernel takes in one call.
-const BATCH_BYTES: usize = 65_507;
-/// How many the kernel divides a batch into at most (UDP_MAX_SEGMENTS of Linux before 6.9).
-const MAX_SEGMENTS: usize = 64;
 /// What is copied at a time, as between a socket's buffer and an application.
 const COPY: usize = 64 << 10;
 /// What the copies are taken from in turn: more than the caches hold.

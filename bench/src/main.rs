@@ -1,8 +1,10 @@
 //! Clearway's program for the benchmarks and for `cargo xtask handshakes`: the commands of `interop/peers`, and `memory`.
 
 mod attached;
+mod batches;
 mod connections;
 mod fleet;
+mod forward;
 mod handshakes;
 mod http3;
 mod idle;
@@ -17,6 +19,7 @@ mod qpack;
 mod raw;
 mod replacing;
 mod rounds;
+mod routing;
 mod tls;
 mod transfer;
 
@@ -76,6 +79,11 @@ enum Command {
     Fleet(fleet::FleetOptions),
     /// Make requests to a server that is replaced; `cargo xtask bench replacing` steers it through its standard input.
     Replacing(replacing::ReplacingOptions),
+    /// A part of `cargo xtask bench balance`.
+    #[command(subcommand)]
+    Forward(forward::Part),
+    /// Measure how long the load balancer takes to find the server of a datagram, by connection IDs of QUIC-LB.
+    Routing(routing::RoutingOptions),
     /// Measure what this machine can do at most.
     #[command(subcommand)]
     Limits(limits::Part),
@@ -120,6 +128,8 @@ fn main() -> ExitCode {
         Command::Moving(options) => moving::run(&options, mtu),
         Command::Fleet(options) => fleet::run(&options, mtu),
         Command::Replacing(options) => replacing::run(&options, mtu),
+        Command::Forward(part) => forward::run(&part),
+        Command::Routing(options) => routing::run(&options),
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: Clearway's speed beside other stacks, and beside what the machine can do.
 
+mod balance;
 mod bounded;
 mod bulk;
 mod connections;
@@ -18,6 +19,7 @@ mod shards;
 mod shares;
 mod stacks;
 mod steered;
+mod threads;
 
 use std::path::Path;
 use std::process::Command;
@@ -26,12 +28,13 @@ use self::report::Results;
 use self::stacks::{PEERS, build, peer_named};
 use crate::command::run as show;
 
-const NAMES: &str = "bulk, connections, handshakes, limits, memory, moving, overload, qpack, \
-                     replacing, requests, shards";
+const NAMES: &str = "balance, bulk, connections, handshakes, limits, memory, moving, overload, \
+                     qpack, replacing, requests, shards";
 
 /// Runs the benchmark that the first argument names, or all that compare.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
+        ["balance", rest @ ..] => balance::run(rest),
         ["bulk", rest @ ..] => bulk::run(rest),
         ["connections", rest @ ..] => connections::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),

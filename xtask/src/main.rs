@@ -39,6 +39,14 @@ The project's development tasks.
         --peer NAME          only beside this peer (quinn, tokio-quiche, s2n-quic, quic-go); may be given several times
         --rounds N           how often each pair runs each case (default 5)
         --json               print one object per case instead
+  cargo xtask bench balance  what `clearway balance` forwards with one core, beside loops as they are often written and nginx
+                             (if it is installed); what routing takes; what a second thread gains
+        --rounds N           how often each is measured (default 5)
+        --seconds N          how long a run takes (default 3)
+        --case NAME          only forwarding, routing or scaling
+        --picture FILE       draw which part of the offered datagrams is lost, at several rates, by a loop that is busy
+                             with each datagram for 20 us, by the same with 4 times its buffer, and by the balancer
+        --json               print one object per case
   cargo xtask bench bulk     download and upload 1 GiB over HTTP/3 and on raw streams, over 1 and over 100 connections:
                              Clearway in the shard and async, each peer, and Clearway with each peer, alternating
         --case h3|raw        run only one of the two

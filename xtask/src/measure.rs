@@ -101,6 +101,16 @@ impl Process {
         self.input.write_all(b"\n").map_err(|error| format!("a program has ended: {error}"))
     }
 
+    /// What it prints after [`go_on`](Self::go_on).
+    ///
+    /// # Errors
+    /// If it has ended, or that is no JSON object.
+    pub(crate) fn ask(&mut self) -> Result<serde_json::Value, String> {
+        self.go_on()?;
+        let line = self.next_line().ok_or("a program has ended; the reason is said above")?;
+        serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
+    }
+
     /// How it has ended; `None` while it runs.
     ///
     /// # Errors

@@ -1,62 +1,20 @@
 //! Datagrams over loopback in batches, through the library for sockets that `clearway-io` uses.
 
-use std::io::{ErrorKind, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::ReceiveTimestampns;
-use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFlags, Timespec};
 
 use super::protection::Protection;
 use super::{ReceiveOptions, SendOptions};
+use crate::batches::{Received, Socket};
 use crate::{Outcome, transfer};
 
-/// How many buffers one call to the kernel fills, how large they are, and what is asked for in the kernel: as in
-/// `clearway-io`.
-const BUFFERS: usize = 8;
-const BUFFER_SIZE: usize = 1 << 16;
-const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// How long an end waits for the other.
-const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// How many batches may be under way. The receiver says each time when half of them have arrived. So nothing is lost, and
 /// what waits in the kernel is as little as behind a congestion controller; more would be slower, since it leaves the caches.
 const WINDOW: usize = 6;
 /// After this a sender no longer waits for what was lost after all.
 const LOSS: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-
-struct Socket {
-    socket: UdpSocket,
-    state: UdpSocketState,
-}
-
-impl Socket {
-    fn bind(address: SocketAddr) -> Outcome<Self> {
-        let socket = UdpSocket::bind(address)?;
-        let state = UdpSocketState::new((&socket).into())?;
-        // `clearway-io` needs no time of arrival either.
-        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
-        // The kernel gives less where its limits are lower.
-        let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        Ok(Self { socket, state })
-    }
-
-    /// Whether the socket became ready.
-    fn wait(&self, flags: PollFlags, timeout: &Timespec) -> Outcome<bool> {
-        let mut sockets = [PollFd::new(&self.socket, flags)];
-        Ok(poll(&mut sockets, Some(timeout))? > 0)
-    }
-
-    /// As [`wait`](Self::wait), where the other end must be alive.
-    fn wait_patiently(&self, flags: PollFlags) -> Outcome {
-        match self.wait(flags, &PATIENCE)? {
-            true => Ok(()),
-            false => Err("nothing was received or could be sent for 10 seconds".into()),
-        }
-    }
-}
 
 /// What a sender knows of its datagrams, in bytes.
 #[derive(Default)]
@@ -106,20 +64,8 @@ pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
             sender.seal_all(&mut batch, size)?;
         }
         flight.make_room(&socket, WINDOW * batch_bytes)?;
-        let transmit = Transmit {
-            destination: options.connect,
-            ecn: None,
-            contents: &batch,
-            segment_size: Some(size),
-            src_ip: None,
-        };
-        match socket.state.try_send((&socket.socket).into(), &transmit) {
-            Ok(()) => flight.sent += batch.len() as u64,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                socket.wait_patiently(PollFlags::OUT)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
+        socket.send(options.connect, &batch, size)?;
+        flight.sent += batch.len() as u64;
     }
     Ok((flight.arrived, began.elapsed()))
 }
@@ -130,29 +76,26 @@ pub(super) fn receive(options: &ReceiveOptions) -> Outcome<(u64, Duration)> {
     println!("listening {}", socket.socket.local_addr()?);
     let receiver = Protection::receiver()?;
     let report_after = (WINDOW / 2 * options.options.batch().1) as u64;
-    let mut memory = vec![0; BUFFERS * BUFFER_SIZE];
+    let mut received = Received::new();
     socket.wait_patiently(PollFlags::IN)?;
     let (mut bytes, mut reported, began) = (0, 0, Instant::now());
     while began.elapsed() < options.options.duration() {
-        let mut metas = [RecvMeta::default(); BUFFERS];
-        let mut buffers: Vec<_> = memory.chunks_mut(BUFFER_SIZE).map(IoSliceMut::new).collect();
-        let filled = match socket.state.recv((&socket.socket).into(), &mut buffers, &mut metas) {
-            Ok(filled) => filled,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                socket.wait_patiently(PollFlags::IN)?;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
+        if !socket.receive(&mut received)? {
+            socket.wait_patiently(PollFlags::IN)?;
+            continue;
+        }
+        let mut sender = None;
+        for (address, batch, size) in received.batches() {
             if options.protected {
-                receiver.open_all(&mut buffer[..meta.len], meta.stride.max(1))?;
+                receiver.open_all(batch, size)?;
             }
-            bytes += meta.len as u64;
+            bytes += batch.len() as u64;
+            sender = sender.or(Some(address));
         }
         if bytes - reported >= report_after {
             reported = bytes;
-            socket.socket.send_to(&bytes.to_be_bytes(), metas[0].addr)?;
+            let sender = sender.ok_or("bytes without a sender")?;
+            socket.socket.send_to(&bytes.to_be_bytes(), sender)?;
         }
     }
     Ok((bytes, began.elapsed()))

@@ -61,6 +61,18 @@ fn drops_in(table: &str, inodes: &BTreeSet<String>) -> u64 {
     drops.sum()
 }
 
+/// Whether a UDP socket over IPv4 has this port.
+pub(super) fn is_bound(port: u16) -> Result<bool, String> {
+    Ok(has_port(&read("/proc/net/udp")?, port))
+}
+
+/// The second column has address and port, in hexadecimal digits.
+fn has_port(table: &str, port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    let mut locals = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
+    locals.any(|local| local.ends_with(&port))
+}
+
 fn read(path: &str) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))
 }
@@ -85,17 +97,26 @@ UdpLite: 0 0 0
         assert!(udp_errors().is_ok());
     }
 
-    #[test]
-    fn drops_are_those_of_the_sockets_asked_for() {
-        let table = "\
+    const TABLE: &str = "\
    sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
   12: 0100007F:0016 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 5
   13: 0100007F:0017 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0000000000000000 9
 ";
+
+    #[test]
+    fn drops_are_those_of_the_sockets_asked_for() {
         let inodes = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
-        assert_eq!(drops_in(table, &inodes(&["4711"])), 5);
-        assert_eq!(drops_in(table, &inodes(&["4711", "4712"])), 14);
-        assert_eq!(drops_in(table, &inodes(&[])), 0);
+        assert_eq!(drops_in(TABLE, &inodes(&["4711"])), 5);
+        assert_eq!(drops_in(TABLE, &inodes(&["4711", "4712"])), 14);
+        assert_eq!(drops_in(TABLE, &inodes(&[])), 0);
         assert_eq!(socket_drops(std::process::id()), Ok(0));
+    }
+
+    #[test]
+    fn ports_are_those_of_local_addresses() {
+        assert!(has_port(TABLE, 0x16) && has_port(TABLE, 0x17));
+        assert!(!has_port(TABLE, 0x1600) && !has_port(TABLE, 0));
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(is_bound(socket.local_addr().unwrap().port()), Ok(true));
     }
 }

@@ -75,17 +75,17 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let mut flood = flood(options, program, &address)?;
     step(&mut load)?;
     std::thread::sleep(PHASE);
-    let before = object(&mut load)?;
+    let before = load.ask()?;
     let (resident, cpu, drops) =
         (server.resident_bytes()?, server.cpu_seconds()?, socket_drops(server.id())?);
     let client = connect(program, place, &address);
-    let flooded = object(&mut flood)?;
+    let flooded = flood.ask()?;
     let ended = Instant::now();
     let server_cpu = server.cpu_seconds()? - cpu;
-    let counts = object(&mut server)?;
-    let during = object(&mut load)?;
+    let counts = server.ask()?;
+    let during = load.ask()?;
     std::thread::sleep(PHASE);
-    let after = object(&mut load)?;
+    let after = load.ask()?;
     let recovery = recovery(&mut server, ended)?;
     Ok(Measured {
         phases: [before, during, after],
@@ -133,7 +133,7 @@ fn connect(
 /// How long after `ended` there were few half-open connections again.
 fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, String> {
     while ended.elapsed() < MAX_RECOVERY {
-        let half_open = object(server)?["half_open"].as_u64();
+        let half_open = server.ask()?["half_open"].as_u64();
         if half_open.is_some_and(|half_open| half_open <= RETRY_ABOVE / 2) {
             return Ok(Some(ended.elapsed()));
         }
@@ -146,11 +146,6 @@ fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, St
 fn step(process: &mut Process) -> Result<String, String> {
     process.go_on()?;
     process.next_line().ok_or_else(|| "a program has ended; the reason is said above".to_owned())
-}
-
-fn object(process: &mut Process) -> Result<Value, String> {
-    let line = step(process)?;
-    serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
 }
 
 /// The bytes of memory that a process has had at most (proc(5): VmHWM).

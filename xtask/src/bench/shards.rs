@@ -7,9 +7,8 @@
 //! shards are also compared with two servers of one shard each, which have the same shares of the same cores: whatever is
 //! less with the shards comes from what they have in common.
 
-use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ use super::place::{CLIENT_CORE, Place, SERVER_CORE};
 use super::shares::{Shares, pin};
 use super::stacks::build;
 use super::steered::Steered;
-use super::{median, positive, round, sorted, text};
+use super::{median, positive, round, sorted, text, threads};
 use crate::measure::{self, Process};
 
 /// Which part of a core each shard's thread has.
@@ -41,8 +40,8 @@ const EXCEEDED: f64 = 1.3;
 const MIN_IDLE: f64 = 0.05;
 /// How long a run may take beside what it measures.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the threads of a server may take to have their names.
-const NAMING: Duration = Duration::from_secs(5);
+/// The name of the threads that run shards.
+const THREAD: &str = "clearway-shard";
 
 #[derive(PartialEq, Debug)]
 struct Options {
@@ -140,7 +139,7 @@ impl Served {
         let shares = has_shares.then(|| Shares::new(&number.to_string(), shards, PERCENT));
         let shares = shares.transpose()?;
         let server = moving::serve(program, place, &shards.to_string())?;
-        let threads = shard_threads(server.id(), shards)?;
+        let threads = threads::named(server.id(), THREAD, shards)?;
         if let Some(shares) = &shares {
             shares.give(server.id(), &threads)?;
         }
@@ -272,49 +271,12 @@ fn ask(
     })
 }
 
-/// The threads of a server that run its shards. Each gives itself its name, maybe after the server has said that it listens.
-fn shard_threads(process: u32, count: usize) -> Result<Vec<u32>, String> {
-    let began = Instant::now();
-    loop {
-        let threads = threads_named_for_shards(process)?;
-        if threads.len() == count {
-            return Ok(threads);
-        }
-        if began.elapsed() > NAMING {
-            let found = threads.len();
-            return Err(format!("the server has {found} threads for {count} shards"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn threads_named_for_shards(process: u32) -> Result<Vec<u32>, String> {
-    let folder = format!("/proc/{process}/task");
-    let all = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
-    let mut threads: Vec<u32> = all
-        .filter_map(|entry| {
-            let path = entry.ok()?.path();
-            let name = fs::read_to_string(path.join("comm")).ok()?;
-            let is_shard = name.trim() == "clearway-shard";
-            path.file_name()?.to_str()?.parse().ok().filter(|_| is_shard)
-        })
-        .collect();
-    threads.sort_unstable();
-    Ok(threads)
-}
-
-/// The CPU seconds of each shard's thread so far (`/proc/…/schedstat`: the first field, in nanoseconds).
+/// The CPU seconds of each shard's thread so far.
 fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
-    let paths = servers.iter().flat_map(|Served { server, threads, .. }| {
-        let process = server.id();
-        threads.iter().map(move |thread| format!("/proc/{process}/task/{thread}/schedstat"))
+    let all = servers.iter().flat_map(|Served { server, threads, .. }| {
+        threads.iter().map(|thread| (server.id(), *thread))
     });
-    let read = |path: String| {
-        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let first = text.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
-        first.map(|it| it / 1e9).ok_or_else(|| format!("{path} is not as expected: {text}"))
-    };
-    paths.map(read).collect()
+    all.map(|(process, thread)| threads::cpu_seconds(process, thread)).collect()
 }
 
 /// The median over the rounds, the least and the most.

@@ -61,11 +61,9 @@ impl Work {
 impl Steered {
     /// Asks a server that was started with `--attached`.
     pub(super) fn ask(server: &mut Process) -> Result<Self, String> {
-        server.go_on()?;
-        let line = server.next_line().ok_or("the server has ended; the reason is said above")?;
-        let counts: Value =
-            serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))?;
-        Self::read(&counts).ok_or_else(|| format!("the server has printed unknown counts: {line}"))
+        let counts = server.ask()?;
+        Self::read(&counts)
+            .ok_or_else(|| format!("the server has printed unknown counts: {counts}"))
     }
 
     /// What several servers have counted together.

@@ -1,0 +1,30 @@
+//! What surrounds a load balancer in `cargo xtask bench balance`: the clients, the servers, and the loops that it is
+//! compared with. Clients only send, and servers only receive.
+
+mod datagram;
+mod naive;
+mod sink;
+mod source;
+
+use clap::Subcommand;
+
+use crate::Outcome;
+
+/// One of the programs.
+#[derive(Subcommand)]
+pub(crate) enum Part {
+    /// Send datagrams of many clients, with short headers and connection IDs of QUIC-LB.
+    Source(source::SourceOptions),
+    /// Receive as several servers, and print what has arrived for each line of standard input.
+    Sink(sink::SinkOptions),
+    /// Forward datagrams in one thread, one at a time or as many as a call to the kernel gives, without GRO and GSO.
+    Loop(naive::LoopOptions),
+}
+
+pub(crate) fn run(part: &Part) -> Outcome {
+    match part {
+        Part::Source(options) => source::run(options),
+        Part::Sink(options) => sink::run(options),
+        Part::Loop(options) => naive::run(options),
+    }
+}

@@ -1,0 +1,297 @@
+//! What forwards: the balancer, the loops that it is compared with, and nginx.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::super::bounded::ending_with_this;
+use super::super::kernel::is_bound;
+use super::super::place::SERVER_CORE;
+use super::super::{text, threads};
+use super::traffic::{NONCE_LENGTH, SERVER_ID_LENGTH, SERVER_IDS};
+use crate::command::{cargo, run as show, target};
+use crate::measure::Process;
+
+/// The module of nginx where Debian's package libnginx-mod-stream has it.
+const MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
+/// How long nginx may take until it listens.
+const STARTING: Duration = Duration::from_secs(5);
+const POLLING: Duration = Duration::from_millis(5);
+/// The name of the threads with which the balancer forwards.
+pub(super) const THREAD: &str = "clearway-forward";
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// `clearway balance`.
+    Balancer {
+        /// Whether the servers get a preface with each datagram.
+        has_preface: bool,
+        threads: usize,
+    },
+    /// A loop in one thread.
+    Loop(Loop),
+    /// nginx's proxy for UDP, in one process.
+    Nginx,
+}
+
+/// A loop of `clearway-bench`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Loop {
+    /// How it receives.
+    pub(super) method: &'static str,
+    /// Microseconds for which it is busy with each datagram besides.
+    pub(super) work_us: u64,
+    /// The size of its receive buffer in bytes; `None` for the kernel's default.
+    pub(super) receive_buffer: Option<u64>,
+}
+
+/// The programs, and where their files are.
+pub(super) struct Programs {
+    pub(super) bench: PathBuf,
+    balancer: PathBuf,
+    folder: PathBuf,
+    /// The directive of nginx that loads what it needs; an error says why it is left out.
+    pub(super) nginx: Result<String, String>,
+}
+
+impl Programs {
+    /// Builds those that are ours, and looks for the others.
+    pub(super) fn build(bench: PathBuf) -> Result<Self, String> {
+        let build = ["build", "--profile", "dist", "--package", "clearway-cli"];
+        show("building the balancer", &mut cargo(&build))?;
+        let folder = target().join("bench/balance");
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { bench, balancer: target().join("dist/clearway"), folder, nginx: find_nginx() })
+    }
+
+    fn write(&self, name: &str, contents: &str) -> Result<(), String> {
+        let file = self.folder.join(name);
+        fs::write(&file, contents).map_err(|error| format!("{}: {error}", file.display()))
+    }
+}
+
+/// What forwards, while this exists.
+pub(super) struct Proxy {
+    process: Process,
+    /// Where clients send to.
+    pub(super) address: String,
+    /// The threads whose processor time is counted by itself; without any, that of the process is.
+    pub(super) threads: Vec<u32>,
+}
+
+impl Proxy {
+    /// Starts it on these cores, in front of servers at these addresses. `name` tells its files from those of another one.
+    pub(super) fn start(
+        kind: Kind,
+        programs: &Programs,
+        servers: &str,
+        name: &str,
+        cores: &str,
+    ) -> Result<Self, String> {
+        let around = ending_with_this(text(&programs.folder), cores);
+        let start = |arguments: &[&str]| -> Result<Process, String> {
+            let arguments = [&around, arguments].concat();
+            Ok(Process::start(Path::new("env"), &arguments, SERVER_CORE, "listening")?)
+        };
+        let (process, address) = match kind {
+            Kind::Balancer { has_preface, threads } => {
+                let (file, threads) = (format!("{name}.toml"), threads.to_string());
+                programs.write(&file, &backends(servers, has_preface))?;
+                let balance = [text(&programs.balancer), "balance", "--listen", "127.0.0.1:0"];
+                let more = ["--quiet", "--backends", &file, "--shards", &threads];
+                let process = start(&[&balance[..], &more].concat())?;
+                let address = address(process.said())?.to_owned();
+                (process, address)
+            }
+            Kind::Loop(Loop { method, work_us, receive_buffer }) => {
+                let (work, buffer) = (work_us.to_string(), receive_buffer.map(|it| it.to_string()));
+                let forward = [text(&programs.bench), "forward", "loop", "--listen", "127.0.0.1:0"];
+                let more = ["--servers", servers, "--method", method, "--work-us", &work];
+                let mut arguments = [&forward[..], &more].concat();
+                arguments.extend(buffer.iter().flat_map(|bytes| ["--receive-buffer", bytes]));
+                let process = start(&arguments)?;
+                let address = process.said().to_owned();
+                (process, address)
+            }
+            Kind::Nginx => {
+                let (file, port) = (format!("{name}.conf"), free_port()?);
+                let address = format!("127.0.0.1:{port}");
+                let load = programs.nginx.as_deref().map_err(Clone::clone)?;
+                programs.write(&file, &nginx(load, &address, servers))?;
+                // nginx does not say when it is ready.
+                let script = "echo \"listening $1\"; exec nginx -p . -e stderr -c \"$0\"";
+                let process = start(&["sh", "-c", script, &file, &address])?;
+                wait_until_bound(port)?;
+                (process, address)
+            }
+        };
+        Ok(Self { process, address, threads: Vec::new() })
+    }
+
+    /// Its process ID.
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The CPU seconds that it has used so far: of each thread that is counted by itself, or of all together.
+    pub(super) fn cpu_seconds(&self) -> Result<Vec<f64>, String> {
+        let process = self.id();
+        match self.threads.is_empty() {
+            true => Ok(vec![threads::cpu_seconds_of_all(process)?]),
+            false => self.threads.iter().map(|it| threads::cpu_seconds(process, *it)).collect(),
+        }
+    }
+}
+
+/// The address in what the balancer says after `listening`.
+fn address(said: &str) -> Result<&str, String> {
+    let words = said.split(' ').find(|word| word.parse::<std::net::SocketAddr>().is_ok());
+    words.ok_or_else(|| format!("the balancer says where it listens in unknown words: {said}"))
+}
+
+/// The file of the balancer's `--backends`.
+fn backends(servers: &str, has_preface: bool) -> String {
+    let mut file = format!(
+        "[[config]]\nid = 0\nserver-id-length = {SERVER_ID_LENGTH}\nnonce-length = {NONCE_LENGTH}\n"
+    );
+    for (id, address) in SERVER_IDS.iter().zip(servers.split(',')) {
+        file += &format!(
+            "\n[[server]]\nname = \"server-{id}\"\naddress = \"{address}\"\nserver-id = \"{id}\"\n\
+             preface = {has_preface}\n"
+        );
+    }
+    // The servers only count.
+    file + "\n[health]\noff = true\n"
+}
+
+/// A configuration of nginx that forwards in one process. A client's datagrams go to one server, until nothing came from it
+/// for a minute.
+fn nginx(load: &str, listen: &str, servers: &str) -> String {
+    let servers = servers.split(',').map(|address| format!("        server {address};\n"));
+    let servers: String = servers.collect();
+    format!(
+        "{load}daemon off;
+master_process off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+events {{
+    worker_connections 4096;
+    multi_accept on;
+}}
+stream {{
+    upstream servers {{
+        hash $remote_addr$remote_port;
+{servers}    }}
+    server {{
+        listen {listen} udp;
+        proxy_pass servers;
+        proxy_timeout 60s;
+    }}
+}}
+"
+    )
+}
+
+/// Finds nginx with its module for streams: the directive that loads it.
+fn find_nginx() -> Result<String, String> {
+    let asked = Command::new("nginx").arg("-V").output();
+    let said = asked.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+    stream_module(said.ok().as_deref(), Path::new(MODULE).exists())
+}
+
+/// From what nginx says of how it was built, if there is one, and whether the module is where Debian has it.
+fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String> {
+    let left_out = |why: &str| {
+        Err(format!("nginx is left out: {why} (Debian has it in nginx and libnginx-mod-stream)"))
+    };
+    let Some(built) = built else { return left_out("it is not installed") };
+    match built.split_whitespace().find(|word| word.starts_with("--with-stream")) {
+        Some("--with-stream") => Ok(String::new()),
+        _ if has_module => Ok(format!("load_module {MODULE};\n")),
+        _ => left_out("its module for streams is not installed"),
+    }
+}
+
+/// A port that is free now.
+fn free_port() -> Result<u16, String> {
+    let bound = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    bound.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
+}
+
+fn wait_until_bound(port: u16) -> Result<(), String> {
+    let began = Instant::now();
+    while !is_bound(port)? {
+        if began.elapsed() > STARTING {
+            return Err("nginx does not listen; what it has said is above".to_owned());
+        }
+        std::thread::sleep(POLLING);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_balancer_knows_the_servers_by_their_ids() {
+        let file = backends("127.0.0.1:1001,127.0.0.1:1002", true);
+        let expected = "[[config]]
+id = 0
+server-id-length = 2
+nonce-length = 6
+
+[[server]]
+name = \"server-0001\"
+address = \"127.0.0.1:1001\"
+server-id = \"0001\"
+preface = true
+
+[[server]]
+name = \"server-0002\"
+address = \"127.0.0.1:1002\"
+server-id = \"0002\"
+preface = true
+
+[health]
+off = true
+";
+        assert_eq!(file, expected);
+        assert!(file.parse::<toml::Table>().is_ok());
+    }
+
+    #[test]
+    fn server_ids_have_the_length_of_the_configuration() {
+        assert!(SERVER_IDS.iter().all(|id| id.len() == 2 * SERVER_ID_LENGTH));
+    }
+
+    #[test]
+    fn the_address_is_found_in_what_the_balancer_prints() {
+        assert_eq!(address("on 127.0.0.1:4433"), Ok("127.0.0.1:4433"));
+        assert_eq!(address("127.0.0.1:4433 (2 threads)"), Ok("127.0.0.1:4433"));
+        assert!(address("on port 4433").is_err());
+    }
+
+    #[test]
+    fn nginx_forwards_to_all_servers() {
+        let file = nginx("", "127.0.0.1:9", "127.0.0.1:1,127.0.0.1:2");
+        assert!(file.starts_with("daemon off;\n"));
+        assert!(file.contains("        server 127.0.0.1:1;\n        server 127.0.0.1:2;\n    }\n"));
+        assert!(file.contains("listen 127.0.0.1:9 udp;"));
+    }
+
+    #[test]
+    fn nginx_is_used_only_with_its_module_for_streams() {
+        let built = |how: &str| format!("configure arguments: --prefix=/x {how} --with-pcre");
+        let found = |how: &str, module| stream_module(Some(&built(how)), module);
+        assert_eq!(found("--with-stream", false), Ok(String::new()));
+        let load = format!("load_module {MODULE};\n");
+        assert_eq!(found("--with-stream=dynamic", true), Ok(load));
+        assert!(found("--with-stream=dynamic", false).is_err_and(|it| it.contains("module")));
+        assert!(stream_module(None, true).is_err_and(|it| it.contains("is not installed")));
+    }
+}
