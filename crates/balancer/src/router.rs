@@ -49,7 +49,8 @@ impl Default for Limits {
 pub enum Means {
     /// The server ID in the connection ID.
     ServerId,
-    /// A long header from a client and with a connection ID of its own for which the server was chosen before.
+    /// A long header from a client and with a connection ID of its own for which the server was chosen before, unless its
+    /// destination connection ID is known as that of another server.
     Flow,
     /// A connection ID that the server was seen to use.
     Learned,

@@ -170,9 +170,7 @@ impl<const K: usize> Table<K> {
 
     /// The entry with the key `of` gets `key` in place of its key number `which`. Another one that has it loses it.
     pub(super) fn set_key(&mut self, of: Fingerprint, which: usize, key: Fingerprint) {
-        if let Some(place) = self.find_place(key) {
-            self.take_key(place);
-        }
+        self.forget_key(key);
         let Some(number) = self.number(of) else { return };
         let old = self.entry(number).and_then(|entry| entry.key(which));
         if let Some(place) = old.and_then(|old| self.find_place(old)) {
@@ -182,6 +180,13 @@ impl<const K: usize> Table<K> {
             *at = Some(key);
         }
         self.add_to_index(key, number, which);
+    }
+
+    /// No entry is found by this key any more. The one that was remains.
+    pub(super) fn forget_key(&mut self, key: Fingerprint) {
+        if let Some(place) = self.find_place(key) {
+            self.take_key(place);
+        }
     }
 
     pub(super) fn remove(&mut self, key: Fingerprint) {
