@@ -22,6 +22,7 @@ mod observers;
 mod output;
 mod qlog;
 mod qlog_files;
+mod quic_lb_file;
 mod quic_version;
 mod relay;
 mod serve;

@@ -70,13 +70,12 @@ impl ShardGroup {
         self.steering
     }
 
-    /// Has new connection IDs follow another configuration of QUIC-LB from now on, and replaces those of all connections (§3.1).
-    /// Each shard comes to a bounded number of its connections in a turn. The IDs before remain valid until the peers have
-    /// retired them, which takes them a round trip, and those without a connection to the network as long as they are gone. So
-    /// balancers have to know both configurations for a while, and the new one first. A configuration that is the same as the
-    /// present one changes nothing.
+    /// Has new connection IDs follow another configuration of QUIC-LB from now on, and replaces those of all connections (§3.1),
+    /// a bounded number in each turn of a shard. The IDs before remain valid until the peers have retired them, which takes a
+    /// round trip, and with a peer that does not respond for the time, until it does. So balancers have to know both
+    /// configurations for a while, and the new one first. The configuration that the group has already changes nothing.
     ///
-    /// Do not give the number of the configuration before the last to a new one while clients may have IDs of that.
+    /// A number that another configuration had can be used again when no connection has IDs of that any more.
     ///
     /// # Errors
     /// If the group was started without QUIC-LB, IDs would have another length, or the system provides no random seed.

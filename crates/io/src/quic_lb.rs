@@ -32,21 +32,23 @@ use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
 /// [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replaced with
 /// [`ShardGroup::rotate_quic_lb`](crate::ShardGroup::rotate_quic_lb).
 ///
-/// **Length.** An ID has an octet, the server ID and the nonce, and with a key one octet more, from which this process and the
-/// kernel read the shard. A balancer needs not know of that octet. Without a key it is the last of the nonce, so that an ID
-/// has exactly the octets of the configuration.
+/// **Length.** An ID has one octet, those of the server ID and of the nonce, and with a key one more, from which this process
+/// and the kernel read the shard. Without a key the shard is in the last octet of the nonce, so that an ID has exactly the
+/// octets of the configuration. Balancers need not know of either.
 ///
-/// **Nonces.** With a key the server counts, from a random nonce on; shards, and the two processes of a hot restart, share the
-/// nonces out among themselves. A nonce must not be used twice with one key, so this is replaced before they are all used: a
-/// warning is logged when an eighth is left. If there is none left, IDs say that they cannot be routed, and a balancer has
-/// nothing but addresses to go by (§3.2). That concerns nonces of four octets, of which there are 2^32 for all connections, at
-/// about five each, and for all Retry packets; those of seven or more last. A process that starts anew begins at another random
-/// nonce. Without a key nonces are random, but for the rest of the last octet by the number of shards.
+/// **Nonces with a key.** The server counts from a random nonce on; shards, and the two processes of a hot restart, have
+/// different nonces. None may be used twice with one key (section "Connection ID Entropy"): replace the configuration by one
+/// with another key before they are used up. A warning is logged when an eighth is left. When none is left, IDs say that they
+/// cannot be routed, and balancers go by addresses (§3.2). A connection takes about five, and each Retry packet one: of four
+/// octets, with 2^32 nonces, a busy server comes to the end in days, of seven never. A process that starts anew begins at
+/// another random nonce, which with four or five octets may be among those that were used.
 ///
-/// **Without a key** everyone can read the server ID. The draft then advises servers not to issue further IDs, which clients
+/// **Nonces without a key** are random. Of n octets, two of a server's connections have the same ID after about 2^(4n) IDs,
+/// and the first of them then gets no more packets. Use seven or more.
+///
+/// **Without a key** everyone can read the server ID. The draft advises servers not to issue further IDs then, which clients
 /// might take for unlinkable (section "Security Considerations"). They are issued all the same: without them a client cannot
-/// migrate at all (RFC 9000 §9.5), and what two of them have in common, the server, an observer sees in those of the
-/// handshake as well.
+/// migrate (RFC 9000 §9.5), and what two of them have in common, the server, is no secret anyway.
 #[derive(Clone)]
 pub struct QuicLb {
     server_id: ServerId,

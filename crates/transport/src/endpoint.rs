@@ -260,8 +260,11 @@ impl Endpoint {
             self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
             return Received::Done;
         };
-        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs.
-        if datagram.len() < MINIMUM_INITIAL_SIZE || destination.len() < MINIMUM_INITIAL_ID_LEN {
+        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs, if the client has chosen them. After a
+        // Retry they are of this endpoint.
+        let is_chosen_rightly = destination.len() >= MINIMUM_INITIAL_ID_LEN;
+        let may_be_ours = !token.is_empty() && destination.len() == id_len;
+        if datagram.len() < MINIMUM_INITIAL_SIZE || !(is_chosen_rightly || may_be_ours) {
             return Received::Done;
         }
         let mut incoming = Incoming {
@@ -293,6 +296,7 @@ impl Endpoint {
             }
             // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
             Err(token::TokenError::WrongVersion) => return Received::Done,
+            Err(token::TokenError::NotOurs) if !is_chosen_rightly => return Received::Done,
             Err(token::TokenError::NotOurs) => {
                 let (client, lifetime) = (arrival.remote.ip(), server.new_token_lifetime);
                 let opened = keys.open_new_token(version, token, client, now, lifetime);

@@ -45,12 +45,12 @@ impl ConnectionIdGenerator for RandomIds {
 /// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without it, the token of a connection ID
 /// cannot be computed.
 ///
-/// A token depends on the whole ID, with the bits of its first octet that name a configuration of QUIC-LB: two
-/// configurations have no token in common. QUIC-LB recommends a key for each of the seven names, replaced when another
-/// configuration gets the name, since two clients that get the same ID from different configurations of one name would
-/// know each other's token. One key is enough here. Such IDs agree by accident only, as random ones do: with at least eight
-/// octets after the first, less often than once in 2^64 pairs. And the key has to outlast configurations: a server that has
-/// lost its state computes the token of an ID from the key and the ID alone.
+/// A token depends on the whole ID, with the bits of its first octet that name a configuration of QUIC-LB: IDs of
+/// configurations with different numbers have no token in common. QUIC-LB recommends one key for each number, replaced when
+/// another configuration gets the number, since two clients whose configurations have the same number may get the same ID, and
+/// would know each other's token. One key is enough here: such IDs agree by accident only, as random ones do; of two with
+/// nonces of seven octets, once in 2^56. And the key has to outlast configurations: a server that has lost its state computes
+/// the token of an ID from the key and the ID alone.
 ///
 /// Clones share one key: it takes more than a kilobyte, and every connection has it.
 #[derive(Clone)]

@@ -53,3 +53,17 @@ impl ConnectionIdGenerator for NoIds {
         0
     }
 }
+
+/// Random IDs of so many octets.
+#[derive(Debug)]
+pub struct OfLength(pub usize);
+
+impl ConnectionIdGenerator for OfLength {
+    fn generate(&self, random: &mut Random) -> ConnectionId {
+        ConnectionId::new(&random.array::<20>()[..self.0]).unwrap()
+    }
+
+    fn len(&self) -> usize {
+        self.0
+    }
+}
