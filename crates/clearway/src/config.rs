@@ -271,6 +271,7 @@ pub struct ServerConfig {
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) retry_above: usize,
+    pub(crate) balancers: Vec<IpAddr>,
     early_data: bool,
     ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
@@ -338,6 +339,7 @@ impl ServerConfig {
             logs_keys: false,
             transport: Arc::default(),
             retry_above: DEFAULT_RETRY_ABOVE,
+            balancers: Vec::new(),
             early_data: false,
             ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
@@ -412,6 +414,21 @@ impl ServerConfig {
     /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped) counts.
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
+        self
+    }
+
+    /// The addresses of load balancers that put a preface before each datagram, as `clearway balance` does: at most
+    /// [`MAX_BALANCERS`](crate::MAX_BALANCERS). Then only these may send to the endpoint; what others send is dropped
+    /// ([`ShardStatistics::foreign_dropped`](crate::ShardStatistics::foreign_dropped)). By default everyone may, and there
+    /// are no prefaces.
+    ///
+    /// The preface states the client's address, which counts as that of the datagram: it is what a connection reports, what a
+    /// Retry validates, and what changes when a client migrates. A datagram of a balancer without preface is its own, such
+    /// as a health check. Whoever can send with the address of a balancer can state any address for a client, so put the
+    /// server on a network that nobody else reaches. Clients do not reach
+    /// [preferred addresses](Self::preferred_address_v4) either.
+    pub fn balancers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.balancers = addresses.into_iter().collect();
         self
     }
 

@@ -258,6 +258,7 @@ impl Endpoint {
             })
         };
         let sockets = core::mem::take(&mut config.sockets);
+        let balancers = core::mem::take(&mut config.balancers);
         let mut hot_restart = config.hot_restart.take();
         if let Some(hot_restart) = &mut hot_restart {
             config.default_ticket_keys(&hot_restart.ticket_secret());
@@ -270,8 +271,12 @@ impl Endpoint {
             config.shared_tokens =
                 Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
         }
-        let setup =
-            GroupServerSetup { config: Arc::new(config), acceptor: &mut configured, retry_above };
+        let setup = GroupServerSetup {
+            config: Arc::new(config),
+            acceptor: &mut configured,
+            retry_above,
+            balancers,
+        };
         let mut options = GroupOptions::default();
         options.sockets = sockets;
         options.hot_restart = hot_restart;

@@ -69,9 +69,9 @@ mod tasks;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
-    HotRestart, HotRestartError, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, MigrateFailure,
-    Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle, ShardStatistics, Steering,
-    halt,
+    HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
+    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
+    ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,

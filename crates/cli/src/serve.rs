@@ -14,7 +14,7 @@ mod store;
 mod ticket_keys;
 mod tunnel;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,6 +83,12 @@ pub(crate) struct ServeCommand {
     /// as many are left.
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     retry_above: usize,
+    /// Take datagrams from the load balancer at this address only; may be repeated, up to 256 times. What others send is
+    /// dropped. The balancer, such as clearway balance, puts a preface before each datagram that states the client's
+    /// address, so that this server sees it, and gets the answers with a preface as well. Whoever can send with the
+    /// balancer's address can state any client: put the server on a network that nobody else reaches.
+    #[arg(long, value_name = "IP", conflicts_with = "preferred_address")]
+    balancer: Vec<IpAddr>,
     /// Do not accept early data (0-RTT). By default it is accepted, since a file can be read twice without harm: GET and
     /// HEAD are answered, and any other method with 425 (Too Early).
     #[arg(long)]
@@ -250,6 +256,7 @@ fn config(
         .transport(transport)
         .shards(shards(command.shards, beginning.shards, command.restart.is_given()))
         .retry_above(if command.retry { 0 } else { command.retry_above })
+        .balancers(command.balancer.iter().copied())
         .early_data(!command.no_early_data)
         .key_log_from_environment();
     let config = match &command.ticket_keys {

@@ -1,7 +1,7 @@
 //! What runs inside a shard.
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::sync::Arc;
 
@@ -75,6 +75,18 @@ pub struct ServerSetup {
     /// these, or 1 while the shard receives less than arrives; 256 clients wait for one with 1 MiB, and the datagrams of
     /// others are dropped ([`incoming_dropped`](crate::ShardStatistics::incoming_dropped)).
     pub retry_above: usize,
+    /// The addresses of load balancers that put a [preface](clearway_wire::preface) before each datagram, at most
+    /// [`MAX_BALANCERS`](crate::MAX_BALANCERS). Then the shard's listening sockets take datagrams from these addresses only, and
+    /// drop others ([`foreign_dropped`](crate::ShardStatistics::foreign_dropped)): connections cannot begin there to anyone else.
+    ///
+    /// A datagram with a preface counts as that of the client whose address it states, and the connection's answers go to the
+    /// balancer from which its latest authentic datagram came, with a preface of their own. One without preface is the
+    /// balancer's own, such as a health check. Whoever can send with the address of a balancer can state any address for a
+    /// client, so the network between must keep others from that. A preface takes 11 bytes of each datagram with IPv4, and 35
+    /// with IPv6: the path must carry packets of 1,283 bytes.
+    ///
+    /// Without any, everyone may send, and there are no prefaces.
+    pub balancers: Vec<IpAddr>,
 }
 
 /// A request to start a client connection.

@@ -2,7 +2,7 @@
 
 mod sockets;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroUsize;
 use std::io;
 use std::net::UdpSocket;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use clearway_transport::{EndpointConfig, ServerConfig};
 
 use crate::application::{Acceptor, ServerSetup};
+use crate::balancers::Balancers;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared};
 use crate::shard::{GroupStart, Siblings, Start, listen, spawn, start};
@@ -28,6 +29,8 @@ pub struct GroupServerSetup<'a> {
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
     /// As [`ServerSetup::retry_above`], for each shard.
     pub retry_above: usize,
+    /// As [`ServerSetup::balancers`].
+    pub balancers: Vec<IpAddr>,
 }
 
 /// How a group of shards gets its sockets. The default is to open them.
@@ -85,7 +88,7 @@ impl ShardGroup {
 /// exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of another group.
 ///
 /// # Errors
-/// If there are more than [`MAX_SHARDS`], an address cannot be bound, or the system provides no random seed, event
+/// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address cannot be bound, or the system provides no random seed, event
 /// descriptor or thread.
 pub fn spawn_group(
     address: SocketAddr,
@@ -128,15 +131,17 @@ pub(crate) fn spawn_steered(
     let GroupOptions { sockets: given, hot_restart } = options;
     check_count(count, hot_restart.is_some())?;
     let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
+    let balancers = server.as_ref().map(|it| it.balancers.clone()).unwrap_or_default();
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
     if count == 1 && given.is_empty() && hot_restart.is_none() {
         let server = server.zip(acceptor(0));
-        let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above };
+        let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above, balancers };
         let server = server.map(setup);
         let shards = vec![spawn(address, config, server)?];
         return Ok(ShardGroup { shards, steering: None, _keeper: None });
     }
+    let balancers = Balancers::new(&balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
     let is_replacing = inherited.is_some();
@@ -185,6 +190,7 @@ pub(crate) fn spawn_steered(
             server,
             acceptor,
             retry_above,
+            balancers: balancers.clone(),
             mailbox,
             siblings,
             predecessor,

@@ -1,3 +1,5 @@
+#[path = "group_tests/balanced.rs"]
+mod balanced;
 #[path = "group_tests/download.rs"]
 mod download;
 #[path = "group_tests/relay.rs"]
@@ -68,7 +70,8 @@ fn group_at(
 ) -> std::io::Result<ShardGroup> {
     let config = Arc::new(config);
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX };
+    let setup =
+        GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
     let count = NonZeroUsize::new(count).unwrap();
     let options = GroupOptions::default();
     spawn_steered(address, count, endpoint_config(), Some(setup), options, steering)

@@ -61,7 +61,9 @@
 compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
 
 mod application;
+mod balancers;
 mod clock;
+mod forward;
 mod group;
 mod guarded;
 mod mailbox;
@@ -79,6 +81,11 @@ mod timers;
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
+};
+pub use balancers::MAX_BALANCERS;
+pub use forward::{
+    DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
+    spawn_forwarders,
 };
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};

@@ -22,10 +22,11 @@ use clearway_transport::{
     Endpoint, EndpointConfig, MigrationError, PreferredAddresses, ServerConfig, SocketIndex,
 };
 use clearway_units::{Random, Timestamp};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup};
-use crate::clock::Clock;
+use crate::balancers::Balancers;
+use crate::clock::{Clock, timespec};
 use crate::guarded::guarded;
 use crate::mailbox::{Command, HandOver, Mailbox, ShardHandle};
 use crate::random::seed;
@@ -37,7 +38,7 @@ use crate::tasks::Tasks;
 
 use connections::Connections;
 use partner::Partner;
-use receiving::Verdict;
+pub(crate) use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
 use siblings::Passed;
 use sockets::Open;
@@ -60,13 +61,15 @@ const MAX_TASK_ROUNDS: usize = 8;
 /// listens at the preferred addresses of that; port 0 of one means any free port.
 ///
 /// # Errors
-/// If an address cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// If there are too many [balancers](ServerSetup::balancers), an address cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
     server: Option<ServerSetup>,
 ) -> io::Result<ShardHandle> {
     let retry_above = server.as_ref().map_or(usize::MAX, |setup| setup.retry_above);
+    let balancers = server.as_ref().map(|setup| Balancers::new(&setup.balancers));
+    let balancers = balancers.transpose()?.unwrap_or_default();
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
     let sockets = listen(address, server.as_mut())?;
     let mailbox = Arc::new(Mailbox::new()?);
@@ -76,6 +79,7 @@ pub fn spawn(
         server,
         acceptor,
         retry_above,
+        balancers,
         mailbox,
         siblings: None,
         predecessor: None,
@@ -102,6 +106,8 @@ pub(crate) struct Start {
     pub(crate) acceptor: Option<Box<dyn Acceptor>>,
     /// As [`ServerSetup::retry_above`].
     pub(crate) retry_above: usize,
+    /// As [`ServerSetup::balancers`].
+    pub(crate) balancers: Balancers,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
@@ -111,8 +117,17 @@ pub(crate) struct Start {
 
 /// Starts a shard.
 pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
-    let Start { sockets, config, server, acceptor, retry_above, mailbox, siblings, predecessor } =
-        start;
+    let Start {
+        sockets,
+        config,
+        server,
+        acceptor,
+        retry_above,
+        balancers,
+        mailbox,
+        siblings,
+        predecessor,
+    } = start;
     let address = sockets.main().map(Socket::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
@@ -122,6 +137,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     let shard = Shard {
         clock,
         sockets,
+        balancers,
         connections: Connections::new(endpoint, acceptor, retry_above, mailbox.clone()),
         sender: Sender::new(),
         tasks: Tasks::new(mailbox.clone()),
@@ -193,6 +209,8 @@ impl core::error::Error for PreferredAddressUnusable {
 struct Shard {
     clock: Clock,
     sockets: Sockets,
+    /// Who alone may send to the listening sockets.
+    balancers: Balancers,
     connections: Connections,
     sender: Sender,
     /// Tasks that run on this thread.
@@ -266,18 +284,26 @@ impl Shard {
     /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
     /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
-        let Self { clock, connections, sockets, statistics, siblings, .. } = self;
+        let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
         let mut unusable = Vec::new();
         let (receiving, buffer) = sockets.receiving();
-        for (index, Open { socket, failures, is_readable, known_as, .. }) in receiving {
+        for (index, Open { socket, failures, is_readable, known_as, users }) in receiving {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
                 continue;
             }
             for _ in 0..RECEIVING_CALLS {
                 let mut received_at = None;
-                let received = socket.receive(buffer, |meta, datagram| {
+                let received = socket.receive(buffer, |mut meta, datagram| {
                     let now = *received_at.get_or_insert_with(|| clock.now());
                     statistics.bytes_received += datagram.len() as u64;
+                    let admitted = match users {
+                        None => balancers.admit(&mut meta, datagram),
+                        Some(_) => Some(datagram),
+                    };
+                    let Some(datagram) = admitted else {
+                        statistics.foreign_dropped += 1;
+                        return;
+                    };
                     let siblings = siblings.as_ref();
                     let passed = siblings.map_or(Passed::No, |siblings| {
                         siblings.pass_on(*known_as, &meta, datagram)
@@ -475,13 +501,8 @@ impl Shard {
             return;
         }
         let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
-        let timeout = deadline.map(|deadline| {
-            let wait = deadline.saturating_since(self.clock.now());
-            Timespec {
-                tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: wait.subsec_nanos().into(),
-            }
-        });
+        let timeout =
+            deadline.map(|deadline| timespec(deadline.saturating_since(self.clock.now())));
         let event = PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN);
         let (indices, sockets): (Vec<_>, Vec<_>) = self.sockets.interest(now, blocked).unzip();
         let partner =

@@ -95,7 +95,7 @@ pub(in crate::shard) fn server_config() -> ServerConfig {
 
 fn server() -> ShardHandle {
     let (config, acceptor) = (Arc::new(server_config()), Box::new(Accepting));
-    let setup = ServerSetup { config, acceptor, retry_above: usize::MAX };
+    let setup = ServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
     spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), Some(setup)).unwrap()
 }
 

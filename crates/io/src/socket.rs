@@ -15,6 +15,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use socket2::{Domain, Protocol, SockRef, Type};
 
+use crate::balancers::Via;
+
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
 const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
@@ -36,6 +38,8 @@ pub(crate) struct Meta {
     pub(crate) local_ip: Option<IpAddr>,
     /// Its ECN field (RFC 3168).
     pub(crate) ecn: EcnCodepoint,
+    /// The balancer that it came from, if the addresses above are those that its preface states.
+    pub(crate) via: Option<Via>,
 }
 
 /// What became of a batch.
@@ -133,11 +137,7 @@ impl Socket {
 
     fn configure(socket: socket2::Socket) -> io::Result<Self> {
         let socket = UdpSocket::from(socket);
-        // Datagrams are sent with the Don't Fragment bit set.
-        let state = UdpSocketState::new((&socket).into())?;
-        // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
-        // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
-        let _ = setsockopt(&socket, ReceiveTimestampns, &false);
+        let state = new_state(&socket)?;
         // Best effort: the kernel cuts these to its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
@@ -207,8 +207,12 @@ impl Socket {
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
             let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
-            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn };
+            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn, via: None };
             let len = meta.len.min(buffer.len());
+            if len == 0 {
+                each(description, &mut []);
+                count += 1;
+            }
             for datagram in buffer[..len].chunks_mut(meta.stride.max(1)) {
                 each(description, datagram);
                 count += 1;
@@ -233,6 +237,7 @@ impl Socket {
     ) -> SendOutcome {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let mut is_second_attempt = false;
+        let mut is_refused_together = false;
         while *progress < transmit.size {
             let rest = &contents[*progress..transmit.size];
             let together = if self.state.max_gso_segments() > 1 { rest.len() } else { segment };
@@ -250,11 +255,20 @@ impl Socket {
                     return SendOutcome::WouldBlock;
                 }
                 // The driver cannot segment, and that is recorded for good. From now on one datagram per call.
-                Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {}
+                Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {
+                    is_refused_together = true;
+                }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
+                    if is_refused_together {
+                        self.renew_state();
+                    }
                     return SendOutcome::TooLarge;
                 }
                 Err(error) => {
+                    let errno = Errno::from_io_error(&error);
+                    if is_refused_together || matches!(errno, Some(Errno::INVAL | Errno::IO)) {
+                        self.renew_state();
+                    }
                     let is_report = is_network_report(&error);
                     self.has_errors |= is_report;
                     // A report about an earlier datagram took the place of this one's sending.
@@ -265,6 +279,15 @@ impl Socket {
             }
         }
         SendOutcome::Sent
+    }
+
+    /// The kernel refuses a datagram that is alone, so it is not segmentation that it cannot do. It may be an address: anyone can
+    /// send from port 0, to which nothing can be sent. quinn-udp takes such an error for a lack of segmentation and of ECN,
+    /// for good; both are there, so this begins anew.
+    fn renew_state(&mut self) {
+        if let Ok(state) = new_state(&self.socket) {
+            self.state = state;
+        }
     }
 
     /// Calls `each` with destinations that are unreachable according to ICMP messages. Anyone on the path can forge them, so
@@ -298,6 +321,16 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The options with which datagrams are received and sent in batches.
+fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
+    // Datagrams are sent with the Don't Fragment bit set.
+    let state = UdpSocketState::new(socket.into())?;
+    // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
+    // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
+    let _ = setsockopt(socket, ReceiveTimestampns, &false);
+    Ok(state)
 }
 
 /// A socket for `address` that is not bound yet.

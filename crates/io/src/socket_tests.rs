@@ -183,6 +183,49 @@ fn the_ecn_field_is_sent_and_received() {
     }
 }
 
+/// Anyone can send from port 0, and a server's local addresses may go.
+#[test]
+fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
+    let (mut sender, mut receiver) = (bind(), bind());
+    let segments = sender.max_gso_segments();
+    let to = receiver.local_address();
+    let batch = Transmit { ecn: EcnCodepoint::Ect0, ..transmit(to, 3000, Some(1000)) };
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+    let from_elsewhere = Some([192, 0, 2, 1].into());
+    for wrong in [
+        Transmit { destination: nowhere, ..batch },
+        Transmit { source_ip: from_elsewhere, ..batch },
+        Transmit { destination: nowhere, ..transmit(to, 1000, None) },
+        Transmit { source_ip: from_elsewhere, ..transmit(to, 1000, None) },
+    ] {
+        let outcome = sender.send(&wrong, &[7; 3000], &mut 0);
+        assert!(matches!(outcome, SendOutcome::Failed(_)), "{wrong:?} {outcome:?}");
+        assert_eq!(sender.max_gso_segments(), segments);
+    }
+    assert!(matches!(sender.send(&batch, &[7; 3000], &mut 0), SendOutcome::Sent));
+    let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
+    while received.len() < 3 {
+        assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+        receiver.receive(&mut buffer, |meta, _| received.push(meta.ecn)).unwrap();
+    }
+    assert_eq!(received, [EcnCodepoint::Ect0; 3]);
+}
+
+#[test]
+fn an_empty_datagram_is_one() {
+    let mut receiver = bind();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for datagram in [&b""[..], b"1", b""] {
+        sender.send_to(datagram, receiver.local_address()).unwrap();
+    }
+    let (mut buffer, mut lengths) = (ReceiveBuffer::new(), Vec::new());
+    while lengths.len() < 3 {
+        assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+        receiver.receive(&mut buffer, |_, datagram| lengths.push(datagram.len())).unwrap();
+    }
+    assert_eq!(lengths, [0, 1, 0]);
+}
+
 /// A server at all addresses can prefer one of them, with the same port (RFC 9000 §9.6).
 #[test]
 fn an_address_is_taken_from_a_socket_at_all_addresses() {

@@ -72,6 +72,8 @@ pub struct ShardStatistics {
     /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
     /// lost.
     pub forward_dropped: u64,
+    /// UDP payloads dropped because they are from none of the [balancers](crate::ServerSetup::balancers).
+    pub foreign_dropped: u64,
     /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
     /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.
     pub batches_by_size: [u64; Self::BATCH_SIZES.len()],
@@ -159,6 +161,7 @@ impl ShardStatistics {
             forwarded,
             forwarded_in,
             forward_dropped,
+            foreign_dropped,
             batches_by_size,
             turns_by_duration,
             turn_nanoseconds,
@@ -195,6 +198,7 @@ impl ShardStatistics {
             forwarded,
             forwarded_in,
             forward_dropped,
+            foreign_dropped,
             turn_nanoseconds,
         ];
         Parts { counters, batches_by_size, turns_by_duration }
@@ -202,7 +206,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 32;
+const COUNTERS: usize = 33;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],
@@ -231,11 +235,22 @@ impl core::iter::Sum for ShardStatistics {
 }
 
 /// The same, as one thread writes it and others read it. Neither ever waits for the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SharedStatistics {
     counters: [AtomicU64; COUNTERS],
     batches_by_size: [AtomicU64; ShardStatistics::BATCH_SIZES.len()],
     turns_by_duration: [AtomicU64; ShardStatistics::TURN_DURATIONS.len() + 1],
+}
+
+impl Default for SharedStatistics {
+    fn default() -> Self {
+        let zero = |_| AtomicU64::new(0);
+        Self {
+            counters: core::array::from_fn(zero),
+            batches_by_size: core::array::from_fn(zero),
+            turns_by_duration: core::array::from_fn(zero),
+        }
+    }
 }
 
 impl SharedStatistics {

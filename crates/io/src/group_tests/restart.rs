@@ -3,7 +3,7 @@
 use core::num::NonZeroUsize;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use crate::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError};
 
 /// The path of a unix socket, of which nothing is left.
-struct Place(PathBuf);
+pub(super) struct Place(PathBuf);
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("clearway-{}-{name}", std::process::id()));
         let _ = fs::remove_file(&path);
         Self(path)
@@ -40,9 +40,9 @@ impl Drop for Place {
 }
 
 /// A group that can be replaced, and what says that it was.
-struct Process {
-    group: ShardGroup,
-    replaced: Receiver<()>,
+pub(super) struct Process {
+    pub(super) group: ShardGroup,
+    pub(super) replaced: Receiver<()>,
 }
 
 fn try_start(
@@ -50,6 +50,16 @@ fn try_start(
     address: SocketAddr,
     count: usize,
     steering: Steering,
+) -> io::Result<Process> {
+    try_start_behind(place, address, count, steering, &[])
+}
+
+fn try_start_behind(
+    place: &Place,
+    address: SocketAddr,
+    count: usize,
+    steering: Steering,
+    balancers: &[IpAddr],
 ) -> io::Result<Process> {
     let begun = Instant::now();
     let mut hot_restart = loop {
@@ -70,7 +80,8 @@ fn try_start(
         EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
     let server = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX };
+    let balancers = balancers.to_vec();
+    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX, balancers };
     let options = GroupOptions { sockets: Vec::new(), hot_restart: Some(hot_restart) };
     let count = NonZeroUsize::new(count).unwrap();
     let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
@@ -79,6 +90,11 @@ fn try_start(
 
 fn start(place: &Place, count: usize, steering: Steering) -> Process {
     try_start(place, loopback(), count, steering).unwrap()
+}
+
+/// A process that takes datagrams from these balancers.
+pub(super) fn start_behind(place: &Place, count: usize, balancers: &[IpAddr]) -> Process {
+    try_start_behind(place, loopback(), count, Steering::Hash, balancers).unwrap()
 }
 
 /// The error of a process that cannot replace another one.
@@ -317,7 +333,8 @@ fn sockets_that_somebody_else_bound_are_used() {
     let any = loopback();
     let config = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX };
+    let setup =
+        GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
     let group = spawn_steered(any, count, endpoint_config(), Some(setup), options, best).unwrap();
     assert_eq!(address(&group), at);
     let (_relay, entrances) = Relay::start(at, 1);

@@ -28,7 +28,7 @@ use crate::shard_ids::Generation;
 use crate::steering::Steering;
 
 /// The version of this conversation and of what goes through the pipes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"clearway hot restart";
 const MAX_LEN: usize = 128;
 /// A shard listens at three addresses at most; there is one pipe.

@@ -4,7 +4,9 @@
 //! client's own first connection ID may look like one of ours, and after a Retry it is one.
 //!
 //! ```text
-//! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6
+//! Flags (8)          1: the sender's address is of IPv6, 2: the local address is known, 4: and of IPv6,
+//!                    8: there is a balancer, 16: its address is of IPv6, 32: the local address that it sends to is known,
+//!                    64: and of IPv6
 //! ECN (8)
 //! Port (16)          the sender's
 //! Socket (32)        the number of the listening socket
@@ -12,6 +14,10 @@
 //! Scope (32)
 //! Address (128)      the sender's
 //! Local (128)        the local address
+//! Via Port (16)      the balancer's
+//! Via Scope (32)     the balancer's, if its address is of IPv6
+//! Via Address (128)  the balancer's
+//! Via Local (128)    the local address that the balancer sends to
 //! Datagram (..)
 //! ```
 
@@ -28,15 +34,20 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 
+use crate::balancers::Via;
 use crate::socket::Meta;
 
-const HEADER_LEN: usize = 48;
+const HEADER_LEN: usize = 86;
 /// Asked for; the kernel gives less to those without CAP_NET_ADMIN.
 const BUFFER_SIZE: usize = 4 << 20;
 
 const REMOTE_IS_V6: u8 = 1;
 const HAS_LOCAL: u8 = 2;
 const LOCAL_IS_V6: u8 = 4;
+const HAS_VIA: u8 = 8;
+const VIA_IS_V6: u8 = 16;
+const VIA_HAS_LOCAL: u8 = 32;
+const VIA_LOCAL_IS_V6: u8 = 64;
 
 /// One end.
 #[derive(Debug)]
@@ -136,7 +147,7 @@ impl AsFd for Pipe {
 }
 
 fn encode(SocketIndex(socket): SocketIndex, meta: &Meta) -> [u8; HEADER_LEN] {
-    let Meta { remote, local_ip, ecn } = *meta;
+    let Meta { remote, local_ip, ecn, via } = *meta;
     let (flow, scope) = match remote {
         SocketAddr::V4(_) => (0, 0),
         SocketAddr::V6(remote) => (remote.flowinfo(), remote.scope_id()),
@@ -154,7 +165,25 @@ fn encode(SocketIndex(socket): SocketIndex, meta: &Meta) -> [u8; HEADER_LEN] {
     header[12..16].copy_from_slice(&scope.to_be_bytes());
     header[16..32].copy_from_slice(&octets(remote.ip()));
     header[32..48].copy_from_slice(&local_ip.map(octets).unwrap_or_default());
+    if let Some(via) = via {
+        encode_via(&via, &mut header);
+    }
     header
+}
+
+fn encode_via(via: &Via, header: &mut [u8; HEADER_LEN]) {
+    let Via { balancer, local_ip } = *via;
+    header[0] |= HAS_VIA;
+    header[48..50].copy_from_slice(&balancer.port().to_be_bytes());
+    if let SocketAddr::V6(balancer) = balancer {
+        header[0] |= VIA_IS_V6;
+        header[50..54].copy_from_slice(&balancer.scope_id().to_be_bytes());
+    }
+    header[54..70].copy_from_slice(&octets(balancer.ip()));
+    if let Some(local) = local_ip {
+        header[0] |= VIA_HAS_LOCAL | if local.is_ipv6() { VIA_LOCAL_IS_V6 } else { 0 };
+        header[70..86].copy_from_slice(&octets(local));
+    }
 }
 
 fn decode(message: &mut [u8]) -> Option<Piped<'_>> {
@@ -167,14 +196,23 @@ fn decode(message: &mut [u8]) -> Option<Piped<'_>> {
         let [a, b, c, d, ..] = octets;
         Some(if is_v6 { Ipv6Addr::from(octets).into() } else { Ipv4Addr::new(a, b, c, d).into() })
     };
-    let [flags, ecn, port @ ..] = *header.first_chunk::<4>()?;
-    let port = u16::from_be_bytes(port);
-    let remote = match address(16, flags & REMOTE_IS_V6 != 0)? {
-        IpAddr::V4(ip) => (ip, port).into(),
-        IpAddr::V6(ip) => SocketAddrV6::new(ip, port, word(8), word(12)).into(),
+    let socket_address = |at: usize, is_v6, port: [u8; 2], flow, scope| {
+        let port = u16::from_be_bytes(port);
+        Some(match address(at, is_v6)? {
+            IpAddr::V4(ip) => SocketAddr::from((ip, port)),
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, port, flow, scope).into(),
+        })
     };
-    let local_ip = (flags & HAS_LOCAL != 0).then(|| address(32, flags & LOCAL_IS_V6 != 0));
-    let meta = Meta { remote, local_ip: local_ip.flatten(), ecn: EcnCodepoint::from_bits(ecn & 3) };
+    let [flags, ecn, port @ ..] = *header.first_chunk::<4>()?;
+    let has = |flag: u8| flags & flag != 0;
+    let remote = socket_address(16, has(REMOTE_IS_V6), port, word(8), word(12))?;
+    let local_ip = has(HAS_LOCAL).then(|| address(32, has(LOCAL_IS_V6))).flatten();
+    let via_port = *header.get(48..)?.first_chunk()?;
+    let balancer = || socket_address(54, has(VIA_IS_V6), via_port, 0, word(50));
+    let via_local = has(VIA_HAS_LOCAL).then(|| address(70, has(VIA_LOCAL_IS_V6))).flatten();
+    let via = has(HAS_VIA).then(balancer).flatten();
+    let via = via.map(|balancer| Via { balancer, local_ip: via_local });
+    let meta = Meta { remote, local_ip, ecn: EcnCodepoint::from_bits(ecn & 3), via };
     Some(Piped { meta, socket: SocketIndex(word(4)), datagram })
 }
 

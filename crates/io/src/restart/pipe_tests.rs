@@ -3,6 +3,7 @@ use core::net::{Ipv6Addr, SocketAddrV6};
 use clearway_transport::{EcnCodepoint, SocketIndex};
 
 use super::{Pipe, Sent};
+use crate::balancers::Via;
 use crate::socket::Meta;
 
 fn pair() -> (Pipe, Pipe) {
@@ -11,7 +12,12 @@ fn pair() -> (Pipe, Pipe) {
 }
 
 fn meta() -> Meta {
-    Meta { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: EcnCodepoint::NotEct }
+    Meta {
+        remote: ([127, 0, 0, 1], 9).into(),
+        local_ip: None,
+        ecn: EcnCodepoint::NotEct,
+        via: None,
+    }
 }
 
 #[test]
@@ -24,17 +30,28 @@ fn a_datagram_arrives_with_its_addresses_its_ecn_field_and_its_socket() {
         "[::ffff:192.0.2.1]:1".parse().unwrap(),
     ];
     let locals = [None, Some([198, 51, 100, 7].into()), Some("2001:db8::1".parse().unwrap())];
+    let vias = [
+        None,
+        Some(Via { balancer: ([192, 0, 2, 9], 7000).into(), local_ip: locals[1] }),
+        Some(Via {
+            balancer: SocketAddrV6::new(link_local, 65535, 0, 9).into(),
+            local_ip: locals[2],
+        }),
+        Some(Via { balancer: "[2001:db8::9]:1".parse().unwrap(), local_ip: None }),
+    ];
     let codepoints =
         [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
     let mut buffer = vec![0; 1 << 17];
     for remote in remotes {
         for local_ip in locals {
             for ecn in codepoints {
-                let meta = Meta { remote, local_ip, ecn };
-                assert_eq!(from.send(SocketIndex(2), &meta, b"datagram"), Sent::Done);
-                let piped = to.receive(&mut buffer).unwrap();
-                assert_eq!((piped.meta, piped.socket), (meta, SocketIndex(2)));
-                assert_eq!(piped.datagram, b"datagram");
+                for via in vias {
+                    let meta = Meta { remote, local_ip, ecn, via };
+                    assert_eq!(from.send(SocketIndex(2), &meta, b"datagram"), Sent::Done);
+                    let piped = to.receive(&mut buffer).unwrap();
+                    assert_eq!((piped.meta, piped.socket), (meta, SocketIndex(2)));
+                    assert_eq!(piped.datagram, b"datagram");
+                }
             }
         }
     }

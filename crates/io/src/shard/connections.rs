@@ -11,7 +11,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clearway_transport::{Arrival, Connection, ConnectionHandle, Endpoint, Received, SocketIndex};
+use clearway_transport::{
+    Arrival, Connection, ConnectionHandle, Endpoint, Received, SocketIndex, Transmit,
+};
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
@@ -19,6 +21,7 @@ use super::attempts::Attempts;
 use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
+use crate::balancers::Via;
 use crate::guarded::{Guarded, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::restart::Pipe;
@@ -31,6 +34,9 @@ use record::{Counts, Record};
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
+
+/// How many replies outside of connections wait to be sent.
+const MAX_REPLIES: usize = 64;
 
 /// A connection's application, and what the shard still has to do for it.
 struct Slot {
@@ -51,7 +57,17 @@ struct Slot {
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
     migration: Option<Waiting>,
+    /// The balancer that its answers go to, and how many packets the connection had received when that was last looked at.
+    via: Option<Via>,
+    packets_received: u64,
     record: Record,
+}
+
+/// An answer outside of connections, and the balancer that it goes to.
+pub(super) struct Reply {
+    pub(super) transmit: Transmit,
+    pub(super) contents: Vec<u8>,
+    pub(super) via: Option<Via>,
 }
 
 pub(super) struct Connections {
@@ -71,6 +87,8 @@ pub(super) struct Connections {
     sending: VecDeque<ConnectionHandle>,
     is_shutting_down: bool,
     counts: Counts,
+    /// What answers datagrams that are of no connection.
+    replies: VecDeque<Reply>,
     /// Leads to the process that has replaced this one, which takes the clients that begin.
     successor: Option<Arc<Pipe>>,
     mailbox: Arc<Mailbox>,
@@ -96,6 +114,7 @@ impl Connections {
             sending: VecDeque::new(),
             is_shutting_down: false,
             counts: Counts::new(retry_above),
+            replies: VecDeque::new(),
             successor: None,
             mailbox,
         }
@@ -129,9 +148,9 @@ impl Connections {
     pub(super) fn leave_clients_to(&mut self, successor: &Arc<Pipe>) -> Vec<Passed> {
         self.successor = Some(successor.clone());
         let datagrams = self.take_newcomers().into_iter();
-        let send = |(arrival, datagram): (Arrival, Vec<u8>)| {
+        let send = |(arrival, via, datagram): (Arrival, Option<Via>, Vec<u8>)| {
             let Arrival { remote, socket, local_ip, ecn } = arrival;
-            successor.send(socket, &Meta { remote, local_ip, ecn }, &datagram).into()
+            successor.send(socket, &Meta { remote, local_ip, ecn, via }, &datagram).into()
         };
         datagrams.map(send).collect()
     }
@@ -149,7 +168,7 @@ impl Connections {
         meta: &Meta,
         datagram: &mut [u8],
     ) -> Passed {
-        let Meta { remote, local_ip, ecn } = *meta;
+        let Meta { remote, local_ip, ecn, via } = *meta;
         let arrival = Arrival { remote, socket, local_ip, ecn };
         if is_long(datagram) && !self.endpoint.has_connection_for(remote, datagram) {
             // A client's own ID may look like one of ours, and that in its answer to a Retry is one. Here it would be
@@ -157,13 +176,15 @@ impl Connections {
             if let Some(successor) = &self.successor {
                 return successor.send(socket, meta, datagram).into();
             }
-            self.receive_newcomer(now, arrival, datagram);
+            self.receive_newcomer(now, arrival, via, datagram);
             return Passed::No;
         }
         if let Received::Connection(handle) = self.endpoint.receive(now, arrival, datagram) {
+            self.note_via(handle, via);
             self.note_answer(handle);
             self.mark_dirty(handle);
         }
+        self.take_replies(via);
         Passed::No
     }
 
@@ -221,10 +242,47 @@ impl Connections {
             served: None,
             sockets: Vec::new(),
             migration: None,
+            via: None,
+            packets_received: 0,
             record,
         });
         self.count += 1;
         self.mark_dirty(handle);
+    }
+
+    /// A datagram of a connection came from this balancer, or from none. Answers go there if it was authentic: others know neither
+    /// where the client is nor which balancer it uses.
+    fn note_via(&mut self, handle: ConnectionHandle, via: Option<Via>) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        if slot.via.is_none() && via.is_none() {
+            return;
+        }
+        let Some(connection) = self.endpoint.connection(handle) else { return };
+        let packets_received = connection.totals().packets_received;
+        if packets_received > slot.packets_received {
+            slot.via = via;
+        }
+        slot.packets_received = packets_received;
+    }
+
+    /// The balancer that the connection's answers go to.
+    pub(super) fn via(&self, handle: ConnectionHandle) -> Option<Via> {
+        self.slots.get(handle.index())?.as_ref()?.via
+    }
+
+    /// Takes the replies to what came from this balancer, or from none. Those that are too many are dropped, since none is
+    /// required.
+    fn take_replies(&mut self, via: Option<Via>) {
+        while let Some((transmit, contents)) = self.endpoint.next_reply() {
+            if self.replies.len() < MAX_REPLIES {
+                self.replies.push_back(Reply { transmit, contents, via });
+            }
+        }
+    }
+
+    /// A packet to send outside of connections.
+    pub(super) fn next_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
     }
 
     /// Somebody asked for a connection's application to run.

@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Failures to receive, in a row.
 #[derive(Debug, Default)]
-pub(super) struct ReceiveFailures {
+pub(crate) struct ReceiveFailures {
     pause: Option<Pause>,
 }
 
@@ -24,7 +24,7 @@ struct Pause {
 
 /// What a failure to receive means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It may pass: receiving is tried again later. `is_first` of those in a row.
     Later { is_first: bool },
     /// It will not: the socket is none any more.
@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 
 impl ReceiveFailures {
     /// Receiving failed.
-    pub(super) fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
+    pub(crate) fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
         if is_final(error) {
             return Verdict::Never;
         }
@@ -44,12 +44,12 @@ impl ReceiveFailures {
     }
 
     /// Receiving worked. Returns whether it had failed before.
-    pub(super) fn on_success(&mut self) -> bool {
+    pub(crate) fn on_success(&mut self) -> bool {
         self.pause.take().is_some()
     }
 
     /// When receiving is to be tried again, if not now.
-    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.pause.map(|pause| pause.until).filter(|until| *until > now)
     }
 }

@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 
 use clearway_transport::{ConnectionHandle, SocketIndex, Transmit};
+use clearway_wire::preface;
 
-use super::connections::Connections;
+use super::connections::{Connections, Reply};
 use super::sockets::Sockets;
 use crate::clock::Clock;
 use crate::socket::{MAX_BATCH_BYTES, SendOutcome};
@@ -81,10 +82,15 @@ impl Sender {
         let segments = turn.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
         for _ in 0..BATCHES_PER_TURN {
             let now = turn.clock.now();
+            let via = turn.connections.via(handle);
+            // What a balancer needs before each datagram goes in between afterwards.
+            let room = via.map_or(0, |_| segments * preface::MAX_LEN);
+            let room = &mut self.buffer[..MAX_BATCH_BYTES - room];
             let endpoint = &mut turn.connections.endpoint;
-            let Some(transmit) = endpoint.transmit(handle, now, &mut self.buffer, segments) else {
+            let Some(transmit) = endpoint.transmit(handle, now, room, segments) else {
                 return Turn::Done;
             };
+            let transmit = via.map_or(transmit, |via| via.wrap(&transmit, &mut self.buffer));
             self.hand_over(turn, Blocked { handle, transmit, progress: 0 });
             if self.is_blocked() {
                 break;
@@ -139,7 +145,11 @@ struct TurnContext<'a> {
 
 /// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
 fn reply(turn: &mut TurnContext<'_>) {
-    while let Some((transmit, contents)) = turn.connections.endpoint.next_reply() {
+    while let Some(Reply { mut transmit, mut contents, via }) = turn.connections.next_reply() {
+        if let Some(via) = via {
+            contents.resize(contents.len() + preface::MAX_LEN, 0);
+            transmit = via.wrap(&transmit, &mut contents);
+        }
         let Some(socket) = turn.sockets.get_mut(transmit.socket) else { continue };
         if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
             turn.statistics.on_batch_sent(1, transmit.size);

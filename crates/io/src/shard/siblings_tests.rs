@@ -4,6 +4,7 @@ use clearway_transport::{ConnectionIdGenerator, EcnCodepoint, SocketIndex};
 use clearway_units::Random;
 
 use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
+use crate::balancers::Via;
 use crate::mailbox::Mailbox;
 use crate::restart::Pipe;
 use crate::shard_ids::{Generation, IdFormat, ShardIds};
@@ -16,7 +17,13 @@ fn siblings(count: usize) -> Vec<Siblings> {
 }
 
 fn meta() -> Meta {
-    Meta { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: EcnCodepoint::Ect0 }
+    let via = Via { balancer: ([127, 0, 0, 9], 7).into(), local_ip: Some([127, 0, 0, 3].into()) };
+    Meta {
+        remote: ([127, 0, 0, 1], 9).into(),
+        local_ip: None,
+        ecn: EcnCodepoint::Ect0,
+        via: Some(via),
+    }
 }
 
 /// A packet for a connection of `shard` of three.

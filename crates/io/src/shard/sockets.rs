@@ -25,7 +25,7 @@ pub(super) struct Open {
     /// It may have something to receive.
     pub(super) is_readable: bool,
     /// How many connections use it; `None` if it stays open for as long as the shard runs.
-    users: Option<usize>,
+    pub(super) users: Option<usize>,
     /// The number by which connections know it: its own, or that of the shard's own socket at the same address if another
     /// shard has left it.
     pub(super) known_as: SocketIndex,

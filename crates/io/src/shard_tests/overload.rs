@@ -23,8 +23,12 @@ fn server(handshake_timeout: Duration) -> ShardHandle {
     let transport = TransportConfig::builder().handshake_timeout(handshake_timeout).build();
     let transport = Arc::new(transport.unwrap());
     let config = Arc::new(ServerConfig { transport, ..server_config() });
-    let setup =
-        ServerSetup { config, acceptor: Box::new(Accepting), retry_above: RETRY_ABOVE as usize };
+    let setup = ServerSetup {
+        config,
+        acceptor: Box::new(Accepting),
+        retry_above: RETRY_ABOVE as usize,
+        balancers: Vec::new(),
+    };
     let max_connections = 1000;
     let endpoint = EndpointConfig { max_connections, ..endpoint_config() };
     spawn("127.0.0.1:0".parse().unwrap(), endpoint, Some(setup)).unwrap()

@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 31] = [
+static SINGLE: [Single; 32] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -107,6 +107,11 @@ static SINGLE: [Single; 31] = [
         "datagrams_forward_dropped",
         "Datagrams lost because too many waited at the other process of a hot restart",
         |shard| shard.forward_dropped,
+    ),
+    counter(
+        "datagrams_foreign_dropped",
+        "Datagrams dropped because their sender is none of the balancers",
+        |shard| shard.foreign_dropped,
     ),
     counter("batches_received", "Calls to the kernel that received datagrams", |shard| {
         shard.batches_received

@@ -19,6 +19,7 @@ use clearway_wire::{ConnectionId, LongPacketType};
 
 use super::Connections;
 use crate::application::Decision;
+use crate::balancers::Via;
 use crate::guarded::{Panicked, guarded};
 
 /// How many clients wait while further ones may.
@@ -42,7 +43,7 @@ const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 /// begins the next.
 const PAUSE: u32 = 3;
 
-/// How many Retry packets a turn sends. The endpoint holds 64 replies of all kinds.
+/// How many Retry packets a turn sends. 64 replies of all kinds wait at most.
 const RETRIES_PER_TURN: usize = 4;
 /// How many it sends while there is more to receive.
 const RETRIES_BEHIND: usize = 1;
@@ -60,7 +61,7 @@ pub(super) struct Newcomers {
     /// While there is more to receive, no handshake begins before.
     not_before: Timestamp,
     /// Clients that get a Retry packet, and how many bytes the datagram of each has.
-    unvalidated: VecDeque<(Incoming, usize)>,
+    unvalidated: VecDeque<(Incoming, Option<Via>, usize)>,
     unvalidated_bytes: usize,
     /// Datagrams that were dropped.
     dropped: u64,
@@ -68,11 +69,16 @@ pub(super) struct Newcomers {
 
 struct Newcomer {
     incoming: Incoming,
+    /// The balancer that it came from.
+    via: Option<Via>,
     /// The datagrams that came after the first, in order.
-    further: Vec<(Arrival, Vec<u8>)>,
+    further: Vec<Further>,
     /// How many bytes all of them have.
     bytes: usize,
 }
+
+/// A datagram, and the balancer that it came from.
+pub(super) type Further = (Arrival, Option<Via>, Vec<u8>);
 
 /// The room for a client and its further datagrams.
 fn room(incoming: &Incoming) -> Room {
@@ -136,14 +142,14 @@ impl Newcomers {
     }
 
     /// Lets a client wait.
-    fn push(&mut self, key: Key, incoming: Incoming, bytes: usize) {
+    fn push(&mut self, key: Key, incoming: Incoming, via: Option<Via>, bytes: usize) {
         self.bytes += bytes;
         self.order.push_back(key);
-        self.waiting.insert(key, Newcomer { incoming, further: Vec::new(), bytes });
+        self.waiting.insert(key, Newcomer { incoming, via, further: Vec::new(), bytes });
     }
 
     /// A further datagram of a client that waits. It is dropped if there is no room.
-    fn push_further(&mut self, key: &Key, arrival: Arrival, datagram: &[u8]) {
+    fn push_further(&mut self, key: &Key, arrival: Arrival, via: Option<Via>, datagram: &[u8]) {
         let bytes = self.bytes + datagram.len();
         match self.waiting.get_mut(key) {
             Some(newcomer)
@@ -152,7 +158,7 @@ impl Newcomers {
             {
                 self.bytes = bytes;
                 newcomer.bytes += datagram.len();
-                newcomer.further.push((arrival, datagram.into()));
+                newcomer.further.push((arrival, via, datagram.into()));
             }
             _ => self.dropped += 1,
         }
@@ -172,19 +178,19 @@ impl Newcomers {
     }
 
     /// Lets a client wait for a Retry packet. It is dropped if there is no room.
-    fn push_for_retry(&mut self, incoming: Incoming, bytes: usize) {
+    fn push_for_retry(&mut self, incoming: Incoming, via: Option<Via>, bytes: usize) {
         if self.has_room_for_retry(bytes) {
             self.unvalidated_bytes += bytes;
-            self.unvalidated.push_back((incoming, bytes));
+            self.unvalidated.push_back((incoming, via, bytes));
         } else {
             self.dropped += 1;
         }
     }
 
-    fn pop_for_retry(&mut self) -> Option<Incoming> {
-        let (incoming, bytes) = self.unvalidated.pop_front()?;
+    fn pop_for_retry(&mut self) -> Option<(Incoming, Option<Via>)> {
+        let (incoming, via, bytes) = self.unvalidated.pop_front()?;
         self.unvalidated_bytes -= bytes;
-        Some(incoming)
+        Some((incoming, via))
     }
 
     /// Whether a handshake may begin.
@@ -204,11 +210,12 @@ impl Connections {
         &mut self,
         now: Timestamp,
         arrival: Arrival,
+        via: Option<Via>,
         datagram: &mut [u8],
     ) {
         let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
         match kind {
-            Kind::Further => return self.newcomers.push_further(&key, arrival, datagram),
+            Kind::Further => return self.newcomers.push_further(&key, arrival, via, datagram),
             // Those with a token are looked at: theirs may be valid.
             Kind::First { has_token: false }
                 if self.must_validate() && !self.newcomers.has_room_for_retry(datagram.len()) =>
@@ -220,11 +227,12 @@ impl Connections {
         }
         let bytes = datagram.len();
         match self.endpoint.receive(now, arrival, datagram) {
-            Received::Incoming(incoming) => self.admit(now, key, incoming, bytes),
+            Received::Incoming(incoming) => self.admit(now, key, (incoming, via), bytes),
             // A stateless reset, whatever it begins with.
             Received::Connection(handle) => self.mark_dirty(handle),
             Received::Done => {}
         }
+        self.take_replies(via);
     }
 
     /// Whether clients must validate their address.
@@ -233,35 +241,42 @@ impl Connections {
     }
 
     /// Lets a client wait for its handshake, or asks it to validate its address.
-    fn admit(&mut self, now: Timestamp, key: Key, incoming: Incoming, bytes: usize) {
+    fn admit(
+        &mut self,
+        now: Timestamp,
+        key: Key,
+        (incoming, via): (Incoming, Option<Via>),
+        bytes: usize,
+    ) {
         if self.acceptor.is_none() {
             // It is refused.
-            self.decide(now, incoming);
+            self.decide(now, incoming, via);
             return;
         }
         let is_validated = incoming.address_is_validated();
         let has_room = self.newcomers.has_room(&incoming, bytes);
         if has_room && (is_validated || !self.must_validate()) {
-            self.newcomers.push(key, incoming, bytes);
+            self.newcomers.push(key, incoming, via, bytes);
             self.counts.half_open.begin();
         } else if is_validated {
             self.newcomers.dropped += 1;
         } else {
-            self.newcomers.push_for_retry(incoming, bytes);
+            self.newcomers.push_for_retry(incoming, via, bytes);
         }
     }
 
-    fn retry(&mut self, now: Timestamp, incoming: &Incoming) {
+    fn retry(&mut self, now: Timestamp, incoming: &Incoming, via: Option<Via>) {
         self.counts.retries += 1;
         self.endpoint.retry(now, incoming);
+        self.take_replies(via);
     }
 
     /// Sends a turn's Retry packets. `is_behind`: there is more to receive than this turn has received.
     pub(in crate::shard) fn retry_waiting(&mut self, now: Timestamp, is_behind: bool) {
         let count = if is_behind { RETRIES_BEHIND } else { RETRIES_PER_TURN };
         for _ in 0..count {
-            let Some(incoming) = self.newcomers.pop_for_retry() else { return };
-            self.retry(now, &incoming);
+            let Some((incoming, via)) = self.newcomers.pop_for_retry() else { return };
+            self.retry(now, &incoming, via);
         }
     }
 
@@ -272,18 +287,19 @@ impl Connections {
         let Some(newcomer) = may_begin.then(|| self.newcomers.pop()).flatten() else {
             return false;
         };
-        let Newcomer { incoming, further, .. } = newcomer;
-        let is_accepted = self.decide(now, incoming);
+        let Newcomer { incoming, via, further, .. } = newcomer;
+        let is_accepted = self.decide(now, incoming, via);
         if !is_accepted {
             self.counts.half_open.end();
         }
-        for (arrival, mut datagram) in further {
+        for (arrival, via, mut datagram) in further {
             // If somebody has forged the first datagram, the true one may be among these.
             if !is_accepted {
-                self.receive_newcomer(now, arrival, &mut datagram);
+                self.receive_newcomer(now, arrival, via, &mut datagram);
             } else if let Received::Connection(handle) =
                 self.endpoint.receive(now, arrival, &mut datagram)
             {
+                self.note_via(handle, via);
                 self.mark_dirty(handle);
             }
         }
@@ -296,15 +312,19 @@ impl Connections {
     }
 
     /// The datagrams of all clients that wait, in order; none waits any more.
-    pub(super) fn take_newcomers(&mut self) -> Vec<(Arrival, Vec<u8>)> {
+    pub(super) fn take_newcomers(&mut self) -> Vec<Further> {
+        let whole = |incoming: Incoming, via| {
+            let (arrival, datagram) = incoming.into_datagram();
+            (arrival, via, datagram)
+        };
         let mut datagrams = Vec::new();
-        while let Some(Newcomer { incoming, further, .. }) = self.newcomers.pop() {
+        while let Some(Newcomer { incoming, via, further, .. }) = self.newcomers.pop() {
             self.counts.half_open.end();
-            datagrams.push(incoming.into_datagram());
+            datagrams.push(whole(incoming, via));
             datagrams.extend(further);
         }
-        while let Some(incoming) = self.newcomers.pop_for_retry() {
-            datagrams.push(incoming.into_datagram());
+        while let Some((incoming, via)) = self.newcomers.pop_for_retry() {
+            datagrams.push(whole(incoming, via));
         }
         datagrams
     }
@@ -314,7 +334,13 @@ impl Connections {
     }
 
     /// Returns whether the client was accepted.
-    fn decide(&mut self, now: Timestamp, incoming: Incoming) -> bool {
+    fn decide(&mut self, now: Timestamp, incoming: Incoming, via: Option<Via>) -> bool {
+        let is_accepted = self.answer(now, incoming, via);
+        self.take_replies(via);
+        is_accepted
+    }
+
+    fn answer(&mut self, now: Timestamp, incoming: Incoming, via: Option<Via>) -> bool {
         let decision = match &mut self.acceptor {
             Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
             None => Ok(Decision::Refuse),
@@ -331,6 +357,7 @@ impl Connections {
                         self.add(now, handle, accept.application);
                         if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
                             slot.record.accepted(&mut self.counts);
+                            slot.via = via;
                         }
                         return true;
                     }
@@ -344,7 +371,7 @@ impl Connections {
                 self.counts.refused += 1;
                 self.endpoint.refuse(incoming);
             }
-            Decision::Retry => self.retry(now, &incoming),
+            Decision::Retry => self.retry(now, &incoming, via),
             Decision::Ignore => self.counts.refused += 1,
         }
         false

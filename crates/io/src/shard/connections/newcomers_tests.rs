@@ -15,6 +15,7 @@ use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 use super::*;
 use crate::mailbox::Mailbox;
 use crate::restart::{Pipe, Piped};
+use crate::shard::connections::Reply;
 use crate::shard::siblings::Passed;
 use crate::shard::sockets::Sockets;
 use crate::shard::tests::{Accepting, server_config};
@@ -108,7 +109,8 @@ impl Server {
 
     fn receive(&mut self, now: Timestamp, all: &[Sent]) {
         for (remote, datagram) in all {
-            let meta = Meta { remote: *remote, local_ip: None, ecn: EcnCodepoint::NotEct };
+            let meta =
+                Meta { remote: *remote, local_ip: None, ecn: EcnCodepoint::NotEct, via: None };
             self.0.receive(now, SocketIndex::default(), &meta, &mut datagram.clone());
         }
     }
@@ -126,8 +128,8 @@ impl Server {
             }
             self.0.rest(now, handle, &mut self.1);
         }
-        while let Some((transmit, reply)) = self.0.endpoint.next_reply() {
-            sent.push((transmit.destination, reply));
+        while let Some(Reply { transmit, contents, .. }) = self.0.next_reply() {
+            sent.push((transmit.destination, contents));
         }
         self.0.begin_next(now, is_behind);
         sent

@@ -1,0 +1,232 @@
+//! The data path of a load balancer: datagrams of clients go to servers, and the answers of these back.
+//!
+//! A server that knows of the balancer gets each datagram with a [preface](clearway_wire::preface) before it, and puts one
+//! before each answer: so it sees the client's address, and the balancer keeps nothing of a client. To another server the
+//! datagrams go as they came, from a source port that stands for the client: [`ForwardOptions::ports`].
+//!
+//! Each shard is one thread with sockets of its own, and shares nothing with the others. The kernel distributes clients among
+//! them by a hash of addresses and ports. Wherever a client's datagrams come, they are routed alike, if the [`Routing`] of all
+//! threads decides alike.
+//!
+//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those in a row that go to one place leave
+//! together again (GSO). Datagrams of one client for one server stay in order.
+
+mod batch;
+mod leg;
+mod ports;
+mod shard;
+mod statistics;
+mod table;
+mod to_clients;
+mod to_servers;
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use clearway_units::Timestamp;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::socket::Socket;
+use shard::ForwardShard;
+use statistics::SharedStatistics;
+pub use statistics::{DirectionStatistics, ForwardStatistics};
+
+/// Finds where the datagrams of clients go. Each thread has its own.
+///
+/// Addresses of IPv4 are given as such, also where a socket of IPv6 has them. The time is that of the thread's own clock. A
+/// panic ends the thread, and leaves its clients to the others.
+pub trait Routing: Send {
+    /// Finds where a datagram goes that `client` has sent to `local`. It is not empty. The address of `local` is unspecified if
+    /// it is not known.
+    fn route(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Routed;
+
+    /// A server's answer to `client`, before it is sent on.
+    fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]);
+
+    /// Whether a server with prefaces has this address. What others send is dropped: an answer names the client that it is for,
+    /// so anyone who may send answers reaches everyone with the balancer's address.
+    fn is_server(&self, address: SocketAddr) -> bool;
+
+    /// Called before each batch: the time for a new configuration.
+    fn turn(&mut self, now: Timestamp) {
+        let _ = now;
+    }
+}
+
+/// What becomes of a client's datagram.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Routed {
+    /// It goes to a server.
+    To(Target),
+    /// It is answered with this datagram, which should not be longer: the client's address may be forged.
+    Reply(Vec<u8>),
+    /// It is dropped.
+    Dropped,
+}
+
+/// A server for a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Its address.
+    pub server: SocketAddr,
+    /// Whether a [preface](clearway_wire::preface) precedes the datagram.
+    pub has_preface: bool,
+}
+
+/// How datagrams are forwarded.
+#[derive(Clone, Debug)]
+pub struct ForwardOptions {
+    /// Where clients send to; port 0 means any free port.
+    pub listen: SocketAddr,
+    /// How many threads there are.
+    pub shards: NonZeroUsize,
+    /// How many source ports each thread has towards servers without preface, each a socket that is opened when it is needed.
+    /// It is also how many clients such a server has at a time from a thread; datagrams of further ones are dropped
+    /// ([`dropped_no_port`](ForwardStatistics::dropped_no_port)).
+    pub ports: NonZeroUsize,
+    /// How long such a port belongs to a client and a server after the client's last datagram. It should be longer than the
+    /// idle timeout of connections: a client that is given another port afterwards looks like one whose address changed.
+    pub idle: Duration,
+}
+
+/// Starts to forward. `routing` makes what each thread finds the servers with; threads are counted from 0.
+///
+/// Servers with preface are sent to from one port for each thread, which [`Routing::is_server`] guards. The address of this
+/// host that the route to the server has must be among the server's balancers. An IPv6 address that is valid on one link only
+/// (fe80::/10) has no place in a preface: datagrams of such clients are dropped
+/// ([`dropped_unreachable`](DirectionStatistics::dropped_unreachable)).
+///
+/// A preface takes 11 bytes with IPv4, and 35 with IPv6. A datagram that then no longer fits the interface is dropped
+/// ([`dropped_too_large`](DirectionStatistics::dropped_too_large)), and clients and servers that look for the largest one that
+/// passes (RFC 8899) find it. Towards the servers, paths must carry packets of 1,283 bytes.
+///
+/// If a socket has no room for a batch, the thread waits for it, for 2 ms in a turn of its loop at most, while what arrives
+/// waits in the sockets. Then the batch is dropped ([`dropped_no_room`](DirectionStatistics::dropped_no_room)).
+///
+/// # Errors
+/// If an address cannot be bound, or the system provides no descriptor or thread.
+pub fn spawn_forwarders(
+    options: ForwardOptions,
+    routing: &mut dyn FnMut(usize) -> Box<dyn Routing>,
+) -> io::Result<Forwarders> {
+    let first = Socket::bind(options.listen)?;
+    let local_address = first.local_address();
+    let count = options.shards.get();
+    if count > 1 {
+        first.permit_twins()?;
+    }
+    let mut listening = vec![first];
+    for _ in 1..count {
+        listening.push(listening[0].bind_twin()?);
+    }
+    let mut forwarders = Forwarders { local_address, threads: Vec::new() };
+    // All of them before the first thread runs: a failure then leaves none behind.
+    let shards = listening.into_iter().enumerate().map(|(number, listening)| {
+        let signal = Arc::new(Signal::new()?);
+        ForwardShard::new(listening, &options, routing(number), signal)
+    });
+    for shard in shards.collect::<io::Result<Vec<_>>>()? {
+        let signal = shard.signal().clone();
+        let thread = thread::Builder::new().name("clearway-forward".to_owned());
+        let thread = thread.spawn(move || shard.run())?;
+        forwarders.threads.push(Running { signal, thread: Some(thread) });
+    }
+    Ok(forwarders)
+}
+
+/// The threads that forward. They end, and are waited for, when this is dropped.
+#[derive(Debug)]
+pub struct Forwarders {
+    local_address: SocketAddr,
+    threads: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    signal: Arc<Signal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Forwarders {
+    /// Where clients send to.
+    pub fn local_address(&self) -> SocketAddr {
+        self.local_address
+    }
+
+    /// What each thread has done so far.
+    pub fn statistics(&self) -> Vec<ForwardStatistics> {
+        self.threads.iter().map(|it| it.signal.statistics.read()).collect()
+    }
+}
+
+impl Drop for Forwarders {
+    fn drop(&mut self) {
+        self.threads.iter().for_each(|it| it.signal.end());
+        for running in &mut self.threads {
+            // A panic was reported when it came.
+            let _ = running.thread.take().map(JoinHandle::join);
+        }
+    }
+}
+
+/// What a thread and its owner share.
+struct Signal {
+    is_over: AtomicBool,
+    /// Wakes the thread when it is over.
+    event: OwnedFd,
+    statistics: SharedStatistics,
+}
+
+impl Signal {
+    fn new() -> io::Result<Self> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { is_over: AtomicBool::new(false), event, statistics: SharedStatistics::default() })
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        // It is written once.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal").field("is_over", &self.is_over).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Signal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}
+
+/// An address of IPv4 as one of IPv4.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
+        _ => address,
+    }
+}
+
+#[cfg(test)]
+#[path = "forward_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! Datagrams that leave together, in one call to the kernel.
+
+use core::net::{IpAddr, SocketAddr};
+
+use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
+
+use crate::socket::MAX_BATCH_BYTES;
+
+/// A batch has at most this many datagrams: kernels take no more in one call.
+const MAX_DATAGRAMS: usize = 64;
+
+/// What all datagrams of a batch have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Heading {
+    /// From which socket they leave.
+    pub(super) socket: SocketIndex,
+    pub(super) destination: SocketAddr,
+    /// From which address, if it is not left to the system.
+    pub(super) source_ip: Option<IpAddr>,
+    pub(super) ecn: EcnCodepoint,
+}
+
+/// Datagrams of one size with one heading, the last of which may be smaller. Its memory is used again and again.
+pub(super) struct Batch {
+    buffer: Box<[u8]>,
+    length: usize,
+    count: usize,
+    /// The size of the first.
+    size: usize,
+    /// `None` while it is empty.
+    heading: Option<Heading>,
+}
+
+impl Batch {
+    pub(super) fn new() -> Self {
+        let buffer = vec![0; MAX_BATCH_BYTES].into();
+        Self { buffer, length: 0, count: 0, size: 0, heading: None }
+    }
+
+    /// Adds a datagram of two parts after those that are there; `false` if it cannot go along with them, and stays out.
+    #[must_use]
+    pub(super) fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) -> bool {
+        let size = parts[0].len() + parts[1].len();
+        match self.heading {
+            None => self.size = size,
+            Some(first) => {
+                let is_like_first = first == *heading && size <= self.size;
+                let follows_smaller = self.length < self.count * self.size;
+                if !is_like_first || follows_smaller || self.count == MAX_DATAGRAMS {
+                    return false;
+                }
+            }
+        }
+        let Some(room) = self.buffer.get_mut(self.length..).and_then(|it| it.get_mut(..size))
+        else {
+            return false;
+        };
+        let (first, second) = room.split_at_mut(parts[0].len());
+        first.copy_from_slice(parts[0]);
+        second.copy_from_slice(parts[1]);
+        self.heading = Some(*heading);
+        self.length += size;
+        self.count += 1;
+        true
+    }
+
+    /// The batch as it is to be sent; `None` if it is empty.
+    pub(super) fn contents(&self) -> Option<(Transmit, &[u8])> {
+        let Heading { socket, destination, source_ip, ecn } = self.heading?;
+        let segment_size = (self.count > 1).then_some(self.size);
+        let transmit =
+            Transmit { destination, socket, source_ip, size: self.length, segment_size, ecn };
+        Some((transmit, self.buffer.get(..self.length)?))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.heading = None;
+        self.length = 0;
+        self.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn heading(number: u8) -> Heading {
+        Heading {
+            socket: SocketIndex(u32::from(number & 1)),
+            destination: SocketAddr::from(([192, 0, 2, number & 2], 443)),
+            source_ip: None,
+            ecn: EcnCodepoint::from_bits(number >> 2 & 1),
+        }
+    }
+
+    /// The datagrams of a batch with what they have in common, as the kernel sees them.
+    fn taken(batch: &mut Batch) -> Vec<(Heading, Vec<u8>)> {
+        let Some((transmit, bytes)) = batch.contents() else { return Vec::new() };
+        let Transmit { destination, socket, source_ip, size, segment_size, ecn } = transmit;
+        assert!(size == bytes.len() && size <= MAX_BATCH_BYTES);
+        let heading = Heading { socket, destination, source_ip, ecn };
+        let datagrams = bytes.chunks(segment_size.unwrap_or(size));
+        assert_eq!(segment_size.is_some(), datagrams.len() > 1);
+        assert!(datagrams.len() <= MAX_DATAGRAMS);
+        let datagrams = datagrams.map(|datagram| (heading, datagram.to_vec())).collect();
+        batch.clear();
+        datagrams
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn datagrams_stay_as_they_are_and_in_order(
+            all in prop::collection::vec((0_u8..8, prop_oneof![
+                Just(1200_usize), Just(1201), 1_usize..40, Just(30_000)
+            ], 1_usize..70), 0..12)
+        ) {
+            let mut batch = Batch::new();
+            let (mut given, mut sent) = (Vec::new(), Vec::new());
+            for (number, size, repeat) in all {
+                for _ in 0..repeat {
+                    let datagram: Vec<u8> = (0..size).map(|at| (at + given.len()) as u8).collect();
+                    let (first, second) = datagram.split_at(size / 3);
+                    if !batch.add(&heading(number), [first, second]) {
+                        sent.append(&mut taken(&mut batch));
+                        prop_assert!(batch.add(&heading(number), [first, second]));
+                    }
+                    given.push((heading(number), datagram));
+                }
+            }
+            sent.append(&mut taken(&mut batch));
+            prop_assert!(given == sent);
+        }
+    }
+
+    #[test]
+    fn what_is_alike_goes_together() {
+        let mut batch = Batch::new();
+        let full = [7; 1200];
+        let mut add = |size: usize| batch.add(&heading(0), [&[], &full[..size]]);
+        for _ in 0..54 {
+            assert!(add(1200));
+        }
+        // 65,507 bytes are the limit.
+        assert!(!add(1200) && add(700) && !add(1));
+        batch.clear();
+        for _ in 0..MAX_DATAGRAMS {
+            assert!(batch.add(&heading(0), [&full[..4], &full[..6]]));
+        }
+        assert!(!batch.add(&heading(0), [&[], &full[..10]]));
+    }
+
+    #[test]
+    fn a_datagram_too_large_for_any_batch_stays_out() {
+        let mut batch = Batch::new();
+        let large = vec![0; MAX_BATCH_BYTES];
+        assert!(!batch.add(&heading(0), [&[1], &large]) && batch.contents().is_none());
+        assert!(batch.add(&heading(0), [&[], &large]));
+        assert!(!batch.add(&heading(0), [&[], &[1]]));
+    }
+}

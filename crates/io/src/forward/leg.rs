@@ -1,0 +1,332 @@
+//! One of a thread's sockets: what comes from it, and what leaves through it.
+
+use core::time::Duration;
+use std::io::{self, ErrorKind};
+
+use clearway_transport::Transmit;
+use clearway_units::Timestamp;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::statistics::DirectionStatistics;
+use crate::clock::{Clock, timespec};
+use crate::shard::{ReceiveFailures, Verdict};
+use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
+
+/// How long a thread waits in a turn for sockets that have no room. Meanwhile what arrives waits in the other sockets, whose
+/// buffers hold as much as comes in that time at several gigabits a second.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// How often it waits for one batch.
+const MAX_WAITS: usize = 8;
+
+/// A socket, and what its thread knows of it.
+pub(super) struct Leg {
+    pub(super) socket: Socket,
+    failures: ReceiveFailures,
+    /// It may have something to receive.
+    is_readable: bool,
+}
+
+/// What came of an attempt to receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum After {
+    /// There may be more.
+    More,
+    /// There is nothing more now.
+    Nothing,
+    /// The socket cannot be used any more.
+    Broken,
+}
+
+/// What one call to the kernel has received.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) after: After,
+    datagrams: u64,
+    bytes: u64,
+    has_failed: bool,
+}
+
+impl Received {
+    pub(super) fn count(&self, counts: &mut DirectionStatistics) {
+        counts.datagrams_received += self.datagrams;
+        counts.bytes_received += self.bytes;
+        counts.batches_received += u64::from(self.datagrams > 0);
+        counts.receive_failures += u64::from(self.has_failed);
+    }
+}
+
+impl Leg {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self { socket, failures: ReceiveFailures::default(), is_readable: true }
+    }
+
+    /// Whether it is worth while to receive. A socket that could not receive is left alone for a while.
+    pub(super) fn is_ready(&self, now: Timestamp) -> bool {
+        self.is_readable && self.paused_until(now).is_none()
+    }
+
+    pub(super) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.failures.paused_until(now)
+    }
+
+    /// The result of waiting for it.
+    pub(super) fn note_readiness(&mut self, ready: PollFlags) {
+        self.is_readable = ready.intersects(PollFlags::IN | PollFlags::ERR);
+        if ready.intersects(PollFlags::ERR) {
+            self.socket.note_errors();
+        }
+    }
+
+    /// Whether there may be something to receive without waiting.
+    pub(super) fn may_have_more(&self, now: Timestamp) -> bool {
+        self.is_ready(now) && (self.socket.may_have_more() || self.socket.has_errors())
+    }
+
+    /// Receives one batch. As in a server's shard, the clock is read when it is there.
+    pub(super) fn receive(
+        &mut self,
+        clock: &Clock,
+        buffer: &mut ReceiveBuffer,
+        each: impl FnMut(Timestamp, &Meta, &mut [u8]),
+    ) -> Received {
+        receive(&mut self.socket, &mut self.failures, clock, buffer, each)
+    }
+}
+
+/// Receives one batch from a socket, whose failures may be those of several.
+pub(super) fn receive(
+    socket: &mut Socket,
+    failures: &mut ReceiveFailures,
+    clock: &Clock,
+    buffer: &mut ReceiveBuffer,
+    mut each: impl FnMut(Timestamp, &Meta, &mut [u8]),
+) -> Received {
+    let (mut received_at, mut bytes) = (None, 0);
+    let received = socket.receive(buffer, |meta, datagram| {
+        let now = *received_at.get_or_insert_with(|| clock.now());
+        bytes += datagram.len() as u64;
+        each(now, &meta, datagram);
+    });
+    match received {
+        Ok(count) => {
+            if failures.on_success() {
+                tracing::info!("the UDP socket receives again");
+            }
+            let after = if socket.may_have_more() { After::More } else { After::Nothing };
+            Received { after, datagrams: count as u64, bytes, has_failed: false }
+        }
+        Err(error) => {
+            let verdict = failures.on_failure(clock.now(), &error);
+            warn(verdict, &error, socket);
+            let after = if verdict == Verdict::Never { After::Broken } else { After::Nothing };
+            Received { after, datagrams: 0, bytes, has_failed: true }
+        }
+    }
+}
+
+/// Tells the operator of a socket that cannot receive, once for each time that it begins.
+fn warn(verdict: Verdict, error: &io::Error, socket: &Socket) {
+    let address = socket.local_address();
+    match verdict {
+        Verdict::Later { is_first: true } => tracing::warn!(
+            %error,
+            %address,
+            "the UDP socket cannot receive; it is tried again, at last once a second"
+        ),
+        Verdict::Later { is_first: false } => {}
+        Verdict::Never => tracing::error!(
+            %error,
+            %address,
+            "the UDP socket cannot be used any more: this thread forwards no more"
+        ),
+    }
+}
+
+/// How long a thread still waits in this turn for sockets that have no room.
+pub(super) struct Patience(Duration);
+
+impl Patience {
+    /// That of a whole turn.
+    pub(super) fn new() -> Self {
+        Self(PATIENCE)
+    }
+
+    /// Waits until the socket has room; `false` if it has none in time.
+    fn wait(&mut self, clock: &Clock, socket: &Socket) -> bool {
+        if self.0.is_zero() {
+            return false;
+        }
+        let mut descriptors = [PollFd::new(socket, PollFlags::OUT)];
+        let begun = clock.now();
+        // An interruption by a signal looks like room: then the next attempt says that there is none.
+        let ready = poll(&mut descriptors, Some(&timespec(self.0)));
+        self.0 = self.0.saturating_sub(clock.now().saturating_since(begun));
+        ready != Ok(0)
+    }
+}
+
+/// Hands a batch to the kernel, and counts what becomes of it. While there is no room it is kept, as long as the patience lasts.
+pub(super) fn send(
+    socket: &mut Socket,
+    (transmit, contents): (Transmit, &[u8]),
+    clock: &Clock,
+    patience: &mut Patience,
+    counts: &mut DirectionStatistics,
+) {
+    hand_over(&transmit, counts, |progress| match progress {
+        Attempt::Send(progress) => socket.send(&transmit, contents, progress),
+        Attempt::Wait if patience.wait(clock, socket) => SendOutcome::Sent,
+        Attempt::Wait => SendOutcome::WouldBlock,
+    });
+}
+
+/// What is asked of the socket of a batch.
+enum Attempt<'a> {
+    /// To send what follows this many bytes, and count on.
+    Send(&'a mut usize),
+    /// To wait for room.
+    Wait,
+}
+
+fn hand_over(
+    transmit: &Transmit,
+    counts: &mut DirectionStatistics,
+    mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,
+) {
+    let size = transmit.size;
+    let segment = transmit.segment_size.unwrap_or(size).max(1);
+    let datagrams = |from: usize, to: usize| (to - from).div_ceil(segment) as u64;
+    let (mut progress, mut waits) = (0, 0);
+    let (mut lost, mut lost_bytes) = (0, 0);
+    while progress < size {
+        let (counter, end) = match attempt(Attempt::Send(&mut progress)) {
+            SendOutcome::Sent => break,
+            SendOutcome::WouldBlock => {
+                counts.send_blocked += 1;
+                waits += 1;
+                let has_room =
+                    waits <= MAX_WAITS && matches!(attempt(Attempt::Wait), SendOutcome::Sent);
+                if has_room {
+                    continue;
+                }
+                (&mut counts.dropped_no_room, size)
+            }
+            SendOutcome::TooLarge => {
+                // The last one may be smaller: a client that looks for the largest size that passes follows it with others.
+                let last = size - size % segment;
+                let end = if progress < last { last } else { size };
+                (&mut counts.dropped_too_large, end)
+            }
+            SendOutcome::Failed(error) => {
+                tracing::debug!(%error, destination = %transmit.destination, "cannot forward");
+                (reason(&error, counts), size)
+            }
+        };
+        lost += datagrams(progress, end);
+        *counter += datagrams(progress, end);
+        lost_bytes += end - progress;
+        progress = end;
+    }
+    if lost_bytes < size {
+        counts.batches_sent += 1;
+        counts.datagrams_sent += datagrams(0, size) - lost;
+        counts.bytes_sent += (size - lost_bytes) as u64;
+    }
+}
+
+/// The counter of what is lost for this error.
+fn reason<'a>(error: &io::Error, counts: &'a mut DirectionStatistics) -> &'a mut u64 {
+    match error.kind() {
+        ErrorKind::NetworkUnreachable
+        | ErrorKind::HostUnreachable
+        | ErrorKind::ConnectionRefused
+        | ErrorKind::AddrNotAvailable => &mut counts.dropped_unreachable,
+        ErrorKind::PermissionDenied => &mut counts.dropped_not_permitted,
+        _ => &mut counts.dropped_failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_transport::{EcnCodepoint, SocketIndex};
+
+    use super::*;
+
+    /// What is counted of a batch of `size` bytes in datagrams of 100, if the kernel acts as stated.
+    fn counted(
+        size: usize,
+        mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,
+    ) -> DirectionStatistics {
+        let transmit = Transmit {
+            destination: ([192, 0, 2, 1], 443).into(),
+            socket: SocketIndex::default(),
+            source_ip: None,
+            size,
+            segment_size: (size > 100).then_some(100),
+            ecn: EcnCodepoint::NotEct,
+        };
+        let mut counts = DirectionStatistics::default();
+        hand_over(&transmit, &mut counts, &mut attempt);
+        counts
+    }
+
+    #[test]
+    fn a_batch_waits_for_room_a_bounded_number_of_times() {
+        // Each time there is room for two datagrams.
+        let counts = counted(950, |attempt| match attempt {
+            Attempt::Wait => SendOutcome::Sent,
+            Attempt::Send(progress) => {
+                *progress += 200;
+                if *progress >= 950 { SendOutcome::Sent } else { SendOutcome::WouldBlock }
+            }
+        });
+        assert_eq!((counts.datagrams_sent, counts.dropped_no_room), (10, 0));
+        assert_eq!((counts.bytes_sent, counts.batches_sent, counts.send_blocked), (950, 1, 4));
+        let full = |attempt: Attempt<'_>| match attempt {
+            Attempt::Wait => SendOutcome::Sent,
+            Attempt::Send(_) => SendOutcome::WouldBlock,
+        };
+        let counts = counted(950, full);
+        assert_eq!((counts.datagrams_sent, counts.dropped_no_room), (0, 10));
+        assert_eq!((counts.batches_sent, counts.send_blocked), (0, MAX_WAITS as u64 + 1));
+        let mut is_first = true;
+        let counts = counted(950, |attempt| {
+            if let Attempt::Send(progress) = attempt
+                && std::mem::take(&mut is_first)
+            {
+                *progress += 300;
+            }
+            SendOutcome::WouldBlock
+        });
+        assert_eq!((counts.datagrams_sent, counts.dropped_no_room), (3, 7));
+        assert_eq!((counts.bytes_sent, counts.send_blocked), (300, 1));
+    }
+
+    #[test]
+    fn of_a_batch_that_is_too_large_the_last_datagram_may_pass() {
+        let refuse_above = |limit: usize, size: usize| {
+            counted(size, move |attempt| match attempt {
+                Attempt::Send(progress) if (size - *progress).min(100) > limit => {
+                    SendOutcome::TooLarge
+                }
+                _ => SendOutcome::Sent,
+            })
+        };
+        let counts = refuse_above(90, 350);
+        assert_eq!((counts.datagrams_sent, counts.dropped_too_large), (1, 3));
+        assert_eq!(counts.bytes_sent, 50);
+        for (limit, size, lost) in [(10, 350, 4), (90, 300, 3), (90, 100, 1)] {
+            let counts = refuse_above(limit, size);
+            assert_eq!((counts.datagrams_sent, counts.dropped_too_large), (0, lost));
+            assert_eq!(counts.batches_sent, 0);
+        }
+    }
+
+    #[test]
+    fn errors_are_counted_by_kind() {
+        let counts = |kind: ErrorKind| counted(350, move |_| SendOutcome::Failed(kind.into()));
+        assert_eq!(counts(ErrorKind::HostUnreachable).dropped_unreachable, 4);
+        assert_eq!(counts(ErrorKind::PermissionDenied).dropped_not_permitted, 4);
+        assert_eq!(counts(ErrorKind::OutOfMemory).dropped_failed, 4);
+    }
+}

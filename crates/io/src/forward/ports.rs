@@ -1,0 +1,132 @@
+//! The source ports towards servers without preface, each a socket.
+
+use core::mem::MaybeUninit;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroUsize;
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use clearway_units::Timestamp;
+use rustix::event::{Timespec, epoll};
+
+use super::table::{Client, Table};
+use crate::shard::ReceiveFailures;
+use crate::socket::Socket;
+
+/// From how many ports a turn receives.
+const PORTS_PER_TURN: usize = 64;
+
+/// The ports, and who has them.
+pub(super) struct Ports {
+    pub(super) table: Table,
+    /// Those that were opened, the lowest numbers.
+    pub(super) sockets: Vec<Socket>,
+    /// Says which of them have received something: there may be too many to ask each.
+    epoll: OwnedFd,
+    /// Of all sockets.
+    pub(super) failures: ReceiveFailures,
+    /// Some may have something to receive.
+    is_ready: bool,
+    /// The last attempt to open one failed.
+    cannot_open: bool,
+}
+
+impl Ports {
+    pub(super) fn new(count: NonZeroUsize, idle: Duration) -> io::Result<Self> {
+        // There are no more ports than this.
+        let count = count.get().min(usize::from(u16::MAX)) as u32;
+        Ok(Self {
+            table: Table::new(count, idle),
+            sockets: Vec::new(),
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            failures: ReceiveFailures::default(),
+            is_ready: false,
+            cannot_open: false,
+        })
+    }
+
+    /// The port of a client that sends to a server, and its socket; `None` if none is free, or cannot be opened.
+    pub(super) fn port_for(
+        &mut self,
+        now: Timestamp,
+        server: SocketAddr,
+        client: Client,
+    ) -> Option<(u32, &Socket)> {
+        let port = self.table.port(now, server, client)?;
+        let number = usize::try_from(port).ok()?;
+        while self.sockets.len() <= number {
+            if let Err(error) = self.open() {
+                self.table.give_back(port, server);
+                if !std::mem::replace(&mut self.cannot_open, true) {
+                    let open = self.sockets.len();
+                    tracing::warn!(
+                        %error,
+                        open,
+                        "no further source port can be opened: datagrams of new clients are dropped. \
+                         Is the limit on open files (ulimit -n) too low?"
+                    );
+                }
+                return None;
+            }
+            self.cannot_open = false;
+        }
+        Some((port, self.sockets.get(number)?))
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        let socket = bind_any()?;
+        let number = epoll::EventData::new_u64(self.sockets.len() as u64);
+        epoll::add(&self.epoll, &socket, number, epoll::EventFlags::IN)?;
+        self.sockets.push(socket);
+        Ok(())
+    }
+
+    pub(super) fn socket_mut(&mut self, port: u32) -> Option<&mut Socket> {
+        self.sockets.get_mut(usize::try_from(port).ok()?)
+    }
+
+    /// What [`is_ready`](Self::is_ready) found out by waiting.
+    pub(super) fn note_readiness(&mut self, is_ready: bool) {
+        self.is_ready = is_ready;
+    }
+
+    /// Whether it is worth while to receive.
+    pub(super) fn is_ready(&self, now: Timestamp) -> bool {
+        self.is_ready && self.failures.paused_until(now).is_none()
+    }
+
+    /// The ports that may have something to receive, a bounded number. Those that still have afterwards come after the others
+    /// the next time.
+    pub(super) fn ready(&mut self, ready: &mut Vec<u32>) {
+        ready.clear();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut space = [MaybeUninit::uninit(); PORTS_PER_TURN];
+        // After an interruption the next turn asks again.
+        let waited = epoll::wait(&self.epoll, &mut space, Some(&now));
+        let Ok((events, _)) = waited else { return };
+        for event in events {
+            let (flags, data) = (event.flags, event.data);
+            let Ok(port) = u32::try_from(data.u64()) else { continue };
+            if flags.intersects(epoll::EventFlags::ERR)
+                && let Some(socket) = self.sockets.get_mut(port as usize)
+            {
+                socket.note_errors();
+            }
+            ready.push(port);
+        }
+    }
+}
+
+impl AsFd for Ports {
+    /// Readable when one of the ports is.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// A socket at any free port, for servers of both families if the system has both.
+pub(super) fn bind_any() -> io::Result<Socket> {
+    let any = |ip: IpAddr| Socket::bind(SocketAddr::new(ip, 0));
+    any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any(Ipv4Addr::UNSPECIFIED.into()))
+}

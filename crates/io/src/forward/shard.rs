@@ -1,0 +1,237 @@
+//! A thread that forwards.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::batch::Batch;
+use super::leg::{self, After, Leg, Patience};
+use super::ports::{Ports, bind_any};
+use super::statistics::ForwardStatistics;
+use super::to_clients::ToClients;
+use super::to_servers::{Reply, ToServers, reply};
+use super::{ForwardOptions, Routing, Signal, canonical};
+use crate::clock::{Clock, timespec};
+use crate::socket::{ReceiveBuffer, Socket};
+
+/// How often a turn receives from a socket while there is more, each time as much as the buffers hold.
+const RECEIVING_CALLS: usize = 4;
+
+pub(super) struct ForwardShard {
+    clock: Clock,
+    signal: Arc<Signal>,
+    routing: Box<dyn Routing>,
+    /// Where clients send to.
+    listening: Leg,
+    /// Towards servers with preface.
+    servers: Leg,
+    /// Towards others.
+    ports: Ports,
+    buffer: ReceiveBuffer,
+    batch: Batch,
+    replies: Vec<Reply>,
+    /// Ports of one turn; kept for its memory.
+    ready: Vec<u32>,
+    patience: Patience,
+    statistics: ForwardStatistics,
+    /// A socket cannot be used any more.
+    is_broken: bool,
+}
+
+impl ForwardShard {
+    pub(super) fn new(
+        listening: Socket,
+        options: &ForwardOptions,
+        routing: Box<dyn Routing>,
+        signal: Arc<Signal>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            clock: Clock::start(),
+            signal,
+            routing,
+            listening: Leg::new(listening),
+            servers: Leg::new(bind_any()?),
+            ports: Ports::new(options.ports, options.idle)?,
+            buffer: ReceiveBuffer::new(),
+            batch: Batch::new(),
+            replies: Vec::new(),
+            ready: Vec::new(),
+            patience: Patience::new(),
+            statistics: ForwardStatistics::default(),
+            is_broken: false,
+        })
+    }
+
+    pub(super) fn signal(&self) -> &Arc<Signal> {
+        &self.signal
+    }
+
+    pub(super) fn run(mut self) {
+        while !self.is_broken && !self.signal.is_over() {
+            self.patience = Patience::new();
+            self.receive_from_clients();
+            self.receive_from_servers();
+            self.receive_from_ports();
+            self.read_errors();
+            self.ports.table.expire(self.clock.now());
+            self.statistics.ports_in_use = self.ports.table.in_use() as u64;
+            self.signal.statistics.publish(&self.statistics);
+            self.sleep();
+        }
+    }
+
+    fn receive_from_clients(&mut self) {
+        let port = self.listening.socket.local_address().port();
+        for _ in 0..RECEIVING_CALLS {
+            let now = self.clock.now();
+            if !self.listening.is_ready(now) {
+                return;
+            }
+            self.routing.turn(now);
+            let mut to_servers = ToServers {
+                clock: &self.clock,
+                routing: &mut *self.routing,
+                batch: &mut self.batch,
+                servers: &mut self.servers.socket,
+                ports: &mut self.ports,
+                replies: &mut self.replies,
+                patience: &mut self.patience,
+                statistics: &mut self.statistics,
+                port,
+            };
+            let received =
+                self.listening.receive(&self.clock, &mut self.buffer, |now, meta, datagram| {
+                    to_servers.take(now, meta, datagram);
+                });
+            to_servers.flush();
+            received.count(&mut self.statistics.to_servers);
+            reply(
+                &mut self.replies,
+                &mut self.listening.socket,
+                &self.clock,
+                &mut self.patience,
+                &mut self.statistics,
+            );
+            self.is_broken |= received.after == After::Broken;
+            if received.after != After::More {
+                return;
+            }
+        }
+    }
+
+    fn receive_from_servers(&mut self) {
+        for _ in 0..RECEIVING_CALLS {
+            let now = self.clock.now();
+            if !self.servers.is_ready(now) {
+                return;
+            }
+            self.routing.turn(now);
+            let mut to_clients = ToClients {
+                clock: &self.clock,
+                routing: &mut *self.routing,
+                batch: &mut self.batch,
+                listening: &mut self.listening.socket,
+                patience: &mut self.patience,
+                statistics: &mut self.statistics,
+            };
+            let received =
+                self.servers.receive(&self.clock, &mut self.buffer, |now, meta, datagram| {
+                    to_clients.take(now, meta, datagram);
+                });
+            to_clients.flush();
+            received.count(&mut self.statistics.to_clients);
+            self.is_broken |= received.after == After::Broken;
+            if received.after != After::More {
+                return;
+            }
+        }
+    }
+
+    /// Receives once from each of some ports: what is left, or comes to others, is for the next turn.
+    fn receive_from_ports(&mut self) {
+        let now = self.clock.now();
+        if !self.ports.is_ready(now) {
+            return;
+        }
+        self.routing.turn(now);
+        self.ports.ready(&mut self.ready);
+        for port in &self.ready {
+            let Ports { table, sockets, failures, .. } = &mut self.ports;
+            let Some(socket) = sockets.get_mut(*port as usize) else { continue };
+            let mut to_clients = ToClients {
+                clock: &self.clock,
+                routing: &mut *self.routing,
+                batch: &mut self.batch,
+                listening: &mut self.listening.socket,
+                patience: &mut self.patience,
+                statistics: &mut self.statistics,
+            };
+            let received = leg::receive(
+                socket,
+                failures,
+                &self.clock,
+                &mut self.buffer,
+                |now, meta, datagram| {
+                    let client = table.client(*port, canonical(meta.remote));
+                    to_clients.take_plain(now, client, meta, datagram);
+                },
+            );
+            to_clients.flush();
+            received.count(&mut self.statistics.to_clients);
+            self.is_broken |= received.after == After::Broken;
+            let reports = &mut self.statistics.unreachable_reports;
+            socket.unreachable(|_| *reports += 1);
+        }
+    }
+
+    /// Reads what ICMP messages say, which would keep the sockets ready otherwise. Anyone on the path can forge them, so they are
+    /// counted only.
+    fn read_errors(&mut self) {
+        let reports = &mut self.statistics.unreachable_reports;
+        for leg in [&mut self.listening, &mut self.servers] {
+            leg.socket.unreachable(|_| *reports += 1);
+        }
+    }
+
+    /// Waits until there is something to do; returns at once if there is already, with what else there is.
+    fn sleep(&mut self) {
+        let now = self.clock.now();
+        let is_busy = self.listening.may_have_more(now) || self.servers.may_have_more(now);
+        let paused = [
+            self.listening.paused_until(now),
+            self.servers.paused_until(now),
+            self.ports.failures.paused_until(now),
+        ];
+        let deadline = paused.into_iter().chain([self.ports.table.deadline()]).flatten().min();
+        let timeout = match deadline {
+            _ if is_busy => Some(Duration::ZERO),
+            deadline => deadline.map(|deadline| deadline.saturating_since(now)),
+        };
+        // A socket that could not receive may be ready all the time, so it is left out until it is tried again.
+        let sources =
+            [self.listening.socket.as_fd(), self.servers.socket.as_fd(), self.ports.as_fd()];
+        let waited_for = sources.into_iter().zip(paused).filter(|(_, paused)| paused.is_none());
+        let mut descriptors = vec![PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
+        descriptors
+            .extend(waited_for.map(|(source, _)| PollFd::from_borrowed_fd(source, PollFlags::IN)));
+        // An interruption by a signal is a wake-up for nothing.
+        let _ = poll(&mut descriptors, timeout.map(timespec).as_ref());
+        let mut ready = descriptors.iter().skip(1).map(PollFd::revents);
+        let [listening, servers, ports] =
+            paused.map(|paused| if paused.is_none() { ready.next() } else { None });
+        drop(descriptors);
+        if let Some(ready) = listening {
+            self.listening.note_readiness(ready);
+        }
+        if let Some(ready) = servers {
+            self.servers.note_readiness(ready);
+        }
+        if let Some(ready) = ports {
+            self.ports.note_readiness(!ready.is_empty());
+        }
+        self.statistics.wakeups += u64::from(!is_busy);
+    }
+}

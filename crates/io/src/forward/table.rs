@@ -1,0 +1,156 @@
+//! Which client a source port stands for, towards each server without preface.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use clearway_units::Timestamp;
+
+use crate::timers::Timers;
+
+/// A client, and which of the balancer's addresses it sends to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Client {
+    /// Its address, as the listening socket has it.
+    pub(super) remote: SocketAddr,
+    pub(super) local_ip: Option<IpAddr>,
+}
+
+/// A port of a client and a server.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    server: SocketAddr,
+    client: Client,
+    port: u32,
+    last_used: Timestamp,
+}
+
+/// The ports towards one server.
+#[derive(Debug, Default)]
+struct OfServer {
+    /// So many have been in use, those with the lowest numbers.
+    begun: u32,
+    /// Those of them that are free, the one that has been so for longest first: answers to the client before may be on their way.
+    free: VecDeque<u32>,
+    in_use: u32,
+}
+
+/// All of them: at most as many as there are ports, for each server.
+#[derive(Debug)]
+pub(super) struct Table {
+    ports: u32,
+    idle: Duration,
+    leases: Vec<Option<Lease>>,
+    /// The places in `leases` that are empty.
+    empty: Vec<usize>,
+    by_client: BTreeMap<(SocketAddr, Client), usize>,
+    by_port: BTreeMap<(SocketAddr, u32), usize>,
+    servers: BTreeMap<SocketAddr, OfServer>,
+    /// When to look whether the client has been idle: not after it has been for long enough.
+    timers: Timers,
+}
+
+impl Table {
+    /// A table of so many ports towards each server, which belong to a client until it has been idle for so long.
+    pub(super) fn new(ports: u32, idle: Duration) -> Self {
+        Self {
+            ports,
+            idle,
+            leases: Vec::new(),
+            empty: Vec::new(),
+            by_client: BTreeMap::new(),
+            by_port: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            timers: Timers::new(),
+        }
+    }
+
+    /// The port of a client that sends to a server: the one that it has, or a free one; `None` if none is free.
+    pub(super) fn port(
+        &mut self,
+        now: Timestamp,
+        server: SocketAddr,
+        client: Client,
+    ) -> Option<u32> {
+        self.expire(now);
+        if let Some(place) = self.by_client.get(&(server, client)) {
+            let lease = self.leases.get_mut(*place)?.as_mut()?;
+            lease.last_used = now;
+            return Some(lease.port);
+        }
+        let of_server = self.servers.entry(server).or_default();
+        let port = match of_server.free.pop_front() {
+            Some(port) => port,
+            None if of_server.begun < self.ports => {
+                of_server.begun += 1;
+                of_server.begun - 1
+            }
+            None => return None,
+        };
+        of_server.in_use += 1;
+        let place = self.empty.pop().unwrap_or(self.leases.len());
+        if place == self.leases.len() {
+            self.leases.push(None);
+        }
+        self.leases[place] = Some(Lease { server, client, port, last_used: now });
+        self.by_client.insert((server, client), place);
+        self.by_port.insert((server, port), place);
+        self.timers.set(place, Some(now + self.idle));
+        Some(port)
+    }
+
+    /// The client that a port stands for towards a server.
+    pub(super) fn client(&self, port: u32, server: SocketAddr) -> Option<Client> {
+        let place = self.by_port.get(&(server, port))?;
+        Some(self.leases.get(*place)?.as_ref()?.client)
+    }
+
+    /// The port cannot be used: it is nobody's any more.
+    pub(super) fn give_back(&mut self, port: u32, server: SocketAddr) {
+        if let Some(place) = self.by_port.get(&(server, port)) {
+            self.remove(*place);
+        }
+    }
+
+    /// Takes the ports from clients that have been idle.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        while let Some(place) = self.timers.pop_due(now) {
+            let Some(Some(lease)) = self.leases.get(place) else { continue };
+            let end = lease.last_used + self.idle;
+            if end > now {
+                self.timers.set(place, Some(end));
+            } else {
+                self.remove(place);
+            }
+        }
+    }
+
+    /// When to call [`expire`](Self::expire).
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.timers.earliest()
+    }
+
+    /// How many ports are in use.
+    pub(super) fn in_use(&self) -> usize {
+        self.by_port.len()
+    }
+
+    fn remove(&mut self, place: usize) {
+        self.timers.set(place, None);
+        let Some(lease) = self.leases.get_mut(place).and_then(Option::take) else { return };
+        let Lease { server, client, port, .. } = lease;
+        self.empty.push(place);
+        self.by_client.remove(&(server, client));
+        self.by_port.remove(&(server, port));
+        let Some(of_server) = self.servers.get_mut(&server) else { return };
+        of_server.free.push_back(port);
+        of_server.in_use -= 1;
+        if of_server.in_use == 0 {
+            self.servers.remove(&server);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

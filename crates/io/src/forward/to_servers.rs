@@ -1,0 +1,169 @@
+//! Datagrams of clients on their way to servers.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
+use clearway_units::Timestamp;
+use clearway_wire::preface::{self, Preface};
+
+use super::batch::{Batch, Heading};
+use super::leg::{Patience, send};
+use super::ports::Ports;
+use super::statistics::ForwardStatistics;
+use super::table::Client;
+use super::{Routed, Routing, Target, canonical};
+use crate::clock::Clock;
+use crate::socket::{MAX_BATCH_BYTES, Meta, Socket};
+
+/// How many replies wait until a batch has been received.
+const MAX_REPLIES: usize = 64;
+/// The socket towards servers with preface. Those towards others are counted from the next number.
+const WITH_PREFACE: SocketIndex = SocketIndex(0);
+
+/// A reply to a client.
+pub(super) struct Reply {
+    client: SocketAddr,
+    local_ip: Option<IpAddr>,
+    datagram: Vec<u8>,
+}
+
+/// What the datagrams of a batch pass through.
+pub(super) struct ToServers<'a> {
+    pub(super) clock: &'a Clock,
+    pub(super) routing: &'a mut dyn Routing,
+    pub(super) batch: &'a mut Batch,
+    /// Towards servers with preface.
+    pub(super) servers: &'a mut Socket,
+    /// Towards others.
+    pub(super) ports: &'a mut Ports,
+    pub(super) replies: &'a mut Vec<Reply>,
+    pub(super) patience: &'a mut Patience,
+    pub(super) statistics: &'a mut ForwardStatistics,
+    /// The port that clients send to.
+    pub(super) port: u16,
+}
+
+impl ToServers<'_> {
+    /// Takes in a client's datagram.
+    pub(super) fn take(&mut self, now: Timestamp, meta: &Meta, datagram: &[u8]) {
+        if datagram.is_empty() {
+            self.statistics.to_servers.dropped_empty += 1;
+            return;
+        }
+        let client = canonical(meta.remote);
+        let local = local_ip(meta, client);
+        let routed = self.routing.route(now, client, SocketAddr::new(local, self.port), datagram);
+        match routed {
+            Routed::To(Target { server, has_preface: true }) => {
+                self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
+            }
+            Routed::To(Target { server, has_preface: false }) => {
+                self.from_port(now, server, meta, datagram);
+            }
+            Routed::Reply(datagram) if self.replies.len() < MAX_REPLIES => {
+                self.statistics.replies += 1;
+                let Meta { remote: client, local_ip, .. } = *meta;
+                self.replies.push(Reply { client, local_ip, datagram });
+            }
+            Routed::Reply(_) => self.statistics.replies_dropped += 1,
+            Routed::Dropped => self.statistics.dropped_not_routed += 1,
+        }
+    }
+
+    fn with_preface(
+        &mut self,
+        server: SocketAddr,
+        preface: Preface,
+        ecn: EcnCodepoint,
+        datagram: &[u8],
+    ) {
+        let destination = self.servers.destination(server);
+        // An answer could not be sent: the preface does not say on which link the address is valid.
+        let is_link_local = match preface.client.ip() {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        let Some(destination) = destination.filter(|_| !is_link_local) else {
+            self.statistics.to_servers.dropped_unreachable += 1;
+            return;
+        };
+        let (octets, length): ([u8; preface::MAX_LEN], usize) = preface.encode();
+        let octets = octets.get(..length).unwrap_or_default();
+        let heading = Heading { socket: WITH_PREFACE, destination, source_ip: None, ecn };
+        self.add(&heading, [octets, datagram]);
+    }
+
+    fn from_port(&mut self, now: Timestamp, server: SocketAddr, meta: &Meta, datagram: &[u8]) {
+        let client = Client { remote: meta.remote, local_ip: meta.local_ip };
+        let Some((port, socket)) = self.ports.port_for(now, canonical(server), client) else {
+            self.statistics.dropped_no_port += 1;
+            return;
+        };
+        let Some(destination) = socket.destination(server) else {
+            self.statistics.to_servers.dropped_unreachable += 1;
+            return;
+        };
+        let socket = SocketIndex(WITH_PREFACE.0 + 1 + port);
+        let heading = Heading { socket, destination, source_ip: None, ecn: meta.ecn };
+        self.add(&heading, [&[], datagram]);
+    }
+
+    fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) {
+        if self.batch.add(heading, parts) {
+            return;
+        }
+        self.flush();
+        if !self.batch.add(heading, parts) {
+            self.statistics.to_servers.dropped_too_large += 1;
+        }
+    }
+
+    /// Sends what there is.
+    pub(super) fn flush(&mut self) {
+        let Some(batch) = self.batch.contents() else { return };
+        let socket = match batch.0.socket {
+            WITH_PREFACE => Some(&mut *self.servers),
+            SocketIndex(number) => self.ports.socket_mut(number - WITH_PREFACE.0 - 1),
+        };
+        if let Some(socket) = socket {
+            send(socket, batch, self.clock, self.patience, &mut self.statistics.to_servers);
+        }
+        self.batch.clear();
+    }
+}
+
+/// Sends the replies to clients.
+pub(super) fn reply(
+    replies: &mut Vec<Reply>,
+    listening: &mut Socket,
+    clock: &Clock,
+    patience: &mut Patience,
+    statistics: &mut ForwardStatistics,
+) {
+    for Reply { client, local_ip, datagram } in replies.drain(..) {
+        let counts = &mut statistics.to_clients;
+        if datagram.is_empty() || datagram.len() > MAX_BATCH_BYTES {
+            statistics.replies_dropped += 1;
+            continue;
+        }
+        let transmit = Transmit {
+            destination: client,
+            socket: SocketIndex::default(),
+            source_ip: local_ip,
+            size: datagram.len(),
+            segment_size: None,
+            ecn: EcnCodepoint::NotEct,
+        };
+        send(listening, (transmit, &datagram), clock, patience, counts);
+    }
+}
+
+/// The address that a client has sent to, in its own family.
+fn local_ip(meta: &Meta, client: SocketAddr) -> IpAddr {
+    let local = meta.local_ip.map(|ip| ip.to_canonical());
+    let unknown: IpAddr = match client {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    local.unwrap_or(unknown)
+}

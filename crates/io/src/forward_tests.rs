@@ -1,0 +1,378 @@
+//! Forwarders between sockets that send and receive what the tests say.
+
+#[path = "forward_tests/peers.rs"]
+mod peers;
+
+use core::num::NonZeroUsize;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clearway_transport::EcnCodepoint;
+use clearway_wire::preface::{Preface, V4_LEN};
+
+use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
+use crate::socket::Meta;
+use peers::{PATIENCE, Peer, Script};
+
+const CODEPOINTS: [EcnCodepoint; 4] =
+    [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
+
+fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+fn options() -> ForwardOptions {
+    ForwardOptions {
+        listen: loopback(),
+        shards: NonZeroUsize::MIN,
+        ports: NonZeroUsize::new(4).unwrap(),
+        idle: Duration::from_secs(60),
+    }
+}
+
+fn start(options: ForwardOptions, script: &Script) -> Forwarders {
+    spawn_forwarders(options, &mut |_| Box::new(script.clone())).unwrap()
+}
+
+fn total(forwarders: &Forwarders) -> ForwardStatistics {
+    forwarders.statistics().into_iter().sum()
+}
+
+fn wait_until(
+    forwarders: &Forwarders,
+    condition: impl Fn(&ForwardStatistics) -> bool,
+) -> ForwardStatistics {
+    let begun = Instant::now();
+    loop {
+        let now = total(forwarders);
+        if condition(&now) {
+            return now;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{now:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// Datagrams of one size for a target, with their number in the second octet.
+fn numbered(target: u8, numbers: impl Iterator<Item = u8>, size: usize) -> Vec<u8> {
+    numbers
+        .flat_map(|number| {
+            let mut datagram = vec![7; size];
+            datagram[..2].copy_from_slice(&[target, number]);
+            datagram
+        })
+        .collect()
+}
+
+fn with_preface(client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Vec<u8> {
+    let (octets, length) = Preface { client, local: local.ip() }.encode();
+    [&octets[..length], datagram].concat()
+}
+
+/// What a server has received: who the preface says has sent it, and what follows.
+fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec<u8>) {
+    let (preface, rest) = Preface::split(&mut datagram).expect("there is no preface");
+    (preface, meta, rest.to_vec())
+}
+
+#[test]
+fn a_batch_for_several_servers_arrives_in_order_at_each() {
+    for has_preface in [true, false] {
+        let (mut first, mut second) = (Peer::new(loopback()), Peer::new(loopback()));
+        let script = Script::new(&[first.address(), second.address()], has_preface);
+        let forwarders = start(options(), &script);
+        let mut client = Peer::new(loopback());
+        let batch: Vec<u8> =
+            (0..8).flat_map(|run: u8| numbered(run % 2, run * 7..run * 7 + 7, 100)).collect();
+        assert_eq!(batch.len(), 5600);
+        client.send(forwarders.local_address(), EcnCodepoint::Ect0, &batch, 100);
+        for (target, server) in [&mut first, &mut second].into_iter().enumerate() {
+            let numbers: Vec<u8> = (0..28)
+                .map(|_| {
+                    let received = server.receive();
+                    let datagram = if has_preface {
+                        let (preface, _, datagram) = without_preface(received);
+                        assert_eq!(preface.client, client.address());
+                        assert_eq!(preface.local, loopback().ip());
+                        datagram
+                    } else {
+                        received.1
+                    };
+                    assert_eq!((datagram.len(), usize::from(datagram[0])), (100, target));
+                    datagram[1]
+                })
+                .collect();
+            let expected = (0..56).filter(|number| usize::from(number / 7 % 2) == target);
+            assert_eq!(numbers, expected.collect::<Vec<u8>>());
+        }
+        let now = wait_until(&forwarders, |now| now.to_servers.datagrams_sent == 56);
+        // As many batches as there were runs: what the kernel had merged was not sent one by one.
+        assert_eq!(now.to_servers.batches_sent, 8, "{now:?}");
+        assert_eq!(now.to_servers.datagrams_received, 56);
+        let prefaces = if has_preface { 56 * V4_LEN as u64 } else { 0 };
+        assert_eq!(now.to_servers.bytes_sent, 5600 + prefaces);
+        assert_eq!(now.ports_in_use, if has_preface { 0 } else { 2 });
+    }
+}
+
+/// A batch there, and a batch back, with each ECN codepoint and several sizes.
+#[test]
+fn ecn_and_sizes_pass_unchanged() {
+    for has_preface in [true, false] {
+        let mut server = Peer::new(loopback());
+        let script = Script::new(&[server.address()], has_preface);
+        let forwarders = start(options(), &script);
+        let address = forwarders.local_address();
+        let mut client = Peer::new(loopback());
+        for ecn in CODEPOINTS {
+            for (size, last) in [(2, 2), (60, 13), (1200, 1200), (1452, 700), (9000, 8999)] {
+                let mut batch = numbered(0, 0..5, size);
+                batch.extend(numbered(0, 5..6, last));
+                client.send(address, ecn, &batch, size);
+                let mut balancer = None;
+                for number in 0..6_u8 {
+                    let (meta, datagram) = server.receive();
+                    assert_eq!(meta.ecn, ecn);
+                    balancer = Some(meta.remote);
+                    let datagram =
+                        if has_preface { without_preface((meta, datagram)).2 } else { datagram };
+                    assert_eq!(datagram[1], number);
+                    assert_eq!(datagram.len(), if number < 5 { size } else { last });
+                }
+                let answers: Vec<Vec<u8>> = batch.chunks(size).map(<[u8]>::to_vec).collect();
+                let answers = answers.into_iter().map(|answer| match has_preface {
+                    true => with_preface(client.address(), address, &answer),
+                    false => answer,
+                });
+                let prefaced = size + if has_preface { V4_LEN } else { 0 };
+                let answers = answers.collect::<Vec<_>>().concat();
+                server.send(balancer.unwrap(), ecn, &answers, prefaced);
+                for answer in batch.chunks(size) {
+                    let (meta, datagram) = client.receive();
+                    assert_eq!((meta.ecn, meta.remote), (ecn, address));
+                    assert!(datagram == answer, "{} {}", datagram.len(), answer.len());
+                }
+            }
+        }
+        let now = wait_until(&forwarders, |now| now.to_clients.datagrams_sent == 120);
+        assert_eq!((now.to_clients.batches_sent, now.to_servers.batches_sent), (20, 20), "{now:?}");
+        assert_eq!(script.observed(), 120);
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_datagrams() {
+    for has_preface in [true, false] {
+        let mut server = Peer::new(loopback());
+        let script = Script::new(&[server.address()], has_preface);
+        let forwarders = start(options(), &script);
+        let client = UdpSocket::bind(loopback()).unwrap();
+        let largest = vec![0; 65_507];
+        for datagram in [&[][..], &[0], &largest, &[0, 1]] {
+            client.send_to(datagram, forwarders.local_address()).unwrap();
+        }
+        let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 4);
+        assert_eq!(now.to_servers.dropped_empty, 1);
+        // With a preface it is larger than any datagram.
+        let too_large = u64::from(has_preface);
+        assert_eq!(now.to_servers.dropped_too_large, too_large);
+        assert_eq!(now.to_servers.datagrams_sent, 3 - too_large);
+        let overhead = if has_preface { V4_LEN } else { 0 };
+        let lengths: Vec<_> =
+            (0..3 - too_large).map(|_| server.receive().1.len() - overhead).collect();
+        assert_eq!(lengths, if has_preface { vec![1, 2] } else { vec![1, 65_507, 2] });
+        // An answer without contents.
+        let balancer = server.last_sender();
+        let empty = match has_preface {
+            true => with_preface(client.local_addr().unwrap(), loopback(), b""),
+            false => Vec::new(),
+        };
+        server.send_empty(balancer, &empty);
+        wait_until(&forwarders, |now| now.to_clients.dropped_empty == 1);
+    }
+}
+
+#[test]
+fn what_is_not_forwarded_is_answered_or_counted() {
+    let server = Peer::new(loopback());
+    let script = Script::new(&[server.address()], true);
+    let forwarders = start(options(), &script);
+    let mut client = Peer::new(loopback());
+    let address = forwarders.local_address();
+    client.send(address, EcnCodepoint::NotEct, b"rd\0drrd", 1);
+    for _ in 0..3 {
+        let (meta, reply) = client.receive();
+        assert_eq!((&reply[..], meta.remote), (&b"reply"[..], address));
+    }
+    let now = wait_until(&forwarders, |now| now.to_clients.datagrams_sent == 3);
+    assert_eq!((now.replies, now.dropped_not_routed, now.replies_dropped), (3, 3, 0));
+    assert_eq!(now.to_servers.datagrams_sent, 1);
+    // More than wait for the end of a batch.
+    for _ in 0..2 {
+        client.send(address, EcnCodepoint::NotEct, &[b'r'; 50], 1);
+    }
+    let now = wait_until(&forwarders, |now| now.replies + now.replies_dropped == 103);
+    assert!(now.replies >= 53, "{now:?}");
+    assert!(script.turns() > 0);
+}
+
+/// Only servers are believed who a client is, and only those with a preface say it.
+#[test]
+fn what_strangers_send_is_dropped() {
+    let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
+    let script = Script::new(&[server.address()], true);
+    let forwarders = start(options(), &script);
+    let address = forwarders.local_address();
+    let mut client = Peer::new(loopback());
+    client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
+    let balancer = server.receive().0.remote;
+    let answer = |contents: &[u8]| with_preface(client.address(), address, contents);
+    stranger.send(balancer, EcnCodepoint::NotEct, &answer(b"forged"), 100);
+    wait_until(&forwarders, |now| now.dropped_unknown_sender == 1);
+    server.send(balancer, EcnCodepoint::NotEct, b"without", 100);
+    wait_until(&forwarders, |now| now.dropped_no_preface == 1);
+    // Nowhere.
+    let nobody = with_preface(([127, 0, 0, 1], 0).into(), address, b"nobody");
+    server.send(balancer, EcnCodepoint::NotEct, &nobody, 100);
+    wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 1);
+    // From an address that this host does not have.
+    let elsewhere = with_preface(client.address(), ([192, 0, 2, 1], 1).into(), b"elsewhere");
+    server.send(balancer, EcnCodepoint::NotEct, &elsewhere, 100);
+    wait_until(&forwarders, |now| now.to_clients.dropped_unreachable == 2);
+    server.send(balancer, EcnCodepoint::Ect1, &answer(b"true"), 100);
+    let (meta, datagram) = client.receive();
+    assert_eq!((&datagram[..], meta.ecn), (&b"true"[..], EcnCodepoint::Ect1));
+    assert_eq!(script.observed(), 2, "the one from elsewhere is a server's as well");
+}
+
+/// Each port is one client's towards a server, and what others send to it is dropped.
+#[test]
+fn a_port_is_one_clients_until_it_is_idle() {
+    let (mut server, mut stranger) = (Peer::new(loopback()), Peer::new(loopback()));
+    let script = Script::new(&[server.address()], false);
+    let ports = NonZeroUsize::new(2).unwrap();
+    let idle = Duration::from_millis(200);
+    let forwarders = start(ForwardOptions { ports, idle, ..options() }, &script);
+    let address = forwarders.local_address();
+    let mut clients = [(); 3].map(|()| Peer::new(loopback()));
+    // Both ports are taken, and the third client gets none until one has been idle.
+    let begun = Instant::now();
+    let mut port_of = Vec::new();
+    for client in &mut clients[..2] {
+        client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
+        port_of.push(server.receive().0.remote);
+    }
+    assert_ne!(port_of[0], port_of[1]);
+    clients[2].send(address, EcnCodepoint::NotEct, &[0, 2], 2);
+    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 3);
+    // Unless this thread stood still for so long.
+    assert!(now.dropped_no_port == 1 || begun.elapsed() >= idle, "{now:?}");
+    stranger.send(port_of[0], EcnCodepoint::NotEct, b"forged", 100);
+    wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
+    wait_until(&forwarders, |now| now.ports_in_use == 0);
+    let before = total(&forwarders).dropped_unknown_sender;
+    server.send(port_of[0], EcnCodepoint::NotEct, b"too late", 100);
+    wait_until(&forwarders, |now| now.dropped_unknown_sender == before + 1);
+    // The answer gets to who has the port now, unless this thread stands still until it is idle.
+    let answered = (0..1000).any(|_| {
+        clients[2].send(address, EcnCodepoint::NotEct, &[0, 3], 2);
+        let port = server.receive().0.remote;
+        assert!(port_of.contains(&port), "there are two ports");
+        server.send(port, EcnCodepoint::NotEct, b"answer", 100);
+        clients[2].try_receive(idle / 2).is_some_and(|(_, datagram)| datagram == b"answer")
+    });
+    assert!(answered);
+    assert!(clients[..2].iter_mut().all(|client| client.try_receive(Duration::ZERO).is_none()));
+}
+
+/// A socket for both families has IPv4 addresses in the form of IPv6, which neither servers nor the routing see.
+#[test]
+fn both_families_are_served_at_one_socket() {
+    let (any, v6) = ("[::]:0".parse().unwrap(), "[::1]:0".parse().unwrap());
+    if UdpSocket::bind(v6).is_err() {
+        return;
+    }
+    let servers = [Peer::new(loopback()), Peer::new(v6)];
+    for has_preface in [true, false] {
+        let script = Script::new(&servers.each_ref().map(Peer::address), has_preface);
+        let forwarders = start(ForwardOptions { listen: any, ..options() }, &script);
+        let port = forwarders.local_address().port();
+        let mut servers = servers.each_ref().map(Peer::duplicate);
+        for from in [loopback(), v6] {
+            let mut client = Peer::new(from);
+            let address = SocketAddr::new(from.ip(), port);
+            for (target, server) in (0..).zip(&mut servers) {
+                client.send(address, EcnCodepoint::Ect0, &numbered(target, 0..3, 1200), 1200);
+                for _ in 0..3 {
+                    let received = server.receive();
+                    assert_eq!(received.0.ecn, EcnCodepoint::Ect0);
+                    let balancer = received.0.remote;
+                    let answer = if has_preface {
+                        let (preface, _, datagram) = without_preface(received);
+                        assert_eq!(preface.client, client.address());
+                        assert_eq!(preface.local, address.ip());
+                        with_preface(preface.client, address, &datagram)
+                    } else {
+                        received.1
+                    };
+                    server.send(balancer, EcnCodepoint::Ce, &answer, 2000);
+                    let (meta, datagram) = client.receive();
+                    assert_eq!((meta.remote, meta.ecn), (address, EcnCodepoint::Ce));
+                    assert_eq!((datagram.len(), datagram[0]), (1200, target));
+                }
+            }
+            assert_eq!(script.clients(), [client.address()].into());
+        }
+    }
+}
+
+/// Several threads share a port, and it is free when they have ended.
+#[test]
+fn the_port_is_shared_and_given_back() {
+    let mut server = Peer::new(loopback());
+    let script = Script::new(&[server.address()], true);
+    let shards = NonZeroUsize::new(3).unwrap();
+    let made = Arc::new(AtomicU64::new(0));
+    let forwarders = spawn_forwarders(ForwardOptions { shards, ..options() }, &mut |number| {
+        assert_eq!(made.fetch_add(1, Ordering::Relaxed), number as u64);
+        Box::new(script.clone())
+    });
+    let forwarders = forwarders.unwrap();
+    let address = forwarders.local_address();
+    assert!(UdpSocket::bind(address).is_err());
+    let taken =
+        spawn_forwarders(ForwardOptions { listen: address, shards, ..options() }, &mut |_| {
+            Box::new(script.clone())
+        });
+    assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    // Each thread has its own port towards servers, to which answers are sent back.
+    let mut clients: Vec<_> = (0..30).map(|_| Peer::new(loopback())).collect();
+    for (number, client) in (0..).zip(&mut clients) {
+        client.send(address, EcnCodepoint::NotEct, &[0, number], 2);
+        let (preface, meta, datagram) = without_preface(server.receive());
+        assert_eq!((preface.client, datagram[1]), (client.address(), number));
+        let answer = with_preface(preface.client, address, &datagram);
+        server.send(meta.remote, EcnCodepoint::NotEct, &answer, 100);
+        assert_eq!(client.receive().1, datagram);
+    }
+    let each = forwarders.statistics();
+    assert_eq!(each.len(), 3);
+    wait_until(&forwarders, |now| now.to_clients.datagrams_sent == 30);
+    drop(forwarders);
+    assert!(UdpSocket::bind(address).is_ok());
+}
+
+/// A target that the socket of the forwarder cannot reach.
+#[test]
+fn a_server_that_cannot_be_reached_is_counted() {
+    let nowhere: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    for has_preface in [true, false] {
+        let script = Script::new(&[nowhere], has_preface);
+        let forwarders = start(options(), &script);
+        let mut client = Peer::new(loopback());
+        client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, 1], 2);
+        wait_until(&forwarders, |now| now.to_servers.dropped_unreachable == 1);
+    }
+}

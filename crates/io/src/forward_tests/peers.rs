@@ -1,0 +1,162 @@
+//! Clients and servers that are sockets only, and a routing by the first octet.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
+use clearway_units::Timestamp;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::clock::timespec;
+use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
+use crate::{Routed, Routing, Target};
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A socket, and what it has received.
+pub(super) struct Peer {
+    socket: Socket,
+    buffer: ReceiveBuffer,
+    received: VecDeque<(Meta, Vec<u8>)>,
+    last_sender: Option<SocketAddr>,
+}
+
+impl Peer {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        Self::with(Socket::bind(address).unwrap())
+    }
+
+    fn with(socket: Socket) -> Self {
+        Self { socket, buffer: ReceiveBuffer::new(), received: VecDeque::new(), last_sender: None }
+    }
+
+    /// Another descriptor of the same socket.
+    pub(super) fn duplicate(&self) -> Self {
+        let socket = self.socket.as_fd().try_clone_to_owned().unwrap();
+        Self::with(Socket::bound(UdpSocket::from(socket)).unwrap())
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.socket.local_address()
+    }
+
+    /// Sends datagrams of this size, the last of which may be smaller, in one call.
+    pub(super) fn send(&mut self, to: SocketAddr, ecn: EcnCodepoint, bytes: &[u8], size: usize) {
+        let transmit = Transmit {
+            destination: to,
+            socket: SocketIndex::default(),
+            source_ip: None,
+            size: bytes.len(),
+            segment_size: (bytes.len() > size).then_some(size),
+            ecn,
+        };
+        let outcome = self.socket.send(&transmit, bytes, &mut 0);
+        assert!(matches!(outcome, SendOutcome::Sent), "{outcome:?}");
+    }
+
+    /// Sends one datagram, which may be empty.
+    pub(super) fn send_empty(&self, to: SocketAddr, bytes: &[u8]) {
+        let socket = UdpSocket::from(self.socket.as_fd().try_clone_to_owned().unwrap());
+        socket.send_to(bytes, to).unwrap();
+    }
+
+    /// The next datagram that arrives.
+    pub(super) fn receive(&mut self) -> (Meta, Vec<u8>) {
+        self.try_receive(PATIENCE).expect("nothing arrives")
+    }
+
+    /// The next datagram, if one arrives in time.
+    pub(super) fn try_receive(&mut self, patience: Duration) -> Option<(Meta, Vec<u8>)> {
+        if self.received.is_empty() {
+            let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
+            poll(&mut descriptors, Some(&timespec(patience))).unwrap();
+            let received = &mut self.received;
+            let take = |meta, datagram: &mut [u8]| received.push_back((meta, datagram.to_vec()));
+            self.socket.receive(&mut self.buffer, take).unwrap();
+        }
+        let received = self.received.pop_front()?;
+        self.last_sender = Some(received.0.remote);
+        Some(received)
+    }
+
+    /// Where the last datagram came from.
+    pub(super) fn last_sender(&self) -> SocketAddr {
+        self.last_sender.unwrap()
+    }
+}
+
+/// A datagram's first octet is the number of its server. Those that begin with `r` are answered, and others dropped.
+#[derive(Clone)]
+pub(super) struct Script {
+    servers: Vec<SocketAddr>,
+    has_preface: bool,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    observed: AtomicU64,
+    turns: AtomicU64,
+    clients: Mutex<BTreeSet<SocketAddr>>,
+}
+
+impl Script {
+    pub(super) fn new(servers: &[SocketAddr], has_preface: bool) -> Self {
+        Self { servers: servers.to_vec(), has_preface, counts: Arc::default() }
+    }
+
+    pub(super) fn routed(&self, datagram: &[u8]) -> Routed {
+        let has_preface = self.has_preface;
+        match self.servers.get(usize::from(datagram[0])) {
+            Some(server) => Routed::To(Target { server: *server, has_preface }),
+            None if datagram[0] == b'r' => Routed::Reply(b"reply".to_vec()),
+            None => Routed::Dropped,
+        }
+    }
+
+    /// How many answers the routing has been shown.
+    pub(super) fn observed(&self) -> u64 {
+        self.counts.observed.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn turns(&self) -> u64 {
+        self.counts.turns.load(Ordering::SeqCst)
+    }
+
+    /// The clients whose datagrams were routed since the last call.
+    pub(super) fn clients(&self) -> BTreeSet<SocketAddr> {
+        std::mem::take(&mut *self.counts.clients.lock().unwrap())
+    }
+}
+
+impl Routing for Script {
+    fn route(
+        &mut self,
+        _: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Routed {
+        assert!(local.port() != 0 && local.is_ipv4() == client.is_ipv4());
+        self.counts.clients.lock().unwrap().insert(client);
+        self.routed(datagram)
+    }
+
+    fn observe(&mut self, _: Timestamp, server: SocketAddr, client: SocketAddr, _: &[u8]) {
+        assert!(self.servers.contains(&server));
+        assert!(client.ip() == client.ip().to_canonical());
+        self.counts.observed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_server(&self, address: SocketAddr) -> bool {
+        self.servers.contains(&address)
+    }
+
+    fn turn(&mut self, _: Timestamp) {
+        self.counts.turns.fetch_add(1, Ordering::SeqCst);
+    }
+}

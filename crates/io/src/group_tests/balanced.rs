@@ -1,0 +1,323 @@
+//! Groups behind a load balancer.
+
+use core::num::NonZeroUsize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clearway_transport::{ConnectionIdGenerator, EndpointConfig, Incoming};
+use clearway_units::{Random, Timestamp};
+use clearway_wire::ConnectionId;
+use clearway_wire::header::Invariant;
+use clearway_wire::preface::Preface;
+
+use super::restart::{Place, start_behind};
+use super::{
+    Client, Entrance, Everyone, GroupOptions, GroupServerSetup, PATIENCE, Relay, ShardGroup,
+    ShardHandle, address, client, download, endpoint_config, loopback, server_config, short_header,
+    spawn_steered, total, wait_until,
+};
+use crate::steering::Steering;
+use crate::{
+    Acceptor, Decision, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
+    spawn_forwarders,
+};
+
+const ID_LEN: usize = 8;
+
+/// Connection IDs that begin with the number of their server.
+#[derive(Debug)]
+struct Numbered(u8);
+
+impl ConnectionIdGenerator for Numbered {
+    fn generate(&self, random: &mut Random) -> ConnectionId {
+        let mut id = random.array::<ID_LEN>();
+        id[0] = self.0;
+        ConnectionId::new(&id).unwrap()
+    }
+
+    fn len(&self) -> usize {
+        ID_LEN
+    }
+}
+
+/// Routes by such IDs, and new clients in turn, by their address.
+#[derive(Clone)]
+struct ByNumber {
+    servers: Arc<[SocketAddr]>,
+    has_preface: bool,
+    /// All threads know these.
+    clients: Arc<Mutex<BTreeMap<SocketAddr, usize>>>,
+}
+
+impl ByNumber {
+    fn new(servers: &[SocketAddr], has_preface: bool) -> Self {
+        Self { servers: servers.into(), has_preface, clients: Arc::default() }
+    }
+}
+
+impl Routing for ByNumber {
+    fn route(
+        &mut self,
+        _: Timestamp,
+        client: SocketAddr,
+        _: SocketAddr,
+        datagram: &[u8],
+    ) -> Routed {
+        let has_preface = self.has_preface;
+        let number = match Invariant::decode(datagram, ID_LEN) {
+            // One server may have several shards, whose IDs are their own.
+            _ if self.servers.len() == 1 => Some(0),
+            Ok(Invariant::Short { destination_connection_id: id, .. }) => {
+                id.first().map(|first| usize::from(*first))
+            }
+            Ok(Invariant::Long { .. }) => {
+                let mut clients = self.clients.lock().unwrap();
+                let next = clients.len() % self.servers.len();
+                Some(*clients.entry(client).or_insert(next))
+            }
+            Err(_) => None,
+        };
+        let server = number.and_then(|number| self.servers.get(number));
+        server.map_or(Routed::Dropped, |server| Routed::To(Target { server: *server, has_preface }))
+    }
+
+    fn observe(&mut self, _: Timestamp, server: SocketAddr, _: SocketAddr, _: &[u8]) {
+        assert!(self.servers.contains(&server));
+    }
+
+    fn is_server(&self, address: SocketAddr) -> bool {
+        self.servers.contains(&address)
+    }
+}
+
+/// Accepts everyone, and remembers who that was.
+struct Remembering(Arc<Mutex<BTreeSet<SocketAddr>>>);
+
+impl Acceptor for Remembering {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        self.0.lock().unwrap().insert(incoming.remote_address());
+        Everyone.incoming(incoming)
+    }
+}
+
+struct Server {
+    group: ShardGroup,
+    clients: Arc<Mutex<BTreeSet<SocketAddr>>>,
+}
+
+/// A server with IDs of its number, which takes datagrams from these balancers.
+fn server(number: u8, shards: usize, retry_above: usize, balancers: &[IpAddr]) -> Server {
+    let clients = Arc::<Mutex<BTreeSet<SocketAddr>>>::default();
+    let remembering = Arc::clone(&clients);
+    let acceptor = &mut move |_| Box::new(Remembering(remembering.clone())) as Box<dyn Acceptor>;
+    let config = Arc::new(server_config());
+    let setup = GroupServerSetup { config, acceptor, retry_above, balancers: balancers.to_vec() };
+    let config = EndpointConfig { id_generator: Arc::new(Numbered(number)), ..endpoint_config() };
+    let (count, options) = (NonZeroUsize::new(shards).unwrap(), GroupOptions::default());
+    let group =
+        spawn_steered(loopback(), count, config, Some(setup), options, Steering::Hash).unwrap();
+    Server { group, clients }
+}
+
+fn balancer() -> IpAddr {
+    loopback().ip()
+}
+
+fn forward(servers: &[SocketAddr], shards: usize, has_preface: bool) -> Forwarders {
+    let options = ForwardOptions {
+        listen: loopback(),
+        shards: NonZeroUsize::new(shards).unwrap(),
+        ports: NonZeroUsize::new(50).unwrap(),
+        idle: Duration::from_secs(60),
+    };
+    let routing = ByNumber::new(servers, has_preface);
+    spawn_forwarders(options, &mut |_| Box::new(routing.clone())).unwrap()
+}
+
+/// What all threads have forwarded, of which nothing may be lost.
+fn forwarded(forwarders: &Forwarders) -> ForwardStatistics {
+    let sum: ForwardStatistics = forwarders.statistics().into_iter().sum();
+    let dropped = [
+        sum.dropped_not_routed,
+        sum.dropped_no_port,
+        sum.dropped_no_preface,
+        sum.dropped_unknown_sender,
+        sum.to_servers.dropped_empty,
+        sum.to_servers.dropped_no_room,
+        sum.to_servers.dropped_failed,
+        sum.to_clients.dropped_empty,
+        sum.to_clients.dropped_no_room,
+        sum.to_clients.dropped_failed,
+    ];
+    assert_eq!(dropped, [0; 10], "{sum:?}");
+    sum
+}
+
+fn entrance(forwarders: &Forwarders) -> Entrance {
+    Entrance { address: forwarders.local_address(), rebinds: Arc::default() }
+}
+
+/// Clients without a NAT download, and the servers see them as they are.
+fn servers_see_their_clients(has_preface: bool, retry_above: usize) {
+    let balancers: &[IpAddr] = if has_preface { &[balancer()] } else { &[] };
+    let servers = [0, 1].map(|number| server(number, 1, retry_above, balancers));
+    let addresses = servers.each_ref().map(|server| address(&server.group));
+    let forwarders = forward(&addresses, 2, has_preface);
+    let shards: Vec<_> = (0..8).map(|_| client()).collect();
+    let begin = |shard| download(shard, &entrance(&forwarders), &[3, 2, 1], false);
+    let clients: Vec<_> = shards.iter().map(begin).collect();
+    for client in &clients {
+        assert_eq!([(); 3].map(|()| client.next()), [Ok(1), Ok(2), Ok(3)]);
+    }
+    let own: BTreeSet<_> = shards.iter().map(ShardHandle::local_address).collect();
+    let seen: Vec<_> = servers.iter().map(|it| it.clients.lock().unwrap().clone()).collect();
+    assert_eq!(seen.iter().map(BTreeSet::len).collect::<Vec<_>>(), [4, 4]);
+    let all: BTreeSet<_> = seen.into_iter().flatten().collect();
+    assert_eq!(all == own, has_preface);
+    let sum = forwarded(&forwarders);
+    assert_eq!(sum.ports_in_use, if has_preface { 0 } else { 8 });
+    for Server { group, .. } in &servers {
+        let now = total(group);
+        assert_eq!((now.connections, now.foreign_dropped), (4, 0));
+        assert_eq!(now.retries_sent > 0, retry_above == 0);
+        assert_eq!(now.batches_failed, 0);
+    }
+}
+
+#[test]
+fn two_servers_see_the_addresses_of_their_clients() {
+    servers_see_their_clients(true, usize::MAX);
+}
+
+#[test]
+fn clients_behind_a_balancer_validate_their_addresses() {
+    servers_see_their_clients(true, 0);
+}
+
+#[test]
+fn two_servers_without_preface_see_the_balancer() {
+    servers_see_their_clients(false, usize::MAX);
+    servers_see_their_clients(false, 0);
+}
+
+/// Clients download behind a NAT that gives them another port before each download.
+fn download_and_rebind(forwarders: &Forwarders, count: usize) -> Vec<Client> {
+    let (_relay, entrances) = Relay::start(forwarders.local_address(), count);
+    let shard = client();
+    let begin = |entrance| download(&shard, entrance, &[5, 4, 3, 2, 1], false);
+    let clients: Vec<_> = entrances.iter().map(begin).collect();
+    for number in 1..=5 {
+        assert!(clients.iter().all(|client| client.next() == Ok(number)));
+    }
+    clients
+}
+
+#[test]
+fn connections_survive_rebindings_before_the_balancer() {
+    let servers = [0, 1].map(|number| server(number, 1, usize::MAX, &[balancer()]));
+    let addresses = servers.each_ref().map(|server| address(&server.group));
+    let forwarders = forward(&addresses, 3, true);
+    let clients = download_and_rebind(&forwarders, 24);
+    assert!(servers.iter().all(|server| total(&server.group).connections == 12));
+    forwarded(&forwarders);
+    drop(clients);
+}
+
+/// The threads of the balancer send from different ports, so a client whose port changes reaches other shards of the server,
+/// which hand its datagrams over with what is known of the balancer.
+#[test]
+fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
+    let server = server(0, 3, usize::MAX, &[balancer()]);
+    let forwarders = forward(&[address(&server.group)], 16, true);
+    let _clients = download_and_rebind(&forwarders, 32);
+    let now = total(&server.group);
+    assert!(now.handed_over > 0 && now.hand_over_dropped == 0, "{now:?}");
+    assert_eq!((now.connections, now.foreign_dropped), (32, 0));
+    forwarded(&forwarders);
+}
+
+/// Datagrams that one process forwards to the other keep the balancer that they came from.
+#[test]
+fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
+    let place = Place::new("balanced");
+    let old = start_behind(&place, 2, &[balancer()]);
+    let forwarders = forward(&[address(&old.group)], 4, true);
+    let (_relay, entrances) = Relay::start(forwarders.local_address(), 20);
+    let shard = client();
+    let begin = |entrance| download(&shard, entrance, &[2, 1], false);
+    let (before, after) = entrances.split_at(10);
+    let before: Vec<_> = before.iter().map(begin).collect();
+    assert!(before.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
+    let new = start_behind(&place, 2, &[balancer()]);
+    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
+    let wakers: Vec<_> = before.iter().map(|client| client.waker.recv().unwrap()).collect();
+    for number in 3..6 {
+        before.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
+        assert!(before.iter().all(|client| client.next() == Ok(number)));
+    }
+    let after: Vec<_> = after.iter().map(begin).collect();
+    assert!(after.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
+    assert_eq!((total(&old.group).connections, total(&new.group).connections), (10, 10));
+    assert!(total(&old.group).forwarded_in > 0);
+    forwarded(&forwarders);
+}
+
+/// A balancer's own datagrams are as they came; those of others are dropped.
+#[test]
+fn only_a_balancer_may_send_to_its_server() {
+    let server = server(0, 1, usize::MAX, &[balancer(), "2001:db8::1".parse().unwrap()]);
+    let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+    stranger.send_to(&short_header(7), address(&server.group)).unwrap();
+    wait_until(&server.group, |now| now.foreign_dropped == 1);
+    // Also what looks as if it came from a balancer.
+    let preface = Preface { client: loopback(), local: balancer() };
+    let (octets, length) = preface.encode();
+    let forged = [&octets[..length], &short_header(7)].concat();
+    stranger.send_to(&forged, address(&server.group)).unwrap();
+    wait_until(&server.group, |now| now.foreign_dropped == 2);
+    assert_eq!(total(&server.group).datagrams_sent, 0);
+    // A health check.
+    let direct = Entrance { address: address(&server.group), rebinds: Arc::default() };
+    let shard = client();
+    let check = download(&shard, &direct, &[1], false);
+    assert_eq!(check.next(), Ok(1));
+    assert_eq!(*server.clients.lock().unwrap(), [shard.local_address()].into());
+    assert_eq!(total(&server.group).foreign_dropped, 2);
+}
+
+/// Answers that belong to no connection take the way of what they answer.
+#[test]
+fn stateless_answers_go_through_the_balancer() {
+    let server = server(0, 1, usize::MAX, &[balancer()]);
+    let forwarders = forward(&[address(&server.group)], 1, true);
+    let socket = UdpSocket::bind(loopback()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = [0; 1500];
+    socket.send_to(&short_header(7), forwarders.local_address()).unwrap();
+    let (length, from) = socket.recv_from(&mut answer).unwrap();
+    assert!(length < 60 && from == forwarders.local_address());
+    // Of a version that nobody speaks, so that Version Negotiation is the answer.
+    let mut first = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0];
+    first.resize(1200, 0);
+    socket.send_to(&first, forwarders.local_address()).unwrap();
+    let (_, from) = socket.recv_from(&mut answer).unwrap();
+    assert_eq!((&answer[1..5], from), (&[0; 4][..], forwarders.local_address()));
+}
+
+#[test]
+fn too_many_balancers_are_an_error() {
+    let many: Vec<IpAddr> = (0..=crate::MAX_BALANCERS as u32)
+        .map(|number| core::net::Ipv4Addr::from_bits(number).into())
+        .collect();
+    for count in [1, 2] {
+        let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+        let config = Arc::new(server_config());
+        let balancers = many.clone();
+        let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
+        let count = NonZeroUsize::new(count).unwrap();
+        let started = super::spawn_group(loopback(), count, endpoint_config(), Some(setup));
+        assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
