@@ -27,6 +27,7 @@ mod relay;
 mod serve;
 mod units;
 mod view;
+mod watched;
 mod whole_file;
 
 use std::process::ExitCode;

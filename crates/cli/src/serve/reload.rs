@@ -1,14 +1,7 @@
 //! Certificates that are read again while the server runs.
-//!
-//! The files are looked at every second. Being told of changes (inotify) would be no better here: certificates are often
-//! reached through symbolic links that are exchanged as a whole, or lie on network file systems, where nothing is told;
-//! and a second is soon enough for what is renewed every few weeks.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clearway::{Certificates, Identity};
 use tokio::sync::Notify;
@@ -17,33 +10,27 @@ use tokio::time::MissedTickBehavior;
 use crate::certificate::read_identity;
 use crate::failure::Failure;
 use crate::output;
-
-/// How often the files are looked at.
-const INTERVAL: Duration = Duration::from_secs(1);
+use crate::watched::{INTERVAL, Watched};
 
 /// A certificate's file and its key's.
 type Files = (PathBuf, PathBuf);
-
-/// What shows that a file has changed: file system, inode, size, and the times of the last change of content and inode.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Stamp(u64, u64, u64, [i64; 4]);
 
 /// The certificates of a server, with the files from which they come.
 #[derive(Debug)]
 pub(super) struct Reloading {
     files: Vec<Files>,
     certificates: Arc<Certificates>,
-    /// The files' stamps before they were read last.
-    read: Vec<Option<Stamp>>,
+    watched: Watched,
 }
 
 impl Reloading {
     /// Reads the files for the first time.
     pub(super) fn start(files: Vec<Files>) -> Result<Self, Failure> {
-        let read = stamps(&files);
+        let paths = files.iter().flat_map(|(certificate, key)| [certificate.clone(), key.clone()]);
+        let watched = Watched::new(paths.collect());
         let certificates = Certificates::new(identities(&files)?);
         let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Self { files, certificates: Arc::new(certificates), read })
+        Ok(Self { files, certificates: Arc::new(certificates), watched })
     }
 
     pub(super) fn certificates(&self) -> Arc<Certificates> {
@@ -55,7 +42,6 @@ impl Reloading {
     pub(super) async fn run(mut self, asked: Arc<Notify>) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen = self.read.clone();
         loop {
             let is_asked = tokio::select! {
                 () = asked.notified() => true,
@@ -63,22 +49,20 @@ impl Reloading {
             };
             // The file system may be slow.
             let looking = tokio::task::spawn_blocking(move || {
-                let now = stamps(&self.files);
-                if is_asked || (now != self.read && now == seen) {
-                    self.read_again(now.clone());
+                if self.watched.look(is_asked) {
+                    self.read_again();
                 }
-                (self, now)
+                self
             });
             match looking.await {
-                Ok((reloading, now)) => (self, seen) = (reloading, now),
+                Ok(reloading) => self = reloading,
                 // The program ends.
                 Err(_) => return,
             }
         }
     }
 
-    fn read_again(&mut self, stamps: Vec<Option<Stamp>>) {
-        self.read = stamps;
+    fn read_again(&self) {
         let replaced = identities(&self.files).and_then(|identities| {
             let lines: Vec<_> = identities.iter().map(described).collect();
             let replaced = self.certificates.replace(identities);
@@ -112,16 +96,4 @@ fn described(identity: &Identity) -> String {
         names => names.join(", "),
     };
     format!("{names}, valid until {}", httpdate::fmt_http_date(identity.not_after()))
-}
-
-/// The stamps of all files; `None` where there is none.
-fn stamps(files: &[Files]) -> Vec<Option<Stamp>> {
-    let paths = files.iter().flat_map(|(certificate, key)| [certificate, key]);
-    paths.map(|path| stamp(path).ok()).collect()
-}
-
-fn stamp(path: &PathBuf) -> io::Result<Stamp> {
-    let data = std::fs::metadata(path)?;
-    let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
-    Ok(Stamp(data.dev(), data.ino(), data.size(), times))
 }
