@@ -6,6 +6,7 @@ mod address;
 mod certificate;
 mod connection_options;
 mod demo;
+mod exporter;
 mod failure;
 mod get;
 mod http09;

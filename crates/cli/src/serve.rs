@@ -28,6 +28,7 @@ use clearway::{
 use clearway_network::{parse_duration, parse_size};
 
 use crate::connection_options::ConnectionOptions;
+use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::http3_options::{Http3Options, with_datagrams};
 use crate::interrupt::Interrupt;
@@ -39,7 +40,7 @@ use crate::units::bytes_text;
 use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
-use metrics::{MetricsOptions, Requests};
+use metrics::Requests;
 use restart::{Beginning, Ending, RestartOptions, not_replaced};
 use store::Store;
 
@@ -208,7 +209,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         server.run(files, log, ending).await;
@@ -222,7 +223,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         };
         let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
         announce(&command, &presented, server.endpoint(), "h3")?;
         let site = http3::Site { files, log, requests };
