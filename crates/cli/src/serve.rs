@@ -30,6 +30,7 @@ use clearway::{
 use clearway_network::{parse_duration, parse_size};
 
 use crate::connection_options::ConnectionOptions;
+use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::http3_options::{Http3Options, with_datagrams};
 use crate::interrupt::Interrupt;
@@ -41,7 +42,7 @@ use crate::units::bytes_text;
 use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
-use metrics::{MetricsOptions, Requests};
+use metrics::Requests;
 use quic_lb::Following;
 use restart::{Beginning, Ending, RestartOptions, not_replaced};
 use store::Store;
@@ -230,7 +231,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
@@ -245,7 +246,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         };
         let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;

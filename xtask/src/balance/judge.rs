@@ -12,6 +12,9 @@ const TOLERANCE: f64 = 0.02;
 /// What part of the moves that are due has to be made: a connection moves once a second, and not while there is no balancer.
 const LEAST_MOVES: f64 = 0.5;
 
+/// How many datagrams a connection may send to nobody until it is lost: probes, and attempts to move.
+const LAST_DATAGRAMS: u64 = 100;
+
 /// What has happened, and when, in seconds since the start of the fleet.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Happened {
@@ -19,8 +22,8 @@ pub(super) enum Happened {
     Nothing,
     /// The server with this name gets no new clients from then on.
     Drained { at: f64, server: String },
-    /// The server with this name was killed.
-    Killed { at: f64, server: String },
+    /// The server with this name was killed. Until then all servers had counted so much.
+    Killed { at: f64, server: String, before: Counts },
     /// There is one server more, and the first flights of the same clients before and after.
     Added { server: String, servers: usize, before: Probes, after: Probes },
     /// The balancer was not there from the one to the other.
@@ -36,7 +39,7 @@ pub(super) struct Facts {
     pub(super) openings: Vec<Opening>,
     /// Openings that have not come to an end.
     pub(super) unfinished: usize,
-    /// Of all servers that live.
+    /// Of all servers that live, at the end.
     pub(super) counts: Counts,
     /// For how long the connections have moved.
     pub(super) seconds: f64,
@@ -64,10 +67,14 @@ impl Facts {
             Happened::Restarted { at, back } => {
                 format!("the balancer was away for {:.0} ms", (back - at) * 1000.0)
             }
-            Happened::Drained { server, .. } | Happened::Killed { server, .. } => {
-                let count = self.members.iter().filter(|member| member.server == *server).count();
-                format!("{count} connections were at server {server}")
+            Happened::Drained { server, .. } => {
+                format!("{} connections were at server {server}", self.count_at(server))
             }
+            Happened::Killed { server, .. } => format!(
+                "{} connections were at server {server}; {} of their datagrams came to the others",
+                self.count_at(server),
+                self.counts.unknown,
+            ),
             Happened::Nothing | Happened::Replaced => {
                 let moves: u64 = self.members.iter().map(|member| member.moved).sum();
                 format!("{moves} moves")
@@ -79,7 +86,7 @@ impl Facts {
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.of_connections();
         faults.extend(self.of_openings());
-        let Counts { unknown, resets } = self.counts;
+        let Counts { unknown, resets } = self.misrouted();
         if unknown > 0 {
             faults
                 .push(format!("{unknown} datagrams came to a server that has not the connection"));
@@ -89,6 +96,20 @@ impl Facts {
         }
         faults.extend(self.of_event());
         faults
+    }
+
+    /// What came to a server that has not the connection. When a server is killed, datagrams of its connections can only go
+    /// to another one, which answers with stateless resets: only what was before counts then.
+    pub(super) fn misrouted(&self) -> Counts {
+        match self.happened {
+            Happened::Killed { before, .. } => before,
+            _ => self.counts,
+        }
+    }
+
+    /// How many connections that download a server has.
+    fn count_at(&self, server: &str) -> usize {
+        self.members.iter().filter(|member| member.server == server).count()
     }
 
     /// Whether the server of a connection was killed, so that the connection may be lost.
@@ -168,7 +189,13 @@ impl Facts {
                 faults.extend(self.none_at(server));
                 faults.extend(self.new_ones_at(server, at + NOTICING));
             }
-            Happened::Killed { at, server } => {
+            Happened::Killed { at, server, .. } => {
+                let (lost, stray) = (self.count_at(server) as u64, self.counts.unknown);
+                if stray > lost * LAST_DATAGRAMS {
+                    faults.push(format!(
+                        "{stray} datagrams came to other servers than the one killed"
+                    ));
+                }
                 faults.extend(self.none_at(server));
                 faults.extend(self.new_ones_at(server, at + NOTICING));
                 for (number, member) in self.members.iter().enumerate() {
@@ -202,8 +229,7 @@ impl Facts {
 
     /// If no connection is at the server that something happens to, nothing was tried.
     fn none_at(&self, server: &str) -> Option<String> {
-        let is_tried = self.members.iter().any(|member| member.server == server);
-        (!is_tried).then(|| format!("no connection was at server {server}"))
+        (self.count_at(server) == 0).then(|| format!("no connection was at server {server}"))
     }
 
     fn new_ones_at(&self, server: &str, after: f64) -> Option<String> {

@@ -38,7 +38,7 @@ fn probes(names: &str) -> Probes {
 }
 
 fn killed() -> Happened {
-    Happened::Killed { at: 2.0, server: "b".to_owned() }
+    Happened::Killed { at: 2.0, server: "b".to_owned(), before: Counts::default() }
 }
 
 #[track_caller]
@@ -95,6 +95,20 @@ fn only_connections_of_the_killed_server_may_be_lost() {
     facts.members.truncate(1);
     facts.members[0].waited = 0.1;
     assert_eq!(only_fault(&facts), "no connection was at server b");
+}
+
+/// Its last datagrams go somewhere, those of others do not.
+#[test]
+fn only_what_a_killed_server_should_have_got_may_come_to_others() {
+    let mut facts = facts(killed());
+    facts.counts = Counts { unknown: 100, resets: 60 };
+    assert_eq!((facts.faults(), facts.misrouted()), (Vec::new(), Counts::default()));
+    facts.counts.unknown = 101;
+    assert_eq!(only_fault(&facts), "101 datagrams came to other servers than the one killed");
+    let before = Counts { unknown: 1, resets: 0 };
+    facts.happened = Happened::Killed { at: 2.0, server: "b".to_owned(), before };
+    facts.counts = before;
+    assert!(only_fault(&facts).starts_with("1 datagrams came to a server that has not"));
 }
 
 #[test]

@@ -167,10 +167,10 @@ impl<'a> Stage<'a> {
 
     fn kill(&mut self) -> Result<Happened, String> {
         let report = self.fleet.report()?;
-        let server = busiest(&report)?;
+        let (server, before) = (busiest(&report)?, self.counts()?);
         // Dropping it is that.
         self.servers[number_of(&server)?] = None;
-        Ok(Happened::Killed { at: report.now, server })
+        Ok(Happened::Killed { at: report.now, server, before })
     }
 
     fn add(&mut self) -> Result<Happened, String> {

@@ -1,6 +1,7 @@
 //! The program as its users have it.
 
 mod bad_input;
+mod balance;
 mod certificates;
 mod demo;
 mod hot_restart;
