@@ -17,8 +17,8 @@ use crate::{Pool, ServerKey};
 /// in neither version 1 nor version 2.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
-/// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client began to
-/// use last, and the client's address.
+/// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client
+/// began to use last, and the client's address.
 const KEYS: usize = 3;
 const LATEST_ID: usize = 1;
 const ADDRESS: usize = 2;
@@ -187,8 +187,8 @@ impl Memory {
         })
     }
 
-    /// The known ID that a short header begins with. The longest ones are tried first: what begins with a short ID by chance may
-    /// be a longer one.
+    /// The known ID that a short header begins with. The longest ones are tried first: what begins with a short ID by
+    /// chance may be a longer one.
     fn find_id(
         &mut self,
         now: Timestamp,

@@ -44,7 +44,8 @@ pub struct Settings {
 /// The documented reasons for which a balancer may misroute a connection of a server that is alive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// The connection's first flight arrived at balancers with different pools, or was pushed out by a flood before a change.
+    /// The connection's first flight arrived at balancers with different pools, or was pushed out by a flood before a
+    /// change.
     FirstFlight,
     /// The balancer's pool does not have the server or the configuration, or says that the server is down.
     NotInPool,
