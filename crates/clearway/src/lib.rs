@@ -71,8 +71,7 @@ pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
     MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, QuicLb,
-    RotateQuicLbError, ShardHandle,
-    ShardStatistics, Steering, halt,
+    RotateQuicLbError, ShardHandle, ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
