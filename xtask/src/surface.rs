@@ -15,11 +15,12 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "units",
     "wire",
     "congestion",
     "network",
+    "balancer",
     "transport",
     "http3",
     "qlog",
