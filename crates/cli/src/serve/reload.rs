@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use clearway::{Certificates, Identity};
 use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
 
 use crate::certificate::read_identity;
 use crate::failure::Failure;
 use crate::output;
-use crate::watched::{INTERVAL, Watched};
+use crate::watch::Watch;
 
 /// A certificate's file and its key's.
 type Files = (PathBuf, PathBuf);
@@ -20,67 +19,48 @@ type Files = (PathBuf, PathBuf);
 pub(super) struct Reloading {
     files: Vec<Files>,
     certificates: Arc<Certificates>,
-    watched: Watched,
+    watch: Watch,
 }
 
 impl Reloading {
     /// Reads the files for the first time.
     pub(super) fn start(files: Vec<Files>) -> Result<Self, Failure> {
-        let paths = files.iter().flat_map(|(certificate, key)| [certificate.clone(), key.clone()]);
-        let watched = Watched::new(paths.collect());
+        let both = |(certificate, key): &Files| [certificate.clone(), key.clone()];
+        let watch = Watch::begin(files.iter().flat_map(both).collect());
         let certificates = Certificates::new(identities(&files)?);
         let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Self { files, certificates: Arc::new(certificates), watched })
+        Ok(Self { files, certificates: Arc::new(certificates), watch })
     }
 
     pub(super) fn certificates(&self) -> Arc<Certificates> {
         self.certificates.clone()
     }
 
-    /// Reads the files again when `asked` is notified, and when one has changed and then stays the same for an interval:
-    /// certificate and key are not written in one moment.
-    pub(super) async fn run(mut self, asked: Arc<Notify>) {
-        let mut interval = tokio::time::interval(INTERVAL);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let is_asked = tokio::select! {
-                () = asked.notified() => true,
-                _ = interval.tick() => false,
-            };
-            // The file system may be slow.
-            let looking = tokio::task::spawn_blocking(move || {
-                if self.watched.look(is_asked) {
-                    self.read_again();
-                }
-                self
-            });
-            match looking.await {
-                Ok(reloading) => self = reloading,
-                // The program ends.
-                Err(_) => return,
-            }
-        }
+    /// Reads the files again when `asked` is notified, and when one has changed.
+    pub(super) async fn run(self, asked: Arc<Notify>) {
+        let Self { files, certificates, watch } = self;
+        watch.run(asked, move || read_again(&files, &certificates)).await;
     }
+}
 
-    fn read_again(&self) {
-        let replaced = identities(&self.files).and_then(|identities| {
-            let lines: Vec<_> = identities.iter().map(described).collect();
-            let replaced = self.certificates.replace(identities);
-            replaced.map(|()| lines).map_err(|error| Failure::new(error.to_string()))
-        });
-        match replaced {
-            Ok(lines) => {
-                for ((file, _), described) in self.files.iter().zip(lines) {
-                    output::status(&format!(
-                        "reloaded the certificate {}: {described}",
-                        file.display()
-                    ));
-                }
+fn read_again(files: &[Files], certificates: &Certificates) {
+    let replaced = identities(files).and_then(|identities| {
+        let lines: Vec<_> = identities.iter().map(described).collect();
+        let replaced = certificates.replace(identities);
+        replaced.map(|()| lines).map_err(|error| Failure::new(error.to_string()))
+    });
+    match replaced {
+        Ok(lines) => {
+            for ((file, _), described) in files.iter().zip(lines) {
+                output::status(&format!(
+                    "reloaded the certificate {}: {described}",
+                    file.display()
+                ));
             }
-            Err(failure) => output::status(&format!(
-                "clearway: the certificates were not reloaded and those before stay in use: {failure}"
-            )),
         }
+        Err(failure) => output::status(&format!(
+            "clearway: the certificates were not reloaded and those before stay in use: {failure}"
+        )),
     }
 }
 

@@ -13,6 +13,7 @@ mod many;
 mod metrics;
 mod migration;
 mod page;
+mod quic_lb;
 mod refusals;
 mod serve_get;
 mod support;
