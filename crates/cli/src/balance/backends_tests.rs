@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use clearway_balancer::ServerState;
+use clearway_balancer::{Pool, ServerState};
 use clearway_wire::quic_lb::ConfigId;
 
 use super::Backends;
@@ -214,6 +214,7 @@ fn numbers_out_of_their_ranges_and_values_of_another_type() {
     says(&change("\"500ms\"", "»\"0s\""), "a time of 0 is not possible", "such as \"2s\"");
     says(&change("\"250ms\"", "»2"), "integer `2`", "a duration with its unit, in quotes");
     says(&change("\"www.example\"", "»\"www example\""), "is no server name", "write a DNS name");
+    says(&change("\"perf\"", "»\"\""), "1 to 255 octets", "such as \"h3\"");
 }
 
 #[test]
@@ -275,8 +276,25 @@ fn servers_that_cannot_be() {
 }
 
 #[test]
+fn servers_that_are_too_many() {
+    let server = |number: usize| {
+        let port = number % 60_000 + 1;
+        format!("[[server]]\nname = \"{number}\"\naddress = \"192.0.2.1:{port}\"\n")
+    };
+    let file = |count: usize| -> String { (0..count).map(server).collect() };
+    assert!(parse(&file(Pool::MAX_SERVERS)).is_ok());
+    let message = fault(&file(Pool::MAX_SERVERS + 1));
+    let line = 3 * Pool::MAX_SERVERS + 2;
+    says(&message, &format!("f:{line}:8: a pool has at most"), "divide them");
+}
+
+#[test]
 fn server_ids_that_cannot_be() {
-    says(&change("\"0a01\"", "»\"0a0\""), "\"0a0\" is no server ID", "two hexadecimal digits each");
+    says(
+        &change("\"0a01\"", "»\"0a0\""),
+        "\"0a0\" is no server ID",
+        "two hexadecimal digits for each",
+    );
     says(&change("\"0a01\"", "»\"\""), "a server ID has 1 to 15 octets, not 0", "");
     says(&change("\"0a01\"", "»\"0a0102\""), "0a0102 has 3 octets", "server-id-length = 2");
     says(&change("1 = \"0x01", "»8 = \"0x01"), "\"8\" is not the id of a config", "0 to 6");
