@@ -33,8 +33,9 @@ impl Default for HealthSettings {
 
 /// The health of one server.
 ///
-/// The caller begins a check when [`deadline`](Self::deadline) has come, and reports the outcome when there is one; how long
-/// it waits for it is the caller's decision. The first outcome alone decides whether a server whose state is not known is up.
+/// The caller begins a check when [`deadline`](Self::deadline) has come, and reports the outcome when there is one; how
+/// long it waits for it is the caller's decision. The first outcome alone decides whether a server whose state is not
+/// known is up.
 ///
 /// ```
 /// use clearway_balancer::{Health, HealthSettings, ServerState};

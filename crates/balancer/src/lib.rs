@@ -3,7 +3,7 @@
 //!
 //! * [`Pool`]: the servers at one point in time, what their connection IDs look like, and which of them get new clients.
 //! * [`Router`]: finds the server of each datagram. What it has to remember is bounded.
-//! * [`Health`]: whether a server can be reached, from the outcome of checks.
+//! * [`Health`]: whether a server can be reached, from the outcome of checks, and its part of new clients after it came up.
 #![deny(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -14,8 +14,8 @@ use crate::siphash::siphash;
 
 pub use error::PoolError;
 
-/// Names a server for as long as it exists, whatever others come and go: derived from its name, so that two balancers with the
-/// same configuration agree.
+/// Names a server for as long as it exists, whatever others come and go: derived from its name, so that two balancers
+/// with the same configuration agree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerKey(u64);
 
@@ -82,19 +82,19 @@ impl Server {
 ///
 /// # Which connection IDs are routable
 ///
-/// In a long header, those that have exactly the length of their configuration and name a server of the pool, and whose first
-/// octet states that length if the configuration says so (draft-ietf-quic-load-balancers §4.1). In a short header, which does
-/// not state the length, the ID is what the packet begins with. Configurations may have IDs of different lengths: the first
-/// octet states the configuration.
+/// In a long header, those that have exactly the length of their configuration and name a server of the pool, and whose
+/// first octet states that length if the configuration says so (draft-ietf-quic-load-balancers §4.1). In a short header,
+/// which does not state the length, the ID is what the packet begins with. Configurations may have IDs of different
+/// lengths: the first octet states the configuration.
 ///
 /// # How long server IDs should be
 ///
-/// A client chooses the destination connection ID of its first packet at random, with 8 to 20 octets. If it happens to have the
-/// form of a routable one, the client goes to the server that it names, even if that one is draining or has a weight of 0: for
-/// servers that use `n` of the `256^length` server IDs of a configuration, `n / 256^length` of those IDs that have its number
-/// and its length do. The same can happen to the IDs of a server that does not issue IDs of QUIC-LB, and there it misroutes a
-/// connection. So server IDs should be longer than the number of servers demands, and sparse: with 4 octets, 1,000 servers and one
-/// configuration, 1 in 30 million of such IDs is mistaken (§5.1). Stating the length divides that by 32.
+/// A client chooses the destination connection ID of its first packet at random, with 8 to 20 octets. If it happens to
+/// have the form of a routable one, the client goes to the server that it names, even if that one is draining or has a
+/// weight of 0: for servers that use `n` of the `256^length` server IDs of a configuration, `n / 256^length` of those IDs
+/// that have its number and its length do. The same can happen to the IDs of a server that does not issue IDs of QUIC-LB,
+/// and there it misroutes a connection. So server IDs should be longer than the number of servers demands, and sparse
+/// (§5.1): with 4 octets and 1,000 servers, 1 in 4 million is mistaken. Stating the length divides that by 32.
 ///
 /// # Changes that keep connections
 ///
@@ -201,8 +201,8 @@ impl Pool {
         self.decode(codec, octets.get(..codec.id_len())?)
     }
 
-    /// The server of a new client at `client`, which sends to `local`: the same in every pool with the same seed and the same
-    /// servers that [take new clients](Server::takes_new_clients). `None` if none does.
+    /// The server of a new client at `client`, which sends to `local`: the same in every pool with the same seed and the
+    /// same servers that [take new clients](Server::takes_new_clients). `None` if none does.
     pub fn by_hash(&self, client: SocketAddr, local: SocketAddr) -> Option<(ServerKey, &Server)> {
         let ([a, b, c], [d, e, f]) = (words(client), words(local));
         let hash = siphash::<2, 4>([self.seed, 0], &[a, b, c, d, e, f], &[]);

@@ -163,6 +163,21 @@ fn the_seed_decides_which_client_gets_which_server() {
 }
 
 #[test]
+fn one_server_more_moves_few_new_clients() {
+    const CLIENTS: u16 = 20_000;
+    for count in [4, 20, 100] {
+        let servers: Vec<_> = (0..=count).map(|number| server(number, &[])).collect();
+        let before = Pool::new(vec![], servers[1..].to_vec()).unwrap();
+        let after = Pool::new(vec![], servers).unwrap();
+        let local = ([198, 51, 100, 1], 443).into();
+        let of = |pool: &Pool, port| found(pool.by_hash(([203, 0, 113, 5], port).into(), local));
+        let moved = (1..=CLIENTS).filter(|port| of(&before, *port) != of(&after, *port)).count();
+        let moved = moved as f64 / f64::from(CLIENTS);
+        assert!(moved <= 1.0 / f64::from(count + 1) + 0.02, "{moved} of {count} and one");
+    }
+}
+
+#[test]
 fn a_client_of_ipv4_has_the_same_server_in_both_forms() {
     let servers = (0..50).map(|number| server(number, &[])).collect();
     let pool = Pool::new(vec![], servers).unwrap();

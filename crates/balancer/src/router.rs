@@ -20,13 +20,13 @@ pub use statistics::{RouterStatistics, TableStatistics};
 /// How much a router remembers of what it cannot route by server IDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Flows at a time: first flights, connection IDs that servers have just issued, and addresses of clients of which nothing
-    /// else is known. With more than that, those are forgotten first that were not used for the longest time.
+    /// Flows at a time: first flights, connection IDs that servers have just issued, and addresses of clients of which
+    /// nothing else is known. With more than that, those are forgotten first that were not used for the longest time.
     pub flows: usize,
     /// Connections at a time whose IDs were learned since their servers do not issue IDs of QUIC-LB. More remain flows.
     pub learned: usize,
-    /// How long a flow or a connection is remembered after it was last used. With servers that do not issue IDs of QUIC-LB it
-    /// has to be longer than their idle timeout; otherwise it only has to last for some round trips.
+    /// How long a flow or a connection is remembered after it was last used. With servers that do not issue IDs of
+    /// QUIC-LB it has to be longer than their idle timeout; otherwise it only has to last for some round trips.
     pub lifetime: Duration,
 }
 
@@ -49,9 +49,10 @@ impl Default for Limits {
 pub enum Means {
     /// The server ID in the connection ID.
     ServerId,
-    /// A long header from a client and with a connection ID of its own for which the server was chosen before.
+    /// A long header from a client and with a connection ID of its own for which the server was chosen before, unless its
+    /// destination connection ID is known as that of another server.
     Flow,
-    /// A connection ID that the server was seen to use.
+    /// A connection ID that the server was seen to use, or that came from the address of one of its clients.
     Learned,
     /// The client's address, of which datagrams have gone to the server before.
     Address,
@@ -99,37 +100,72 @@ pub enum Decision {
 /// It reads of a datagram only what packets of all versions of QUIC have, in the first packet (RFC 8999). Datagrams of other
 /// protocols that look like that go to a server, too.
 ///
+/// ```
+/// use clearway_balancer::{Decision, Limits, Means, Pool, Router, Server, ServerKey, ServerState};
+/// use clearway_units::{Random, Timestamp};
+/// use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
+/// use std::sync::Arc;
+///
+/// let config = ConfigId::new(0).unwrap();
+/// let codec = IdCodec::new(config, 4, 12, Some([7; 16]))?;
+/// let server = |name: &str, host, id: [u8; 4]| Server {
+///     name: name.to_owned(),
+///     address: ([192, 0, 2, host], 443).into(),
+///     ids: vec![(config, ServerId::new(&id).unwrap())],
+///     id_len: None,
+///     weight: 1,
+///     state: ServerState::Active,
+///     has_preface: false,
+/// };
+/// let servers = vec![server("paris", 1, [0x5e, 3, 0x91, 1]), server("lyon", 2, [0x0c, 0x77, 8, 2])];
+/// let pool = Pool::new(vec![codec.clone()], servers)?;
+/// let mut router = Router::new(Arc::new(pool), Limits::default(), Random::from_seed([1; 32]));
+///
+/// // A short header with a connection ID that was issued in Lyon.
+/// let id = codec.encode(&ServerId::new(&[0x0c, 0x77, 8, 2]).unwrap(), &[9; 12], &[], 0).unwrap();
+/// let datagram = [&[0x41], id.as_bytes(), &[0; 30]].concat();
+/// let (client, local) = (([203, 0, 113, 9], 61_000).into(), ([198, 51, 100, 1], 443).into());
+/// let decision = router.route(Timestamp::ORIGIN, client, local, &datagram);
+/// let expected = Decision::Forward { server: ServerKey::of("lyon"), means: Means::ServerId };
+/// assert_eq!(decision, expected);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Servers that cannot be reached
 ///
-/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1), and no table leads to such
-/// a server. The datagram goes where the other means lead. With a long header that is a new connection on another server. With
-/// a short header a server that has the same key for stateless resets answers with one, so that the client does not wait until its idle
-/// timeout. When the server can be reached again, its connection IDs and what is remembered of it lead to it as before.
+/// A connection ID that names a server which is down, or not in the pool, is not routable (§4.1), and no table leads to
+/// such a server. The datagram goes where the other means lead. With a long header that is a new connection on another
+/// server. With a short header a server that has the same key for stateless resets answers with one, so that the client
+/// does not wait until its idle timeout. When the server can be reached again, its connection IDs and what is remembered
+/// of it lead to it as before.
 ///
 /// # Draining servers
 ///
-/// They get what belongs to existing connections: by server ID, by flow, by a learned ID, and short headers by the client's
-/// address. A long header that is known by its address alone may be of a new connection, so it goes to a server that takes new
-/// clients. A client that opens connection after connection at one address with an empty connection ID of its own is known
-/// as one flow: until that flow's lifetime has passed, or its server is down, it stays with its server.
+/// They get what belongs to existing connections: by server ID, by flow, by a learned ID, and short headers by the
+/// client's address. A long header that is known by its address alone may be of a new connection, so it goes to a server
+/// that takes new clients. A client that opens connection after connection at one address with an empty connection ID of
+/// its own is known as one flow: until that flow's lifetime has passed, or its server is down, it stays with its server.
 ///
 /// # Servers that do not issue IDs of QUIC-LB
 ///
-/// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client goes
-/// on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address. If it
-/// changes both at once, nothing known leads to its server: the datagram goes by the hash of the new address. IDs of less
-/// than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several connections at one
-/// address, a short header with an unknown ID is taken to be of the one that sent last.
+/// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client
+/// goes on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address.
+/// If it changes both at once, nothing known leads to its server: the datagram goes by the hash of the new address. IDs
+/// of less than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several
+/// connections at one address, a short header with an unknown ID is taken to be of the one that sent last.
 ///
-/// What [`observe`](Self::observe) is not given is not learned: the answers of such servers must pass the same router.
+/// A router knows what has passed it: the answers of such servers must be given to the [`observe`](Self::observe) of the
+/// router that has sent them their clients, and a client that changes its address must come to the same router. With
+/// several threads or balancers, that depends on how datagrams are distributed. IDs of QUIC-LB lead to their server in every
+/// router.
 ///
 /// # Floods
 ///
-/// What is remembered has a fixed size ([`Limits`]), and a datagram costs the same however much there is. It is found by a hash
-/// with a secret key. First packets and invented connection IDs push out other flows, those first that were not used for the
-/// longest time. What is pushed out is missed only if the pool has changed in between, since the hash leads to the same server
-/// otherwise. A flow becomes a learned connection when its client uses a connection ID that a server has sent to it. Those
-/// are not pushed out. While there are as many as there may be, others remain flows, which is
+/// What is remembered has a fixed size ([`Limits`]), and a datagram costs the same however much there is. It is found by
+/// a hash with a secret key. First packets and invented connection IDs push out other flows, those first that were not
+/// used for the longest time. What is pushed out is missed only if the pool has changed in between, since the hash leads
+/// to the same server otherwise. A flow becomes a learned connection when its client uses a connection ID that a server
+/// has sent to it. Those are not pushed out. While there are as many as there may be, others remain flows, which is
 /// [counted](TableStatistics::refused). To fill that table takes as many connections that servers have answered, at true
 /// addresses. An empty connection ID shows nothing: the clients of a server that issues those remain flows.
 #[derive(Debug)]

@@ -312,6 +312,19 @@ fn several_connections_at_one_address() {
 }
 
 #[test]
+fn a_flow_of_an_earlier_connection_does_not_count() {
+    let mut scene = Scene::without_ids(3);
+    let first = scene.connect(1, &plain(1));
+    let (second, _) = (2..)
+        .map(|number| scene.route(number, &long(&[1; 8], &[])))
+        .find(|it| it.0 != first)
+        .unwrap();
+    let number = (2..).find(|number| scene.hash(*number) == second).unwrap();
+    assert_eq!(scene.route(number, &long(&[3; 8], &[])), (second, Means::Flow));
+    assert_eq!(scene.route(number, &long(&plain(1), &[])), (first, Means::Learned));
+}
+
+#[test]
 fn a_length_that_is_configured() {
     let mut servers: Vec<_> = (1..=3).map(|number| server(number, false)).collect();
     servers.iter_mut().for_each(|server| server.id_len = Some(8));
@@ -350,6 +363,18 @@ fn connections_of_servers_with_empty_ids_are_known_by_their_address() {
     assert_eq!(scene.route(1, &long(&[], &[2; 5])), (server, Means::Flow));
     assert_eq!(scene.route(2, &short(&[])), (scene.hash(2), Means::Hash));
     assert_eq!(scene.learned(), 0);
+}
+
+#[test]
+fn an_address_that_had_another_connection_before() {
+    let mut scene = Scene::without_ids(3);
+    let first = scene.connect(1, &plain(1));
+    scene.set(first, Draining);
+    let (second, _) = scene.route(1, &long(&[1; 8], &[3; 5]));
+    assert_ne!(first, second);
+    scene.answer(second, 1, &long(&[3; 5], &[]));
+    assert_eq!(scene.route(1, &short(&[7; 9])), (second, Means::Address));
+    assert_eq!(scene.route(1, &short(&plain(1))), (first, Means::Learned));
 }
 
 #[test]

@@ -17,8 +17,8 @@ use crate::{Pool, ServerKey};
 /// in neither version 1 nor version 2.
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
-/// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client began to
-/// use last, and the client's address.
+/// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client
+/// began to use last, and the client's address.
 const KEYS: usize = 3;
 const LATEST_ID: usize = 1;
 const ADDRESS: usize = 2;
@@ -108,15 +108,16 @@ impl Memory {
         let flow = self.flow(client, source);
         let of_id = self.find(now, pool, id);
         let of_flow = self.flows.find(now, flow).map(|entry| entry.server);
-        if let Some(server) = of_flow.filter(|server| is_reachable(pool, *server)) {
+        let of_flow = of_flow.filter(|server| is_reachable(pool, *server));
+        if of_id.is_some() {
+            self.use_id(now, id, address);
+        }
+        // With an empty ID of the client, or one that it uses again, the flow may be that of an earlier connection.
+        if let Some(server) = of_flow.filter(|server| of_id.is_none_or(|of_id| of_id == *server)) {
             self.flows.touch(now, flow);
-            if of_id == Some(server) {
-                self.use_id(now, id, address);
-            }
             return Some((server, Means::Flow));
         }
         if let Some(server) = of_id {
-            self.use_id(now, id, address);
             return Some((server, Means::Learned));
         }
         // The client may be new.
@@ -162,6 +163,8 @@ impl Memory {
     ) {
         if !LEARNABLE.contains(&source.len()) {
             let address = self.address(client);
+            // An earlier connection may have had the address.
+            self.learned.forget_key(address);
             self.flows.put(now, address, server);
             return;
         }
@@ -184,8 +187,8 @@ impl Memory {
         })
     }
 
-    /// The known ID that a short header begins with. The longest ones are tried first: what begins with a short ID by chance may
-    /// be a longer one.
+    /// The known ID that a short header begins with. The longest ones are tried first: what begins with a short ID by
+    /// chance may be a longer one.
     fn find_id(
         &mut self,
         now: Timestamp,

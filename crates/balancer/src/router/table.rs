@@ -22,8 +22,8 @@ impl Fingerprint {
 /// In place of a number: none.
 const NONE: u32 = u32::MAX;
 
-/// How many entries are removed at a time if their lifetime has passed. More than are made at a time, so that those are not in
-/// the way of newcomers.
+/// How many entries are removed at a time if their lifetime has passed. More than are made at a time, so that those are
+/// not in the way of newcomers.
 const EXPIRED_AT_A_TIME: usize = 4;
 
 /// An entry, which is found by up to `K` fingerprints.
@@ -71,8 +71,8 @@ pub(super) struct Table<const K: usize> {
     /// The entry that was not used for the longest time.
     oldest: u32,
     newest: u32,
-    /// Each fingerprint at the place that it states or, if that is taken, one of the next ones (linear probing). At least half
-    /// of the places are free. A number is that of the entry, times four, plus which of its keys it is.
+    /// Each fingerprint at the place that it states or, if that is taken, one of the next ones (linear probing). At least
+    /// half of the places are free. A number is that of the entry, times four, plus which of its keys it is.
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
@@ -125,8 +125,8 @@ impl<const K: usize> Table<K> {
         self.append(now, number);
     }
 
-    /// The entry with this key, which goes to `server` from now on. If it is new and the table is full, it takes the place of the one
-    /// that was not used for the longest time.
+    /// The entry with this key, which goes to `server` from now on. If it is new and the table is full, it takes the
+    /// place of the one that was not used for the longest time.
     pub(super) fn put(
         &mut self,
         now: Timestamp,
@@ -170,9 +170,7 @@ impl<const K: usize> Table<K> {
 
     /// The entry with the key `of` gets `key` in place of its key number `which`. Another one that has it loses it.
     pub(super) fn set_key(&mut self, of: Fingerprint, which: usize, key: Fingerprint) {
-        if let Some(place) = self.find_place(key) {
-            self.take_key(place);
-        }
+        self.forget_key(key);
         let Some(number) = self.number(of) else { return };
         let old = self.entry(number).and_then(|entry| entry.key(which));
         if let Some(place) = old.and_then(|old| self.find_place(old)) {
@@ -182,6 +180,13 @@ impl<const K: usize> Table<K> {
             *at = Some(key);
         }
         self.add_to_index(key, number, which);
+    }
+
+    /// No entry is found by this key any more. The one that was remains.
+    pub(super) fn forget_key(&mut self, key: Fingerprint) {
+        if let Some(place) = self.find_place(key) {
+            self.take_key(place);
+        }
     }
 
     pub(super) fn remove(&mut self, key: Fingerprint) {

@@ -1,0 +1,344 @@
+//! The clients of a fleet.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use clearway_balancer::{Decision, Means, Pool, ServerKey, ServerState};
+use clearway_units::Timestamp;
+use clearway_wire::quic_lb::ConfigId;
+
+use super::datagrams::{long, octets, short};
+use super::{Fleet, Reason};
+
+/// Where clients send to.
+pub const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
+
+pub struct Connection {
+    number: u64,
+    client: SocketAddr,
+    /// The client's own ID.
+    source: Vec<u8>,
+    /// What the client sends to, with the configuration that it follows.
+    destination: (Vec<u8>, Option<ConfigId>),
+    /// What the server has answered, if that has not arrived.
+    issued: Option<(Vec<u8>, Option<ConfigId>)>,
+    /// Who has the connection.
+    pub server: Option<usize>,
+    /// Which balancer its datagrams pass.
+    balancer: usize,
+    /// The version of that balancer's pool when it was opened.
+    version: u64,
+    sent: u64,
+    is_established: bool,
+    /// Whether it has the ID that the server gave in its long headers.
+    is_first_id: bool,
+    /// Whether the balancer knows that the client has received an answer, where that matters.
+    is_learned: bool,
+    has_new_address: bool,
+    has_new_id: bool,
+    last_sent: Timestamp,
+    /// A reason for which it may be misrouted from now on.
+    reason: Option<Reason>,
+}
+
+impl Connection {
+    pub fn uses(&self, config: ConfigId) -> bool {
+        let ids = [Some(&self.destination), self.issued.as_ref()];
+        ids.into_iter().flatten().any(|(_, of)| *of == Some(config))
+    }
+}
+
+impl Fleet {
+    /// A client does something.
+    pub fn act_as_client(&mut self) {
+        if self.connections.len() < self.settings.connections && self.random.chance(0.3) {
+            self.open();
+        }
+        if self.connections.is_empty() {
+            return;
+        }
+        let place = self.random.below(self.connections.len() as u64) as usize;
+        match self.random.below(100) {
+            0..74 => {}
+            74..82 => self.change_id(place),
+            82..90 => self.change_address(place),
+            90..92 => {
+                self.change_id(place);
+                self.change_address(place);
+            }
+            92..94 => self.change_path(place),
+            94..96 => return self.close(place),
+            _ => return,
+        }
+        self.send(place);
+    }
+
+    fn open(&mut self) {
+        self.report.opened += 1;
+        let source_len = [0, 5, 8, 20][self.random.below(4) as usize];
+        let destination_len = 8 + self.random.below(13) as usize;
+        let balancer = self.random.below(self.balancers.len() as u64) as usize;
+        let connection = Connection {
+            number: self.report.opened,
+            client: self.address(),
+            source: octets(&mut self.random, source_len),
+            destination: (octets(&mut self.random, destination_len), None),
+            issued: None,
+            server: None,
+            balancer,
+            version: self.balancers[balancer].version,
+            sent: 0,
+            is_established: false,
+            is_first_id: true,
+            is_learned: false,
+            has_new_address: false,
+            has_new_id: false,
+            last_sent: self.now,
+            reason: None,
+        };
+        self.connections.push(connection);
+        self.send(self.connections.len() - 1);
+    }
+
+    /// An address that no client uses, but one may have used.
+    fn address(&mut self) -> SocketAddr {
+        if !self.free_addresses.is_empty() && self.random.chance(0.2) {
+            let place = self.random.below(self.free_addresses.len() as u64) as usize;
+            return self.free_addresses.swap_remove(place);
+        }
+        self.addresses += 1;
+        let number = self.addresses;
+        ([203, 0, (number >> 15) as u8, 9], 1024 + (number & 0x7fff) as u16).into()
+    }
+
+    fn change_address(&mut self, place: usize) {
+        let address = self.address();
+        let connection = &mut self.connections[place];
+        if connection.is_established {
+            connection.has_new_address = true;
+            self.free_addresses.push(std::mem::replace(&mut connection.client, address));
+        }
+    }
+
+    /// The client goes on to another ID, which it received in an encrypted packet.
+    fn change_id(&mut self, place: usize) {
+        let connection = &self.connections[place];
+        let Some(server) = connection.server.filter(|_| connection.is_established) else { return };
+        // Not before it has used the first one, so that the balancer can know it.
+        let is_plain = self.servers.all[server].plain_len.is_some();
+        if is_plain && !connection.is_learned {
+            return;
+        }
+        let destination = self.servers.issue(server, &mut self.random);
+        let connection = &mut self.connections[place];
+        connection.destination = destination;
+        (connection.is_first_id, connection.has_new_id) = (false, true);
+    }
+
+    /// The datagrams come to another balancer from now on.
+    fn change_path(&mut self, place: usize) {
+        let count = self.balancers.len();
+        let connection = &mut self.connections[place];
+        connection.balancer = (connection.balancer + 1) % count;
+        let plain = connection.server.is_some_and(|it| self.servers.all[it].plain_len.is_some());
+        if plain {
+            connection.reason = connection.reason.or(Some(Reason::OtherBalancer));
+        } else if !connection.is_established {
+            connection.reason = connection.reason.or(Some(Reason::FirstFlight));
+        }
+    }
+
+    pub fn close(&mut self, place: usize) {
+        let connection = self.connections.swap_remove(place);
+        self.free_addresses.push(connection.client);
+    }
+
+    pub fn give_up_connections_of(&mut self, server: usize) {
+        for place in (0..self.connections.len()).rev() {
+            if self.connections[place].server == Some(server) {
+                self.close(place);
+            }
+        }
+    }
+
+    /// The client sends a datagram, and the server that gets it answers.
+    pub fn send(&mut self, place: usize) {
+        self.note_reasons(place);
+        let connection = &mut self.connections[place];
+        connection.sent += 1;
+        self.report.datagrams += 1;
+        // The rest of the handshake has the first ID of the server.
+        let is_long =
+            !connection.is_established || connection.is_first_id && connection.sent % 4 == 2;
+        let datagram = match is_long {
+            true => long(&mut self.random, 1, &connection.destination.0, &connection.source),
+            false => short(&mut self.random, &connection.destination.0),
+        };
+        let router = &mut self.balancers[connection.balancer].router;
+        let known = |router: &clearway_balancer::Router| {
+            let learned = router.statistics().learned;
+            learned.entries as u64 + learned.expired
+        };
+        let before = known(router);
+        let decision = router.route(self.now, connection.client, LOCAL, &datagram);
+        connection.is_learned |= connection.is_established && known(router) > before;
+        let Decision::Forward { server, means } = decision else {
+            self.on_drop(place, decision);
+            return;
+        };
+        match self.connections[place].server {
+            None => self.accept(place, server, means),
+            Some(expected) if self.servers.all[expected].key == server => self.arrive(place),
+            Some(_) => self.on_misrouted(place, decision),
+        }
+    }
+
+    /// What has changed since the connection's last datagram may be a reason to misroute the next one.
+    fn note_reasons(&mut self, place: usize) {
+        let lifetime = self.settings.limits.lifetime;
+        let connection = &mut self.connections[place];
+        let plain_len = connection.server.and_then(|server| self.servers.all[server].plain_len);
+        let reason = match plain_len {
+            _ if !connection.is_established => None,
+            Some(0) if connection.has_new_address || self.settings.flood > 0 => Some(Reason::NoId),
+            Some(_) if connection.has_new_address && connection.has_new_id => {
+                Some(Reason::BothAtOnce)
+            }
+            Some(1..) if connection.has_new_address && !connection.is_learned => {
+                Some(Reason::FirstFlight)
+            }
+            _ => None,
+        };
+        let is_idle = self.now.saturating_since(connection.last_sent) >= lifetime;
+        let can_be_idle = plain_len.is_some() || !connection.is_established;
+        let reason = reason.or((is_idle && can_be_idle).then_some(Reason::Idle));
+        connection.reason = connection.reason.or(reason);
+        (connection.has_new_address, connection.has_new_id) = (false, false);
+        connection.last_sent = self.now;
+    }
+
+    /// The first datagram of a connection arrives at a server.
+    fn accept(&mut self, place: usize, key: ServerKey, means: Means) {
+        let number = self.connections[place].number;
+        let pool = self.balancers[self.connections[place].balancer].router.pool();
+        let takes = pool.server(key).is_some_and(|server| server.takes_new_clients());
+        if !takes && means != Means::Flow {
+            self.report
+                .faults
+                .push(format!("new connection {number} by {means:?} goes to {key:?}"));
+        }
+        let alive = self.servers.which(|server| server.key == key && server.is_alive);
+        match alive.first() {
+            Some(server) => {
+                self.connections[place].server = Some(*server);
+                self.answer(place);
+            }
+            // The client tries again later, and somewhere else if the balancer knows better by then.
+            None => self.close(place),
+        }
+    }
+
+    /// A datagram arrives at the server that has the connection.
+    fn arrive(&mut self, place: usize) {
+        if !self.connections[place].is_established {
+            self.answer(place);
+            return;
+        }
+        // The server has given the client an ID of the new configuration.
+        let issued = self.servers.issued;
+        let has_old = self.connections[place].destination.1.is_some_and(|config| config != issued);
+        if has_old && self.random.chance(0.5) {
+            self.change_id(place);
+        }
+    }
+
+    /// The server answers a first flight.
+    fn answer(&mut self, place: usize) {
+        let server = self.connections[place].server.unwrap();
+        let key = self.servers.all[server].key;
+        let client = self.connections[place].client;
+        let source = self.connections[place].source.clone();
+        let fate = self.random.below(20);
+        if fate == 0 && self.connections[place].issued.is_none() {
+            // The server does not speak the version.
+            let datagram =
+                long(&mut self.random, 0, &source, &self.connections[place].destination.0);
+            let router = &mut self.balancers[self.connections[place].balancer].router;
+            router.observe(self.now, key, client, &datagram);
+            self.connections[place].server = None;
+            self.connections[place].destination = (octets(&mut self.random, 8), None);
+            return;
+        }
+        let issued = match self.connections[place].issued.take().filter(|_| fate > 2) {
+            Some(issued) => issued,
+            None => self.servers.issue(server, &mut self.random),
+        };
+        if fate > 16 {
+            // The answer is lost on its way to the balancer.
+            self.connections[place].issued = Some(issued);
+            return;
+        }
+        let connection = &mut self.connections[place];
+        let router = &mut self.balancers[connection.balancer].router;
+        router.observe(self.now, key, client, &long(&mut self.random, 1, &source, &issued.0));
+        match fate {
+            // The answer is lost on its way to the client.
+            13..=16 => connection.issued = Some(issued),
+            // It is a Retry.
+            1 | 2 => connection.destination = issued,
+            _ => {
+                let is_plain = self.servers.all[server].plain_len.is_some();
+                self.report.established[usize::from(is_plain)] += 1;
+                connection.destination = issued;
+                connection.is_established = true;
+                connection.sent = 0;
+                if !is_plain {
+                    connection.reason = None;
+                }
+            }
+        }
+    }
+
+    fn on_drop(&mut self, place: usize, decision: Decision) {
+        if self.connections[place].server.is_some() {
+            self.on_misrouted(place, decision);
+        } else {
+            self.close(place);
+        }
+    }
+
+    fn on_misrouted(&mut self, place: usize, decision: Decision) {
+        let connection = &self.connections[place];
+        let balancer = &self.balancers[connection.balancer];
+        let server = &self.servers.all[connection.server.unwrap()];
+        let changed = balancer.version != connection.version;
+        let is_plain = server.plain_len.is_some();
+        let is_pushed_out = self.settings.flood > 0
+            && (!connection.is_established || is_plain && !connection.is_learned);
+        let pool = balancer.router.pool();
+        let reason = match connection.reason {
+            _ if !is_in_pool(pool, server.key, connection.destination.1) => Some(Reason::NotInPool),
+            None if is_pushed_out && changed => Some(Reason::FirstFlight),
+            reason => reason,
+        };
+        match reason {
+            Some(reason) => *self.report.misrouted.entry(reason).or_default() += 1,
+            None => self.report.faults.push(format!(
+                "connection {} of {:?} at {:?}: {decision:?}; established: {}, learned: {}, ID {:02x?}",
+                connection.number,
+                server.key,
+                self.now,
+                connection.is_established,
+                connection.is_learned,
+                connection.destination
+            )),
+        }
+        self.close(place);
+    }
+}
+
+/// Whether a balancer with this pool can find the server, if the connection ID follows this configuration.
+fn is_in_pool(pool: &Pool, key: ServerKey, config: Option<ConfigId>) -> bool {
+    let can_be_reached = pool.server(key).is_some_and(|it| it.state != ServerState::Down);
+    let has_config = |config| pool.codecs().any(|codec| codec.config() == config);
+    can_be_reached && config.is_none_or(has_config)
+}
