@@ -6,6 +6,7 @@
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
 //! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`].
+//! [`spawn_forwarders`] is the data path of a load balancer before such servers.
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};

@@ -43,6 +43,8 @@ pub(super) struct Table {
     leases: Vec<Option<Lease>>,
     /// The places in `leases` that are empty.
     empty: Vec<usize>,
+    /// Where the last lease was that a client's datagram has found: the next is often the same one's.
+    last_found: usize,
     by_client: BTreeMap<(SocketAddr, Client), usize>,
     by_port: BTreeMap<(SocketAddr, u32), usize>,
     servers: BTreeMap<SocketAddr, OfServer>,
@@ -58,6 +60,7 @@ impl Table {
             idle,
             leases: Vec::new(),
             empty: Vec::new(),
+            last_found: 0,
             by_client: BTreeMap::new(),
             by_port: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -73,11 +76,19 @@ impl Table {
         client: Client,
     ) -> Option<u32> {
         self.expire(now);
-        if let Some(place) = self.by_client.get(&(server, client)) {
-            let lease = self.leases.get_mut(*place)?.as_mut()?;
-            lease.last_used = now;
-            return Some(lease.port);
+        let is_same = |lease: &Lease| (lease.server, lease.client) == (server, client);
+        if !matches!(self.leases.get(self.last_found), Some(Some(lease)) if is_same(lease)) {
+            let Some(place) = self.by_client.get(&(server, client)) else {
+                return self.begin(now, server, client);
+            };
+            self.last_found = *place;
         }
+        let lease = self.leases.get_mut(self.last_found)?.as_mut()?;
+        lease.last_used = now;
+        Some(lease.port)
+    }
+
+    fn begin(&mut self, now: Timestamp, server: SocketAddr, client: Client) -> Option<u32> {
         let of_server = self.servers.entry(server).or_default();
         let port = match of_server.free.pop_front() {
             Some(port) => port,
