@@ -102,7 +102,7 @@ The file (TOML); what is not shown as optional has to be there:
   name = \"a\"
   address = \"192.0.2.1:4433\"
   server-id = { 0 = \"0a01\" }    # for each config, or just \"0a01\" if there is one
-  server-id-base64 = \"…\"        # instead: 8 octets, as AWS writes them
+  server-id-base64 = \"…\"        # instead: as AWS writes it
   weight = 1                    # optional, 0 to 1000: its part of new clients
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer

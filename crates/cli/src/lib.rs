@@ -9,6 +9,7 @@ mod connection_options;
 mod demo;
 mod exporter;
 mod failure;
+mod file_fault;
 mod get;
 mod http09;
 mod http1;
@@ -30,7 +31,7 @@ mod relay;
 mod serve;
 mod units;
 mod view;
-mod watched;
+mod watch;
 mod whole_file;
 
 use std::process::ExitCode;

@@ -12,73 +12,74 @@ use std::ops::Range;
 use std::path::Path;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use clearway::QuicLb;
 use clearway::wire::quic_lb::{ConfigError, ConfigId, ServerId};
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::failure::Failure;
+use crate::file_fault::Fault;
 use crate::get::bytes_of;
 
 /// The length of nonces if the file does not state it.
 const DEFAULT_NONCE_LEN: usize = 7;
 
-/// What is wrong in a file, and at which bytes of the text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    span: Range<usize>,
-    message: String,
-}
+/// Base64 with or without padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
-impl Fault {
-    pub(crate) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into() }
-    }
-
-    /// As the parser of TOML found it.
-    pub(crate) fn of_toml(error: &toml::de::Error) -> Self {
-        let message = error.message().replace("missing field", "missing key");
-        Self::new(error.span().unwrap_or(0..0), message.replace("unknown field", "unknown key"))
-    }
-
-    /// The failure, with the line and the column in `text`, both counted from 1.
-    pub(crate) fn in_file(&self, file: &Path, text: &str) -> Failure {
-        let before = text.get(..self.span.start).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        Failure::new(format!("{}:{line}:{column}: {}", file.display(), self.message))
-    }
-}
-
-/// The octets that hexadecimal digits stand for, after `0x` or not.
-pub(crate) fn octets_of_hex(digits: &Spanned<String>) -> Result<Vec<u8>, Fault> {
-    let text = digits.get_ref();
-    bytes_of(text.strip_prefix("0x").unwrap_or(text)).ok_or_else(|| {
-        Fault::new(digits.span(), "this is not an even number of hexadecimal digits")
+/// The octets of a server ID in hexadecimal digits, after `0x` or not.
+pub(crate) fn octets_of_hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>, Fault> {
+    bytes_of(digits.strip_prefix("0x").unwrap_or(digits)).ok_or_else(|| {
+        let message =
+            format!("{digits:?} is no server ID; write two hexadecimal digits for each octet");
+        Fault::new(place, message)
     })
 }
 
-/// The octets that a text in base64 stands for.
+/// The octets of a server ID in base64, of either alphabet and with or without padding: all of it is in use.
 pub(crate) fn octets_of_base64(text: &Spanned<String>) -> Result<Vec<u8>, Fault> {
-    STANDARD.decode(text.get_ref()).map_err(|_| Fault::new(text.span(), "this is not base64"))
+    let standard = text.get_ref().replace('-', "+").replace('_', "/");
+    BASE64.decode(standard).map_err(|_| {
+        let message = format!(
+            "{:?} is not base64; copy it as it was given, or write hexadecimal digits as server-id",
+            text.get_ref()
+        );
+        Fault::new(text.span(), message)
+    })
 }
 
-/// The number of a configuration.
-pub(crate) fn config_id(number: &Spanned<i64>) -> Result<ConfigId, Fault> {
-    let config = u8::try_from(*number.get_ref()).ok().and_then(ConfigId::new);
-    config.ok_or_else(|| Fault::new(number.span(), "the configurations are 0 to 6"))
+/// A server ID of these octets.
+pub(crate) fn server_id(octets: &[u8], place: Range<usize>) -> Result<ServerId, Fault> {
+    let error = || ConfigError::ServerIdLength(octets.len()).to_string();
+    ServerId::new(octets).ok_or_else(|| Fault::new(place, error()))
 }
 
 /// The key with which server IDs and nonces are encrypted.
 pub(crate) fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
-    let octets = octets_of_hex(digits).ok().and_then(|octets| octets.try_into().ok());
+    let key = bytes_of(digits.get_ref()).and_then(|octets| octets.try_into().ok());
     // The digits are secret.
-    octets.ok_or_else(|| Fault::new(digits.span(), "a key has 32 hexadecimal digits"))
+    key.ok_or_else(|| {
+        let count = digits.get_ref().chars().count();
+        let message = format!(
+            "a key has 32 hexadecimal digits and nothing else, these are {count} characters; make one: openssl rand -hex 16"
+        );
+        Fault::new(digits.span(), message)
+    })
+}
+
+/// The number of a configuration.
+fn config_id(number: &Spanned<i64>) -> Result<ConfigId, Fault> {
+    let config = u8::try_from(*number.get_ref()).ok().and_then(ConfigId::new);
+    config.ok_or_else(|| Fault::new(number.span(), "the configurations are 0 to 6"))
 }
 
 /// A length in octets. Whether it is one that can be, is for others to say.
-pub(crate) fn length(number: &Spanned<i64>) -> Result<usize, Fault> {
+fn length(number: &Spanned<i64>) -> Result<usize, Fault> {
     let length = usize::try_from(*number.get_ref());
     length.map_err(|_| Fault::new(number.span(), "a length is a number of octets"))
 }
@@ -111,26 +112,29 @@ pub(crate) fn read(file: &Path) -> Result<QuicLb, Failure> {
 fn parse(text: &str) -> Result<QuicLb, Fault> {
     let settings: Settings = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
     let (octets, server_id_span) = match (&settings.server_id, &settings.server_id_base64) {
-        (Some(digits), None) => (octets_of_hex(digits)?, digits.span()),
+        (Some(digits), None) => (octets_of_hex(digits.get_ref(), digits.span())?, digits.span()),
         (None, Some(text)) => (octets_of_base64(text)?, text.span()),
         (Some(_), Some(second)) => {
-            return Err(Fault::new(second.span(), "there is a server-id as well"));
+            return Err(Fault::new(
+                second.span(),
+                "there is a server-id as well; remove one of the two",
+            ));
         }
         (None, None) => {
-            return Err(Fault::new(0..0, "missing key `server-id` or `server-id-base64`"));
+            return Err(Fault::new(
+                0..0,
+                "the key server-id or server-id-base64 is missing; add it",
+            ));
         }
     };
-    let of_server_id = |error: ConfigError| Fault::new(server_id_span.clone(), error.to_string());
-    let server_id = ServerId::new(&octets);
-    let server_id =
-        server_id.ok_or_else(|| of_server_id(ConfigError::ServerIdLength(octets.len())))?;
+    let server_id = server_id(&octets, server_id_span.clone())?;
     let nonce_len = settings.nonce_length.as_ref().map(length).transpose()?;
     let key = settings.key.as_ref().map(key).transpose()?;
     let config = config_id(&settings.config_id)?;
     let quic_lb = QuicLb::new(config, server_id, nonce_len.unwrap_or(DEFAULT_NONCE_LEN), key);
     let quic_lb = quic_lb.map_err(|error| match &settings.nonce_length {
         Some(nonce_length) => Fault::new(nonce_length.span(), error.to_string()),
-        None => of_server_id(error),
+        None => Fault::new(server_id_span, error.to_string()),
     })?;
     Ok(quic_lb.stating_length(settings.encodes_length))
 }
@@ -162,13 +166,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_found_at_its_place() {
         for (text, expected) in [
-            ("server-id = \"01\"\n", "lb.toml:1:1: missing key `config-id`"),
-            ("config-id = 1\n", "lb.toml:1:1: missing key `server-id` or"),
+            ("server-id = \"01\"\n", "lb.toml:1:1: the key config-id is missing"),
+            ("config-id = 1\n", "lb.toml:1:1: the key server-id or server-id-base64 is missing"),
             ("config-id = 7\nserver-id = \"01\"", "lb.toml:1:13: the configurations are 0 to 6"),
             ("config-id = -1\nserver-id = \"01\"", "lb.toml:1:13: the configurations are 0 to 6"),
-            ("config-id = 1\nserver-id = \"012\"", "lb.toml:2:13: this is not an even number"),
+            (
+                "config-id = 1\nserver-id = \"012\"",
+                "lb.toml:2:13: \"012\" is no server ID; write two",
+            ),
             ("config-id = 1\nserver-id = \"\"", "lb.toml:2:13: a server ID has 1 to 15 octets"),
-            ("config-id = 1\nserver-id-base64 = \"?\"", "lb.toml:2:20: this is not base64"),
+            ("config-id = 1\nserver-id-base64 = \"?\"", "lb.toml:2:20: \"?\" is not base64"),
             (
                 "config-id = 1\nserver-id = \"01\"\nserver-id-base64 = \"AQ==\"",
                 "lb.toml:3:20: there is a server-id as well",
@@ -186,7 +193,10 @@ mod tests {
                 "lb.toml:2:13: server ID and nonce have at most 19 octets",
             ),
             ("config-id = 1\nserver-id = \"01\"\nkey = \"0102\"", "lb.toml:3:7: a key has 32"),
-            ("config-id = 1\nserver-id = \"01\"\nkeys = \"\"", "lb.toml:3:1: unknown key `keys`"),
+            (
+                "config-id = 1\nserver-id = \"01\"\nkeys = \"\"",
+                "lb.toml:3:1: there is no key keys here",
+            ),
             ("config-id = 1\nserver-id = 1\n", "lb.toml:2:13: invalid type: integer `1`"),
             ("config-id = 1\n\nserver-id", "lb.toml:3:"),
         ] {

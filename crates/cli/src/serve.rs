@@ -14,7 +14,6 @@ mod restart;
 mod store;
 mod ticket_keys;
 mod tunnel;
-mod watch;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;

@@ -3,7 +3,6 @@
 //! It is read in three steps: `file` has the keys and their types, `resolve` what they mean, and the servers have to be a
 //! [`Pool`]. What is wrong is reported with line and column.
 
-mod fault;
 mod file;
 mod places;
 mod resolve;
@@ -15,7 +14,7 @@ use clearway_balancer::{Pool, PoolError, Server};
 use clearway_wire::quic_lb::IdCodec;
 
 use crate::failure::Failure;
-use fault::Fault;
+use crate::file_fault::Fault;
 pub(super) use resolve::Checks;
 
 /// What the file says.
@@ -40,9 +39,7 @@ impl Backends {
             Failure::new(format!("cannot read the backends in {}: {error}", path.display()))
                 .advise("check the path and the permissions of the file")
         })?;
-        Self::parse(&text).map_err(|fault| {
-            Failure::new(fault.locate(&path.display().to_string(), &text).to_string())
-        })
+        Self::parse(&text).map_err(|fault| fault.in_file(path, &text))
     }
 
     /// What `text` says.
@@ -50,7 +47,7 @@ impl Backends {
     /// # Errors
     /// What is wrong in it.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
-        let file = toml::from_str(text).map_err(|error| Fault::from_toml(&error))?;
+        let file = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
         let resolve::Resolved { seed, configs, servers, health, places } = resolve::resolve(&file)?;
         if servers.is_empty() {
             return Err(Fault::new(

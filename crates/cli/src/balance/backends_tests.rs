@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use clearway_balancer::ServerState;
+use clearway_balancer::{Pool, ServerState};
 use clearway_wire::quic_lb::ConfigId;
 
 use super::Backends;
@@ -45,7 +45,7 @@ off = true
 "#;
 
 fn parse(text: &str) -> Result<Backends, String> {
-    Backends::parse(text).map_err(|fault| fault.locate("f", text).to_string())
+    Backends::parse(text).map_err(|fault| fault.in_file("f".as_ref(), text).to_string())
 }
 
 fn fault(text: &str) -> String {
@@ -214,6 +214,7 @@ fn numbers_out_of_their_ranges_and_values_of_another_type() {
     says(&change("\"500ms\"", "»\"0s\""), "a time of 0 is not possible", "such as \"2s\"");
     says(&change("\"250ms\"", "»2"), "integer `2`", "a duration with its unit, in quotes");
     says(&change("\"www.example\"", "»\"www example\""), "is no server name", "write a DNS name");
+    says(&change("\"perf\"", "»\"\""), "1 to 255 octets", "such as \"h3\"");
 }
 
 #[test]
@@ -275,9 +276,26 @@ fn servers_that_cannot_be() {
 }
 
 #[test]
+fn servers_that_are_too_many() {
+    let server = |number: usize| {
+        let port = number % 60_000 + 1;
+        format!("[[server]]\nname = \"{number}\"\naddress = \"192.0.2.1:{port}\"\n")
+    };
+    let file = |count: usize| -> String { (0..count).map(server).collect() };
+    assert!(parse(&file(Pool::MAX_SERVERS)).is_ok());
+    let message = fault(&file(Pool::MAX_SERVERS + 1));
+    let line = 3 * Pool::MAX_SERVERS + 2;
+    says(&message, &format!("f:{line}:8: a pool has at most"), "divide them");
+}
+
+#[test]
 fn server_ids_that_cannot_be() {
-    says(&change("\"0a01\"", "»\"0a0\""), "\"0a0\" is no server ID", "two hexadecimal digits each");
-    says(&change("\"0a01\"", "»\"\""), "\"\" is no server ID", "1 to 15 octets");
+    says(
+        &change("\"0a01\"", "»\"0a0\""),
+        "\"0a0\" is no server ID",
+        "two hexadecimal digits for each",
+    );
+    says(&change("\"0a01\"", "»\"\""), "a server ID has 1 to 15 octets, not 0", "");
     says(&change("\"0a01\"", "»\"0a0102\""), "0a0102 has 3 octets", "server-id-length = 2");
     says(&change("1 = \"0x01", "»8 = \"0x01"), "\"8\" is not the id of a config", "0 to 6");
     says(
@@ -291,9 +309,9 @@ fn server_ids_that_cannot_be() {
     let without = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nserver-id = »\"01\"\n";
     says(&wrong(without), "there is no [[config]]", "add one, or remove the server ID");
     says(
-        &change("id-length = 9", "server-id-base64 = »\"AQID\""),
-        "8 octets in base64",
-        "copy it as AWS",
+        &change("id-length = 9", "server-id-base64 = »\"?\""),
+        "\"?\" is not base64",
+        "copy it as it was given",
     );
     says(
         &change(

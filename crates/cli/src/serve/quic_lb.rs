@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clearway::{Endpoint, QuicLb};
 use tokio::sync::Notify;
 
-use super::watch::Watch;
 use crate::failure::Failure;
+use crate::watch::Watch;
 use crate::{output, quic_lb_file};
 
 /// A server's configuration of QUIC-LB, with the file from which it comes.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clearway::{Certificates, Identity};
 use tokio::sync::Notify;
 
-use super::watch::Watch;
 use crate::certificate::read_identity;
 use crate::failure::Failure;
 use crate::output;
+use crate::watch::Watch;
 
 /// A certificate's file and its key's.
 type Files = (PathBuf, PathBuf);

@@ -7,6 +7,9 @@ use std::net::UdpSocket;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use clearway::http3::{Client, PROTOCOL};
+use clearway::{ClientConfig, Endpoint};
+use http::Request;
 use rustix::process::Signal;
 
 use crate::support::{Running, Scratch, clearway, fail, succeed};
@@ -201,6 +204,107 @@ fn a_server_that_drains_keeps_its_clients_and_gets_no_new_ones() {
     download.stdout.as_mut().unwrap().read_to_end(&mut content).unwrap();
     assert!(download.wait().unwrap().success());
     assert!(content == fs::read(scratch.path("a/large")).unwrap());
+}
+
+/// The configuration of QUIC-LB `number`, as a balancer has it.
+fn config(number: u8) -> String {
+    format!(
+        "[[config]]\nid = {number}\nserver-id-length = 2\nnonce-length = 14\nkey = \"{}\"\n",
+        key(number)
+    )
+}
+
+/// The same, as a server has it.
+fn config_of_server(number: u8, server_id: &str) -> String {
+    format!(
+        "config-id = {number}\nserver-id = \"{server_id}\"\nnonce-length = 14\nkey = \"{}\"\n",
+        key(number)
+    )
+}
+
+fn key(number: u8) -> String {
+    format!("{number:02x}").repeat(16)
+}
+
+/// A client that changes its address ten times a second, and in the middle of its download the keys change, first at the balancer
+/// and then at the servers.
+#[test]
+fn clients_move_and_keys_change_and_connections_stay() {
+    let scratch = scratch("balance-quic-lb", &["a", "b", "c"]);
+    let servers = ["a", "b", "c"].map(|name| {
+        let file = scratch.path(&format!("{name}.toml"));
+        let server_id = format!("0{name}0{name}");
+        fs::write(&file, config_of_server(0, &server_id)).unwrap();
+        let more = ["--listen", "127.0.0.1:0", "--balancer", "127.0.0.1", "--quic-lb", &file];
+        (serve(&scratch, name, &more), file, server_id)
+    });
+    let entries = |configs: &[u8]| -> String {
+        let entries = servers.iter().map(|(server, _, id)| {
+            let ids = configs.iter().map(|number| format!("{number} = \"{id}\""));
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            let address = &server.address;
+            format!(
+                "[[server]]\nname = \"{id}\"\naddress = \"{address}\"\nserver-id = {{ {ids} }}\n"
+            )
+        });
+        configs.iter().map(|number| config(*number)).chain(entries).collect()
+    };
+    let mut balancer = Balancer::start(&scratch, &entries(&[0]), &["--json"]);
+    let balanced = balancer.running.address.clone();
+    let link = Running::link(&balanced, &["--rate", "4mbit", "--rebind-every", "100ms"]);
+    let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
+    let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
+    let mut download = clearway(&download).stdout(Stdio::piped()).spawn().unwrap();
+    let mut content = vec![0; 400_000];
+    download.stdout.as_mut().unwrap().read_exact(&mut content).unwrap();
+    balancer.rewrite(&entries(&[0, 1]), "reloaded the backends: 3 servers, 2 configs");
+    for (server, file, id) in &servers {
+        fs::write(file, config_of_server(1, id)).unwrap();
+        server.signal(Signal::HUP);
+    }
+    let mut rest = vec![0; 800_000];
+    download.stdout.as_mut().unwrap().read_exact(&mut rest).unwrap();
+    content.append(&mut rest);
+    // The IDs of configuration 0 are retired by now.
+    balancer.rewrite(&entries(&[1]), "reloaded the backends: 3 servers, 1 config");
+    download.stdout.as_mut().unwrap().read_to_end(&mut content).unwrap();
+    assert!(download.wait().unwrap().success());
+    assert!(content == fs::read(scratch.path("a/large")).unwrap());
+    let summary: serde_json::Value = serde_json::from_str(&balancer.running.interrupt()).unwrap();
+    let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
+    let by_server_id = count("/means/server_id");
+    let others = count("/to_servers/sent") - by_server_id;
+    assert!(by_server_id > 100 && others < 20, "{summary}");
+    assert_eq!(count("/to_clients/dropped"), 0, "{summary}");
+}
+
+/// What a server logs of a request.
+#[test]
+fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
+    let scratch = scratch("balance-preface", &["a"]);
+    let (root, certificate, key) =
+        (scratch.path("a"), scratch.path("cert.pem"), scratch.path("key.pem"));
+    let listen = ["serve", &root, "--listen", "127.0.0.1:0", "--balancer", "127.0.0.1"];
+    let mut command = clearway(&[&listen[..], &["--cert", &certificate, "--key", &key]].concat());
+    command.stderr(Stdio::null());
+    let server = Running::listening(command);
+    let file = entry("a", &server, "").replace("preface = false", "preface = true");
+    let balancer = Balancer::start(&scratch, &file, &[]);
+    let balancer_address = balancer.running.address.parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        // An address that is nobody else's.
+        let endpoint = Endpoint::client("127.0.0.77:0".parse().unwrap()).unwrap();
+        let config = ClientConfig::dangerous_without_certificate_verification();
+        let config = config.application_protocols([PROTOCOL]);
+        let client = Client::connect(&endpoint, &config, balancer_address, "localhost").await;
+        let request = Request::get("https://localhost/who").body(()).unwrap();
+        let response = client.unwrap().send(request).await.unwrap();
+        assert_eq!(response.into_body().bytes(10).await.unwrap()[..], b"a"[..]);
+        endpoint.local_address()
+    });
+    let log = server.interrupt();
+    assert!(log.starts_with(&format!("{client} GET ")), "{log}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use clearway_balancer::{Pool, PoolError, Server};
 use clearway_wire::quic_lb::{ConfigId, IdCodec};
 
-use super::fault::Fault;
+use crate::file_fault::Fault;
 
 /// A place in the text, as byte positions.
 type Place = Range<usize>;

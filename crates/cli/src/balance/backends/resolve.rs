@@ -4,32 +4,21 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::alphabet::STANDARD;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use clearway::rustls::pki_types::ServerName;
 use clearway_balancer::{HealthSettings, Server, ServerState};
 use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 use toml::Spanned;
 
-use super::fault::Fault;
 use super::file::{BackendsFile, ConfigTable, HealthTable, ServerIds, ServerTable};
 use super::places::{Places, ServerPlaces};
-use crate::get::bytes_of;
+use crate::file_fault::Fault;
+use crate::quic_lb_file;
 
-/// The length of a server ID of AWS's Network Load Balancer in octets.
-const AWS_LEN: usize = 8;
 /// How many octets a server of this program adds to an encrypted ID: the shard.
 const SHARD_LEN: usize = 1;
 
 /// How long a check may take by default.
 const TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Base64 with or without padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// How servers are checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,7 +61,7 @@ fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
     let number = table.id.get_ref().small() as u8;
     let id = ConfigId::new(number)
         .ok_or_else(|| Fault::new(table.id.span(), format!("there is no config {number}")))?;
-    let key = table.key.as_ref().map(key).transpose()?;
+    let key = table.key.as_ref().map(quic_lb_file::key).transpose()?;
     let server_id_len = table.server_id_length.get_ref().length();
     let nonce_len = table.nonce_length.get_ref().length();
     let codec = IdCodec::new(id, server_id_len, nonce_len, key)
@@ -94,17 +83,6 @@ fn advised(error: ConfigError) -> String {
         _ => "shorten the server ID or the nonce; together 16 octets are decrypted fastest",
     };
     format!("{error}; {advice}")
-}
-
-fn key(digits: &Spanned<String>) -> Result<[u8; 16], Fault> {
-    let key = bytes_of(digits.get_ref()).and_then(|bytes| bytes.try_into().ok());
-    key.ok_or_else(|| {
-        let count = digits.get_ref().chars().count();
-        let message = format!(
-            "a key has 32 hexadecimal digits and nothing else, these are {count} characters; make one: openssl rand -hex 16"
-        );
-        Fault::new(digits.span(), message)
-    })
 }
 
 fn server(table: &ServerTable, configs: &[IdCodec]) -> Result<(Server, ServerPlaces), Fault> {
@@ -168,7 +146,8 @@ fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified
             Err(Fault::new(base64.span(), message))
         }
         (None, Some(base64)) => {
-            let id = from_base64(base64)?;
+            let octets = quic_lb_file::octets_of_base64(base64)?;
+            let id = quic_lb_file::server_id(&octets, base64.span())?;
             Ok(vec![(only(configs, base64.span())?, id, base64.span())])
         }
         (Some(ids), None) => match ids.get_ref() {
@@ -210,28 +189,9 @@ fn of_config((number, digits): &(Spanned<String>, Spanned<String>)) -> Result<Id
     Ok((config, from_digits(digits.get_ref(), digits.span())?, digits.span()))
 }
 
-/// Hexadecimal digits; AWS writes 0x before them.
 fn from_digits(digits: &str, place: Range<usize>) -> Result<ServerId, Fault> {
-    let bytes = bytes_of(digits.strip_prefix("0x").unwrap_or(digits));
-    bytes.and_then(|bytes| ServerId::new(&bytes)).ok_or_else(|| {
-        let message = format!(
-            "{digits:?} is no server ID; write 1 to 15 octets, two hexadecimal digits each"
-        );
-        Fault::new(place, message)
-    })
-}
-
-fn from_base64(text: &Spanned<String>) -> Result<ServerId, Fault> {
-    // Both alphabets are in use.
-    let standard = text.get_ref().replace('-', "+").replace('_', "/");
-    let bytes = BASE64.decode(standard).ok().filter(|bytes| bytes.len() == AWS_LEN);
-    bytes.and_then(|bytes| ServerId::new(&bytes)).ok_or_else(|| {
-        let message = format!(
-            "{:?} is not {AWS_LEN} octets in base64; copy it as AWS gives it, or write hexadecimal digits as server-id",
-            text.get_ref()
-        );
-        Fault::new(text.span(), message)
-    })
+    let octets = quic_lb_file::octets_of_hex(digits, place.clone())?;
+    quic_lb_file::server_id(&octets, place)
 }
 
 fn health(table: &HealthTable) -> Result<Checks, Fault> {

@@ -20,31 +20,31 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Stamp(u64, u64, u64, [i64; 4]);
 
-/// Files, and what they were when they were read last.
+/// Files, and what was seen of them.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     files: Vec<PathBuf>,
-    /// The files' stamps before they were read last.
+    /// Their stamps before they were read last.
     read: Vec<Option<Stamp>>,
+    /// Their stamps when they were looked at last.
+    seen: Vec<Option<Stamp>>,
 }
 
 impl Watch {
     /// The caller reads the files after this for the first time.
-    pub(super) fn begin(files: Vec<PathBuf>) -> Self {
+    pub(crate) fn begin(files: Vec<PathBuf>) -> Self {
         let read = stamps(&files);
-        Self { files, read }
+        Self { files, seen: read.clone(), read }
     }
 
-    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all stay the same for an interval:
-    /// files that belong together are not written in one moment.
-    pub(super) async fn run(
+    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all stay the same for an interval.
+    pub(crate) async fn run(
         mut self,
         asked: Arc<Notify>,
         mut read_again: impl FnMut() + Send + 'static,
     ) {
         let mut interval = tokio::time::interval(INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen = self.read.clone();
         loop {
             let is_asked = tokio::select! {
                 () = asked.notified() => true,
@@ -52,19 +52,29 @@ impl Watch {
             };
             // The file system may be slow.
             let looking = tokio::task::spawn_blocking(move || {
-                let now = stamps(&self.files);
-                if is_asked || (now != self.read && now == seen) {
-                    self.read.clone_from(&now);
+                if self.look(is_asked) {
                     read_again();
                 }
-                (self, now, read_again)
+                (self, read_again)
             });
             match looking.await {
-                Ok(looked) => (self, seen, read_again) = looked,
+                Ok(looked) => (self, read_again) = looked,
                 // The program ends.
                 Err(_) => return,
             }
         }
+    }
+
+    /// Looks at the files: whether to read them again. That is so if it `is_asked` for, and when one has changed since they
+    /// were read and all have stayed the same since the last look: files that belong together are not written in one moment.
+    fn look(&mut self, is_asked: bool) -> bool {
+        let now = stamps(&self.files);
+        let is_new = is_asked || (now != self.read && now == self.seen);
+        if is_new {
+            self.read.clone_from(&now);
+        }
+        self.seen = now;
+        is_new
     }
 }
 
@@ -77,4 +87,28 @@ fn stamp(path: &Path) -> io::Result<Stamp> {
     let data = std::fs::metadata(path)?;
     let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
     Ok(Stamp(data.dev(), data.ino(), data.size(), times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_counts_when_it_is_over() {
+        let path = std::env::temp_dir().join(format!("clearway-watch-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let mut watch = Watch::begin(vec![path.clone()]);
+        assert!(!watch.look(false));
+        std::fs::write(&path, "12").unwrap();
+        assert!(!watch.look(false), "it may not be complete");
+        std::fs::write(&path, "123").unwrap();
+        assert!(!watch.look(false), "it was not");
+        assert!(watch.look(false));
+        assert!(!watch.look(false), "it was read");
+        assert!(watch.look(true), "someone asks");
+        std::fs::remove_file(&path).unwrap();
+        assert!(!watch.look(false));
+        assert!(watch.look(false), "that it is missing is a change, too");
+        assert!(!watch.look(false));
+    }
 }
