@@ -64,8 +64,8 @@ pub struct Health {
 enum Condition {
     /// No check has had an outcome.
     Unknown,
-    /// With as many checks that failed in a row.
-    Up { since: Timestamp, failed: u32 },
+    /// With as many checks that failed in a row; `since` is `None` if it was taken to be up from the beginning.
+    Up { since: Option<Timestamp>, failed: u32 },
     /// With as many checks that succeeded in a row.
     Down { succeeded: u32 },
 }
@@ -77,6 +77,13 @@ impl Health {
     /// The health of a server that nothing is known of. A check is due at once.
     pub fn new(settings: HealthSettings, now: Timestamp) -> Self {
         Self { settings, next_check: now, condition: Condition::Unknown, is_draining: false }
+    }
+
+    /// The health of a server that is taken to be up and gets its full part of new clients, until checks say otherwise. A
+    /// check is due at once.
+    pub fn assumed_up(settings: HealthSettings, now: Timestamp) -> Self {
+        let condition = Condition::Up { since: None, failed: 0 };
+        Self { condition, ..Self::new(settings, now) }
     }
 
     /// What the server may be given.
@@ -113,11 +120,11 @@ impl Health {
     pub fn on_success(&mut self, now: Timestamp) -> bool {
         let state = self.state();
         self.condition = match self.condition {
-            Condition::Unknown => Condition::Up { since: now, failed: 0 },
+            Condition::Unknown => Condition::Up { since: Some(now), failed: 0 },
             Condition::Up { since, .. } => Condition::Up { since, failed: 0 },
             Condition::Down { succeeded } => match succeeded.saturating_add(1) {
                 succeeded if succeeded < self.settings.up_after => Condition::Down { succeeded },
-                _ => Condition::Up { since: now, failed: 0 },
+                _ => Condition::Up { since: Some(now), failed: 0 },
             },
         };
         self.state() != state
@@ -142,7 +149,8 @@ impl Health {
     /// It changes in steps because each one makes a new [`Pool`](crate::Pool).
     pub fn weight(&self, now: Timestamp) -> u32 {
         match self.condition {
-            Condition::Up { since, .. } if !self.is_draining => {
+            Condition::Up { since: None, .. } if !self.is_draining => Self::FULL_WEIGHT,
+            Condition::Up { since: Some(since), .. } if !self.is_draining => {
                 let tenths = (1..Self::FULL_WEIGHT).filter(|step| self.step(since, *step) <= now);
                 (tenths.count() as u32).saturating_add(1)
             }
@@ -152,7 +160,7 @@ impl Health {
 
     /// When the weight grows next; `None` if it does not grow unless something else happens.
     pub fn next_weight(&self, now: Timestamp) -> Option<Timestamp> {
-        let Condition::Up { since, .. } = self.condition else { return None };
+        let Condition::Up { since: Some(since), .. } = self.condition else { return None };
         let mut steps = (1..Self::FULL_WEIGHT).map(|step| self.step(since, step));
         if self.is_draining { None } else { steps.find(|at| *at > now) }
     }

@@ -48,6 +48,26 @@ fn the_first_outcome_decides() {
 }
 
 #[test]
+fn a_server_that_is_taken_to_be_up_has_its_full_part() {
+    let mut health = Health::assumed_up(health().settings, at(0));
+    assert!(health.begin_check(at(0)));
+    for (now, row) in [(at(0), 2), (at(1), 1)] {
+        assert_eq!(
+            (health.state(), health.weight(now)),
+            (ServerState::Active, Health::FULL_WEIGHT)
+        );
+        assert_eq!(health.next_weight(now), None);
+        fail(&mut health, row);
+        assert!(!health.on_success(now), "it is still up");
+    }
+    fail(&mut health, 3);
+    assert_eq!((health.state(), health.weight(at(2))), (ServerState::Down, 0));
+    health.on_success(at(2));
+    health.on_success(at(2));
+    assert_eq!((health.state(), health.weight(at(2))), (ServerState::Active, 1));
+}
+
+#[test]
 fn a_row_is_broken_by_one_other_outcome() {
     let mut health = health();
     health.on_success(at(0));

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
-use clearway_io::{HotRestart, MAX_SHARDS};
+use clearway_io::{HotRestart, MAX_SHARDS, QuicLb};
 use clearway_transport::{
     ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
     ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys, TlsClientConfig,
@@ -280,6 +280,7 @@ pub struct ServerConfig {
     preferred_addresses: PreferredAddresses,
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) hot_restart: Option<HotRestart>,
+    pub(crate) quic_lb: Option<QuicLb>,
 }
 
 /// What a server proves itself with.
@@ -348,6 +349,7 @@ impl ServerConfig {
             preferred_addresses: PreferredAddresses::default(),
             sockets: Vec::new(),
             hot_restart: None,
+            quic_lb: None,
         }
     }
 
@@ -523,6 +525,14 @@ impl ServerConfig {
     /// [`HotRestartError`](crate::HotRestartError). The other process then goes on.
     pub fn hot_restart(mut self, hot_restart: HotRestart) -> Self {
         self.hot_restart = Some(hot_restart);
+        self
+    }
+
+    /// Has connection IDs follow a configuration of QUIC-LB: balancers that have it, too, find this server whatever address a
+    /// client moves to. [`Endpoint::rotate_quic_lb`](crate::Endpoint::rotate_quic_lb) replaces it while the server runs. Of
+    /// two processes of a [hot restart](Self::hot_restart) both have one, with IDs of the same length, or neither.
+    pub fn quic_lb(mut self, config: QuicLb) -> Self {
+        self.quic_lb = Some(config);
         self
     }
 

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    GroupOptions, GroupServerSetup, ShardGroup, ShardHandle, ShardStatistics, Steering,
+    GroupOptions, GroupServerSetup, QuicLb, RotateQuicLbError, ShardGroup, ShardHandle,
+    ShardStatistics, Steering,
 };
 use clearway_transport::{
     Connection, EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, Statistics,
@@ -259,6 +260,7 @@ impl Endpoint {
         };
         let sockets = core::mem::take(&mut config.sockets);
         let balancers = core::mem::take(&mut config.balancers);
+        let quic_lb = config.quic_lb.take();
         let mut hot_restart = config.hot_restart.take();
         if let Some(hot_restart) = &mut hot_restart {
             config.default_ticket_keys(&hot_restart.ticket_secret());
@@ -280,6 +282,7 @@ impl Endpoint {
         let mut options = GroupOptions::default();
         options.sockets = sockets;
         options.hot_restart = hot_restart;
+        options.quic_lb = quic_lb;
         let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
         Ok(Self::start(bind, shards, max, Some(setup), options, shared)?)
     }
@@ -455,6 +458,21 @@ impl Endpoint {
         if !shared.is_replaced.load(Ordering::SeqCst) {
             notified.await;
         }
+    }
+
+    /// Has connection IDs follow another configuration of QUIC-LB than that of [`ServerConfig::quic_lb`] or of the last call. New
+    /// IDs do so at once. Those that the clients have are replaced, some connections at a time, and remain valid until the
+    /// clients have retired them, as a rule for a round trip. So balancers have to know both configurations for a while, and
+    /// the new one first. No data is lost or delayed by it. The same configuration again changes nothing.
+    ///
+    /// Another server ID or key is another configuration, and should have another
+    /// [number](crate::wire::quic_lb::ConfigId), one that no client has IDs of any more.
+    ///
+    /// # Errors
+    /// If the endpoint was started without QUIC-LB, IDs would have another length than before, or the system provides no
+    /// random seed. The configuration before stays in use.
+    pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
+        self.owner.group.rotate_quic_lb(config)
     }
 
     /// What the endpoint's shards have counted together.

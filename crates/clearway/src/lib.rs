@@ -70,8 +70,8 @@ mod tasks;
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
-    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, ShardHandle,
-    ShardStatistics, Steering, halt,
+    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, QuicLb,
+    RotateQuicLbError, ShardHandle, ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
@@ -113,6 +113,11 @@ pub mod wire {
         ConnectionId, DecodeError, Initiator, LongPacketType, PacketNumber, PacketType,
         PreferredAddress, ResetToken, TransportErrorCode, TransportParameters, VersionInformation,
     };
+
+    /// What [`QuicLb`](crate::QuicLb) consists of.
+    pub mod quic_lb {
+        pub use clearway_wire::quic_lb::{ConfigError, ConfigId, ServerId};
+    }
 }
 
 // Whole: who builds a `TlsClientConfig` needs all of it, and in the version that this crate is built with.

@@ -14,9 +14,9 @@ pub(crate) struct Interrupt {
     terminate: Signal,
     /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
     hang_up: Option<Signal>,
-    /// Notified of SIGHUP while the terminal is still there, or if there never was one. `None` if SIGHUP always ends the
-    /// program.
-    reload: Option<Arc<Notify>>,
+    /// All are notified of SIGHUP while the terminal is still there, or if there never was one. Without any SIGHUP always ends
+    /// the program.
+    reload: Vec<Arc<Notify>>,
     /// Whether the program was started in a terminal.
     has_terminal: bool,
 }
@@ -60,20 +60,20 @@ impl Interrupt {
         let hang_up = has_terminal.then(|| listen(SignalKind::hangup())).transpose()?;
         let interrupt = listen(SignalKind::interrupt())?;
         let terminate = listen(SignalKind::terminate())?;
-        Ok(Self { interrupt, terminate, hang_up, reload: None, has_terminal })
+        Ok(Self { interrupt, terminate, hang_up, reload: Vec::new(), has_terminal })
     }
 
     /// As [`listen`](Self::listen), but SIGHUP ends the program only when its terminal was closed. Otherwise, as for other
-    /// servers, it means to read the configuration again, and what is returned is notified.
-    pub(crate) fn listen_and_reload() -> Result<(Self, Arc<Notify>), Failure> {
+    /// servers, it means to read the configuration again, and each of the `N` that are returned is notified.
+    pub(crate) fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
         let mut interrupt = Self::listen()?;
-        let reload = Arc::new(Notify::new());
+        let reload = core::array::from_fn(|_| Arc::new(Notify::new()));
         if interrupt.hang_up.is_none() {
             let hang_up = signal(SignalKind::hangup())
                 .map_err(|error| Failure::new(format!("cannot handle SIGHUP: {error}")))?;
             interrupt.hang_up = Some(hang_up);
         }
-        interrupt.reload = Some(reload.clone());
+        interrupt.reload = reload.to_vec();
         Ok((interrupt, reload))
     }
 
@@ -89,13 +89,14 @@ impl Interrupt {
             tokio::select! {
                 _ = self.interrupt.recv() => return Ended::Interrupted,
                 _ = self.terminate.recv() => return Ended::Terminated,
-                _ = hung_up => match &self.reload {
+                _ = hung_up => {
                     // A terminal that was closed is none any more.
-                    Some(reload) if !self.has_terminal || std::io::stdin().is_terminal() => {
-                        reload.notify_one();
+                    let is_there = !self.has_terminal || std::io::stdin().is_terminal();
+                    if self.reload.is_empty() || !is_there {
+                        return Ended::HungUp;
                     }
-                    _ => return Ended::HungUp,
-                },
+                    self.reload.iter().for_each(|reload| reload.notify_one());
+                }
             }
         }
     }

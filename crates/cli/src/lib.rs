@@ -3,10 +3,13 @@
 //! A library only so that it is compiled beside the lab, for which a program would wait.
 
 mod address;
+mod balance;
 mod certificate;
 mod connection_options;
 mod demo;
+mod exporter;
 mod failure;
+mod file_fault;
 mod get;
 mod http09;
 mod http1;
@@ -22,11 +25,13 @@ mod observers;
 mod output;
 mod qlog;
 mod qlog_files;
+mod quic_lb_file;
 mod quic_version;
 mod relay;
 mod serve;
 mod units;
 mod view;
+mod watch;
 mod whole_file;
 
 use std::process::ExitCode;
@@ -48,6 +53,7 @@ enum Command {
     Demo(demo::DemoCommand),
     Serve(Box<serve::ServeCommand>),
     Get(Box<get::GetCommand>),
+    Balance(Box<balance::BalanceCommand>),
     Link(Box<link::LinkCommand>),
     Lab(Box<lab::LabCommand>),
     View(Box<view::ViewCommand>),
@@ -84,6 +90,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(command) => demo::run(command).await,
         Command::Serve(command) => serve::run(*command).await,
         Command::Get(command) => get::run(*command).await,
+        Command::Balance(command) => balance::run(*command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
         Command::View(command) => view::run(*command).await,

@@ -8,6 +8,7 @@ mod http09;
 mod http3;
 mod memory;
 mod metrics;
+mod quic_lb;
 mod reload;
 mod restart;
 mod store;
@@ -28,6 +29,7 @@ use clearway::{
 use clearway_network::{parse_duration, parse_size};
 
 use crate::connection_options::ConnectionOptions;
+use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::http3_options::{Http3Options, with_datagrams};
 use crate::interrupt::Interrupt;
@@ -39,7 +41,8 @@ use crate::units::bytes_text;
 use crate::{output, quic_version};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
-use metrics::{MetricsOptions, Requests};
+use metrics::Requests;
+use quic_lb::Following;
 use restart::{Beginning, Ending, RestartOptions, not_replaced};
 use store::Store;
 
@@ -99,6 +102,13 @@ pub(crate) struct ServeCommand {
     /// The file is read again when it changes.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
+    /// Issue connection IDs that balancers with the same configuration can route (QUIC-LB). This is a TOML file with the keys
+    /// config-id (0 to 6), server-id (hexadecimal) or server-id-base64, nonce-length (7), key (32 hexadecimal digits; without
+    /// it everyone can read the server ID) and encodes-length (false). It is read again when it changes and when SIGHUP is
+    /// received: then the IDs of all clients are replaced, and no connection is cut. Their length cannot change: with a key it
+    /// is server ID and nonce and 2, without one 1.
+    #[arg(long, value_name = "FILE")]
+    quic_lb: Option<PathBuf>,
     /// Serve HTTP/0.9 (hq-interop) instead of HTTP/3.
     #[arg(long)]
     http09: bool,
@@ -162,6 +172,8 @@ Examples:
     clearway serve /srv/www --listen 0.0.0.0:443 --hot-restart /run/www/restart --cert … --key …
   Take clients at an address that several machines share, and go on at that of this machine:
     clearway serve --listen 192.0.2.1:443 --preferred-address 198.51.100.7:443 --cert … --key …
+  Serve behind a balancer of QUIC-LB, with its configuration for this server:
+    clearway serve /srv/www --listen 0.0.0.0:443 --quic-lb lb.toml --cert … --key …
   Let Prometheus read metrics, and report every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
@@ -197,19 +209,30 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let requests = Requests::new();
     let live = command.live.start().await?;
     let listen = beginning.listen;
-    let config = config(&command, &presented, beginning, live)?;
+    let quic_lb = command.quic_lb.as_deref().map(Following::start).transpose()?;
+    let mut config = config(&command, &presented, beginning, live)?;
+    if let Some(following) = &quic_lb {
+        config = config.quic_lb(following.config());
+    }
     let log = AccessLog { is_quiet: command.quiet };
-    let (interrupt, hung_up) = Interrupt::listen_and_reload()?;
+    let (interrupt, [hung_up, also_hung_up]) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
         tokio::spawn(reloading.run(hung_up));
     }
+    let follow = |endpoint: &Endpoint| {
+        if let Some(following) = quic_lb {
+            following.announce();
+            tokio::spawn(following.run(endpoint.clone(), also_hung_up));
+        }
+    };
     let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
     let ending = Ending { interrupt, timeout, drain };
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
+        follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         server.run(files, log, ending).await;
     } else {
@@ -222,8 +245,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         };
         let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
-            exporter.start(server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests);
         }
+        follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;
         let site = http3::Site { files, log, requests };
         server.run(site, ending).await;

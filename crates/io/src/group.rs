@@ -8,14 +8,15 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-use clearway_transport::{EndpointConfig, ServerConfig};
+use clearway_transport::{ConnectionIdGenerator, EndpointConfig, ServerConfig};
 
 use crate::application::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
 use crate::mailbox::{Mailbox, ShardHandle};
+use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared};
 use crate::shard::{GroupStart, Siblings, Start, listen, spawn, start};
-use crate::shard_ids::{IdFormat, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
+use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::steering::{self, Steering};
 
 /// What the shards of a group need to be servers.
@@ -43,6 +44,9 @@ pub struct GroupOptions {
     pub sockets: Vec<UdpSocket>,
     /// Lets the group replace that of a process that runs, and be replaced. If there is such a process, the sockets are its own.
     pub hot_restart: Option<HotRestart>,
+    /// Has connection IDs follow this configuration, so that balancers can route them. The process that is replaced by a hot
+    /// restart has to have IDs of the same length, or neither has QUIC-LB.
+    pub quic_lb: Option<QuicLb>,
 }
 
 /// Shards that share a port; see [`spawn_group`].
@@ -50,6 +54,7 @@ pub struct GroupOptions {
 pub struct ShardGroup {
     shards: Vec<ShardHandle>,
     steering: Option<Steering>,
+    quic_lb: Option<Arc<SharedQuicLb>>,
     /// Waits for the process that replaces this one.
     _keeper: Option<Arc<Keeper>>,
 }
@@ -63,6 +68,23 @@ impl ShardGroup {
     /// How the kernel finds the shard of a datagram; `None` if there is one shard only.
     pub fn steering(&self) -> Option<Steering> {
         self.steering
+    }
+
+    /// Has new connection IDs follow another configuration of QUIC-LB from now on, and replaces those of all connections (§3.1),
+    /// a bounded number in each turn of a shard. The IDs before remain valid until the peers have retired them, which takes a
+    /// round trip, and with a peer that does not respond for the time, until it does. So balancers have to know both
+    /// configurations for a while, and the new one first. The configuration that the group has already changes nothing.
+    ///
+    /// A number that another configuration had can be used again when no connection has IDs of that any more.
+    ///
+    /// # Errors
+    /// If the group was started without QUIC-LB, IDs would have another length, or the system provides no random seed.
+    pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
+        let shared = self.quic_lb.as_ref().ok_or(RotateQuicLbError::NotConfigured)?;
+        if shared.rotate(config)? {
+            self.shards.iter().for_each(ShardHandle::replace_ids);
+        }
+        Ok(())
     }
 }
 
@@ -128,34 +150,41 @@ pub(crate) fn spawn_steered(
     steering: Steering,
 ) -> io::Result<ShardGroup> {
     let count = count.get();
-    let GroupOptions { sockets: given, hot_restart } = options;
+    let GroupOptions { sockets: given, hot_restart, quic_lb } = options;
     check_count(count, hot_restart.is_some())?;
     let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
     let balancers = server.as_ref().map(|it| it.balancers.clone()).unwrap_or_default();
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
-    if count == 1 && given.is_empty() && hot_restart.is_none() {
+    // It shares its address with no other.
+    let is_alone = count == 1 && given.is_empty() && hot_restart.is_none();
+    if is_alone && quic_lb.is_none() {
         let server = server.zip(acceptor(0));
         let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above, balancers };
         let server = server.map(setup);
         let shards = vec![spawn(address, config, server)?];
-        return Ok(ShardGroup { shards, steering: None, _keeper: None });
+        return Ok(ShardGroup { shards, steering: None, quic_lb: None, _keeper: None });
     }
     let balancers = Balancers::new(&balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
     let is_replacing = inherited.is_some();
+    let id_len = quic_lb.as_ref().map(QuicLb::id_len);
+    // It is at most 20.
+    let layout = Layout::from_quic_lb_len(id_len.map(|length| length as u8));
     let format = match &hot_restart {
-        Some(_) => IdFormat::with_generations(count),
-        None => IdFormat::new(count),
+        Some(_) => IdFormat::with_generations(layout, count),
+        None => IdFormat::new(layout, count),
     };
     let (sockets, predecessors, steering) = match inherited {
-        Some(Inheritance { shards, steering }) => {
+        Some(Inheritance { shards, steering, layout: running }) => {
+            check_layout(running, layout)?;
             let (sockets, pipes) = sockets::inherit(shards, address, count, server.as_mut())?;
             (sockets, pipes, steering)
         }
         None => {
             let sockets = match given.is_empty() {
+                true if is_alone => vec![listen(address, server.as_mut())?],
                 true => sockets::twins(count, listen(address, server.as_mut())?)?,
                 false => sockets::given(given, count, server.as_mut())?,
             };
@@ -167,9 +196,12 @@ pub(crate) fn spawn_steered(
     let mailboxes = (0..count).map(|_| Mailbox::new().map(Arc::new));
     let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
     let generation = hot_restart.as_ref().map(HotRestart::generation).unwrap_or_default();
-    let prepared =
-        hot_restart.map(|it| it.prepare(sockets::duplicates(&sockets)?, &mailboxes, steering));
-    let prepared = prepared.transpose()?;
+    let quic_lb = quic_lb.map(|config| SharedQuicLb::new(config, format, generation));
+    let quic_lb = quic_lb.transpose()?.map(Arc::new);
+    let prepare = |hot_restart: HotRestart| {
+        hot_restart.prepare(sockets::duplicates(&sockets)?, &mailboxes, steering, layout)
+    };
+    let prepared = hot_restart.map(prepare).transpose()?;
     let places = Siblings::all(GroupStart {
         format,
         generation,
@@ -178,10 +210,14 @@ pub(crate) fn spawn_steered(
     });
     let all = sockets.into_iter().zip(mailboxes).zip(places).enumerate();
     let shards = all.map(|(shard, ((mut sockets, mailbox), siblings))| {
-        let id_generator = Arc::new(ShardIds::new(format, shard, generation));
+        let id_generator: Arc<dyn ConnectionIdGenerator> = match &quic_lb {
+            Some(shared) => Arc::new(BalancedIds::new(shared.clone(), shard)),
+            None => Arc::new(ShardIds::new(format, shard, generation)),
+        };
         let config = EndpointConfig { id_generator, ..config.clone() };
         let (server, acceptor) = (server.clone(), acceptor(shard));
-        let (siblings, predecessor) = (Some(siblings), predecessors.get(shard).cloned());
+        let siblings = (!is_alone).then_some(siblings);
+        let predecessor = predecessors.get(shard).cloned();
         // The process that runs receives until it has been replaced.
         sockets.listen(!is_replacing);
         start(Start {
@@ -198,7 +234,16 @@ pub(crate) fn spawn_steered(
     });
     let shards = shards.collect::<io::Result<_>>()?;
     let keeper = prepared.map(Prepared::take_over).transpose()?.map(Arc::new);
-    Ok(ShardGroup { shards, steering, _keeper: keeper })
+    Ok(ShardGroup { shards, steering, quic_lb, _keeper: keeper })
+}
+
+/// The process that runs and this one read the shard from each other's IDs, and the kernel from those of both.
+fn check_layout(running: Layout, asked: Layout) -> Result<(), HotRestartError> {
+    if running == asked {
+        return Ok(());
+    }
+    let length = |layout: Layout| layout.quic_lb_len().map(usize::from);
+    Err(HotRestartError::ConnectionIds { running: length(running), asked: length(asked) })
 }
 
 fn check_count(count: usize, can_be_replaced: bool) -> io::Result<()> {

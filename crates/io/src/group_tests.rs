@@ -2,6 +2,8 @@
 mod balanced;
 #[path = "group_tests/download.rs"]
 mod download;
+#[path = "group_tests/quic_lb.rs"]
+mod quic_lb;
 #[path = "group_tests/relay.rs"]
 mod relay;
 #[path = "group_tests/restart.rs"]
@@ -68,12 +70,21 @@ fn group_at(
     config: ServerConfig,
     steering: Steering,
 ) -> std::io::Result<ShardGroup> {
+    group_with(address, count, config, steering, GroupOptions::default())
+}
+
+fn group_with(
+    address: SocketAddr,
+    count: usize,
+    config: ServerConfig,
+    steering: Steering,
+    options: GroupOptions,
+) -> std::io::Result<ShardGroup> {
     let config = Arc::new(config);
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
     let setup =
         GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
     let count = NonZeroUsize::new(count).unwrap();
-    let options = GroupOptions::default();
     spawn_steered(address, count, endpoint_config(), Some(setup), options, steering)
 }
 
@@ -205,7 +216,11 @@ fn a_datagram_to_a_preferred_address_is_handed_over_as_one() {
     let preferred_addresses = PreferredAddresses { v4: Some(preferred), v6: None };
     let config = ServerConfig { preferred_addresses, ..server_config() };
     let group = group_of(3, config, Steering::Hash);
-    let entrance = Entrance { address: address(&group), rebinds: Arc::default() };
+    let entrance = Entrance {
+        address: address(&group),
+        rebinds: Arc::default(),
+        first_octets: Arc::default(),
+    };
     let preferred = group.shards()[2].preferred_addresses().v4.map(SocketAddr::from);
     let shard = client();
     let client = download(&shard, &entrance, &[0], false);
@@ -242,7 +257,8 @@ fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
     let (group, preferred) = started.expect("the shards cannot listen");
     let port = preferred.port();
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let entrance = Entrance { address: remote, rebinds: Arc::default() };
+    let entrance =
+        Entrance { address: remote, rebinds: Arc::default(), first_octets: Arc::default() };
     let shard = client();
     let client = download(&shard, &entrance, &[0], false);
     assert_eq!(client.next(), Ok(0));

@@ -68,6 +68,7 @@ mod forward;
 mod group;
 mod guarded;
 mod mailbox;
+mod quic_lb;
 mod random;
 mod restart;
 mod running;
@@ -90,6 +91,7 @@ pub use forward::{
 };
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use mailbox::{ConnectionWaker, ShardHandle};
+pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;
 pub use restart::{HotRestart, HotRestartError};
 pub use running::halt;

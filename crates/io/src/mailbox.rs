@@ -37,6 +37,8 @@ pub(crate) enum Command {
     HandOver(Box<HandOver>),
     /// This process receives from now on, or again.
     Listen,
+    /// New connection IDs follow another configuration: replace those of all connections.
+    ReplaceIds,
     /// The program is about to end.
     Halt,
 }
@@ -223,6 +225,12 @@ impl ShardHandle {
     pub fn shutdown(&self, error_code: VarInt, reason: &[u8]) {
         // A shard that is gone has nothing to close.
         let _ = self.0.mailbox.send(Command::Shutdown { error_code, reason: reason.to_vec() });
+    }
+
+    /// Replaces the connection IDs of all connections, if new ones follow another configuration.
+    pub(crate) fn replace_ids(&self) {
+        // A shard that is gone has no connections.
+        let _ = self.0.mailbox.send(Command::ReplaceIds);
     }
 
     /// Sends any command.

@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::mailbox::{Command, Mailbox};
 use crate::random::seed;
-use crate::shard_ids::Generation;
+use crate::shard_ids::{Generation, Layout};
 use crate::steering::Steering;
 
 pub use error::HotRestartError;
@@ -58,6 +58,7 @@ struct Predecessor {
     listener: OwnedFd,
     generation: Generation,
     steering: Option<Steering>,
+    layout: Layout,
     shards: Vec<Inherited>,
 }
 
@@ -141,7 +142,8 @@ impl HotRestart {
     pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
         let predecessor = self.predecessor.as_mut()?;
         let shards = core::mem::take(&mut predecessor.shards);
-        Some(Inheritance { shards, steering: predecessor.steering })
+        let Predecessor { steering, layout, .. } = *predecessor;
+        Some(Inheritance { shards, steering, layout })
     }
 
     /// Makes ready whatever may fail. If there is no process to replace, the next one can ask from here on. `sockets` are
@@ -151,11 +153,12 @@ impl HotRestart {
         sockets: Vec<Vec<OwnedFd>>,
         mailboxes: &[Arc<Mailbox>],
         steering: Option<Steering>,
+        layout: Layout,
     ) -> io::Result<Prepared> {
         let generation = self.generation();
         let Self { path, secrets, predecessor, on_replaced } = self;
         let count = u16::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
-        let offer = Offer { secrets, count, generation, steering };
+        let offer = Offer { secrets, count, generation, steering, layout };
         let (path, predecessor) = match predecessor {
             Some(Predecessor { conversation, listener, .. }) => {
                 (SocketPath::inherited(path, listener), Some(conversation))
@@ -176,6 +179,8 @@ impl HotRestart {
 pub(crate) struct Inheritance {
     pub(crate) shards: Vec<Inherited>,
     pub(crate) steering: Option<Steering>,
+    /// That of its connection IDs.
+    pub(crate) layout: Layout,
 }
 
 /// A process whose shards have started. Those of one that replaces another one do not receive yet.
@@ -260,7 +265,7 @@ fn listen_to(
         (Message::Draining, _) => return Err(HotRestartError::Draining),
         _ => return Err(HotRestartError::Foreign),
     };
-    let Offer { secrets, count, generation, steering } = offer;
+    let Offer { secrets, count, generation, steering, layout } = offer;
     let listener = listener.ok_or(HotRestartError::Foreign)?;
     let mut shards = Vec::new();
     for _ in 0..count {
@@ -271,6 +276,6 @@ fn listen_to(
         let sockets: Vec<_> = descriptors.into_iter().map(UdpSocket::from).collect();
         shards.push(Inherited { sockets, pipe });
     }
-    let predecessor = Predecessor { conversation, listener, generation, steering, shards };
+    let predecessor = Predecessor { conversation, listener, generation, steering, layout, shards };
     Ok((secrets, predecessor))
 }

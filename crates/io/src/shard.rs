@@ -242,6 +242,7 @@ impl Shard {
             self.run_tasks(now);
             let is_behind = self.is_behind(now);
             self.connections.retry_waiting(now, is_behind);
+            self.connections.replace_ids();
             // A peer that has an answer finds what led to it counted.
             self.publish();
             self.sender.send(
@@ -438,6 +439,7 @@ impl Shard {
                 }
                 Command::HandOver(hand_over) => self.hand_over(*hand_over),
                 Command::Listen => self.listen(),
+                Command::ReplaceIds => self.connections.begin_replacing_ids(),
                 Command::Halt => self.is_halted = true,
             }
         }
@@ -493,6 +495,7 @@ impl Shard {
         let is_busy = has_more
             || self.connections.has_dirty()
             || self.connections.has_newcomers()
+            || self.connections.has_ids_to_replace()
             || (blocked.is_none() && self.connections.has_sending())
             || self.sockets.may_receive(now)
             || self.partner.as_ref().is_some_and(Partner::may_have_more);

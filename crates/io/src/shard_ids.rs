@@ -12,10 +12,13 @@
 //! datagrams need not know the generation.
 //!
 //! The first octet is that of QUIC-LB (draft-ietf-quic-load-balancers): the config rotation 0b111 tells balancers that the
-//! ID says nothing to them, and the other seven are left to a generator of IDs that does speak to them. Since the shard is
-//! a remainder of the second octet, the rest of that octet is random, too: an ID collides no more often than seven random
-//! octets do, which QUIC-LB asks of such IDs, and the octet does not count shards for everyone to read. Who knows how many
-//! shards there are learns the shard, and so that two IDs of different shards are not of one connection.
+//! ID says nothing to them. Since the shard is a remainder of the second octet, the rest of that octet is random, too: an ID
+//! collides no more often than seven random octets do, which QUIC-LB asks of such IDs, and the octet does not count shards
+//! for everyone to read. Who knows how many shards there are learns the shard, and so that two IDs of different shards are
+//! not of one connection.
+//!
+//! A server behind a balancer of QUIC-LB issues other IDs (`quic_lb.rs`). Their shard octet is the last, and their first octet
+//! names any configuration.
 
 use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
@@ -27,8 +30,14 @@ pub const MAX_SHARDS: usize = 256;
 pub const MAX_SHARDS_WITH_HOT_RESTART: usize = MAX_SHARDS / 2;
 /// The length of the IDs, which is that of [`RandomIds`](clearway_transport::RandomIds).
 pub(crate) const ID_LEN: usize = 8;
-/// Config rotation 0b111, and the number of octets that follow.
-pub(crate) const FIRST_OCTET: u8 = 0b1110_0000 | (ID_LEN as u8 - 1);
+/// The first octet of the IDs.
+pub(crate) const FIRST_OCTET: u8 = unroutable_first_octet(ID_LEN);
+
+/// The first octet of an ID of `id_len` octets that says nothing to balancers: config rotation 0b111, and the number of
+/// octets that follow.
+pub(crate) const fn unroutable_first_octet(id_len: usize) -> u8 {
+    0b1110_0000 | (id_len as u8).saturating_sub(1)
+}
 
 /// Which of two processes that replace each other issued an ID: it is the other one in each process that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,9 +76,63 @@ pub(crate) struct Issuer {
     pub(crate) generation: Generation,
 }
 
+/// Where an ID names its shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Layout {
+    /// The length of the IDs, 1 to 20.
+    id_len: u8,
+    /// The octet from which the shard can be read.
+    shard_octet: u8,
+    /// The first octet, if it is always the same.
+    first_octet: Option<u8>,
+}
+
+impl Layout {
+    /// That of [`ShardIds`].
+    pub(crate) const OWN: Self =
+        Self { id_len: ID_LEN as u8, shard_octet: 1, first_octet: Some(FIRST_OCTET) };
+
+    /// That of IDs of QUIC-LB with `id_len` octets.
+    pub(crate) const fn quic_lb(id_len: u8) -> Self {
+        Self { id_len, shard_octet: id_len.saturating_sub(1), first_octet: None }
+    }
+
+    /// The length of the IDs, if they are of QUIC-LB.
+    pub(crate) const fn quic_lb_len(self) -> Option<u8> {
+        match self.first_octet {
+            Some(_) => None,
+            None => Some(self.id_len),
+        }
+    }
+
+    /// As [`quic_lb`](Self::quic_lb), or [`OWN`](Self::OWN).
+    pub(crate) const fn from_quic_lb_len(id_len: Option<u8>) -> Self {
+        match id_len {
+            Some(id_len) => Self::quic_lb(id_len),
+            None => Self::OWN,
+        }
+    }
+
+    /// The length of the IDs.
+    pub(crate) const fn id_len(self) -> usize {
+        self.id_len as usize
+    }
+
+    /// The octet of an ID from which the shard can be read.
+    pub(crate) const fn shard_octet(self) -> usize {
+        self.shard_octet as usize
+    }
+
+    /// The first octet of all IDs, if it is the same.
+    pub(crate) const fn first_octet(self) -> Option<u8> {
+        self.first_octet
+    }
+}
+
 /// How the IDs of one group of shards name their shard, and its generation if there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdFormat {
+    layout: Layout,
     /// How many shards there are: 1 to [`MAX_SHARDS`].
     count: u16,
     /// What an ID tells apart: as many as shards, or twice as many; at most [`MAX_SHARDS`].
@@ -78,15 +141,19 @@ pub(crate) struct IdFormat {
 
 impl IdFormat {
     /// For `count` shards, of which there may be [`MAX_SHARDS`].
-    pub(crate) fn new(count: usize) -> Self {
+    pub(crate) fn new(layout: Layout, count: usize) -> Self {
         let count = count.clamp(1, MAX_SHARDS) as u16;
-        Self { count, slots: count }
+        Self { layout, count, slots: count }
     }
 
     /// For `count` shards of two generations; there may be [`MAX_SHARDS_WITH_HOT_RESTART`].
-    pub(crate) fn with_generations(count: usize) -> Self {
+    pub(crate) fn with_generations(layout: Layout, count: usize) -> Self {
         let count = count.clamp(1, MAX_SHARDS_WITH_HOT_RESTART) as u16;
-        Self { count, slots: 2 * count }
+        Self { layout, count, slots: 2 * count }
+    }
+
+    pub(crate) const fn layout(self) -> Layout {
+        self.layout
     }
 
     /// How many shards there are.
@@ -94,16 +161,37 @@ impl IdFormat {
         self.count
     }
 
-    /// What second octets are below: the largest multiple of the number of slots that an octet has room for.
+    /// How many issuers of IDs there are: shards, of each generation.
+    pub(crate) const fn slots(self) -> u16 {
+        self.slots
+    }
+
+    /// What shard octets are below: the largest multiple of the number of slots that an octet has room for.
     pub(crate) const fn limit(self) -> u16 {
         256 - 256 % self.slots
     }
 
+    /// The number of an issuer among all, if `shard` is counted from 0. The generation has a meaning only if there are two.
+    pub(crate) fn slot(self, shard: usize, generation: Generation) -> u16 {
+        let shard = (shard as u16).min(self.count - 1);
+        (shard + self.count * u16::from(generation.number())) % self.slots
+    }
+
+    /// A shard octet for IDs of `slot`.
+    pub(crate) fn shard_octet(self, slot: u16, random: &mut Random) -> u8 {
+        let multiple = random.below(u64::from(self.limit() / self.slots)) as u16;
+        // Below the limit, which an octet has room for.
+        (slot + multiple * self.slots) as u8
+    }
+
     /// Who issued `id`, unless it is none of the group's IDs.
     pub(crate) fn issuer(self, id: &[u8]) -> Option<Issuer> {
-        let [FIRST_OCTET, octet, ..] = *id else { return None };
-        let octet = u16::from(octet);
-        if id.len() != ID_LEN || octet >= self.limit() {
+        let Layout { first_octet, .. } = self.layout;
+        if id.len() != self.layout.id_len() || first_octet.is_some_and(|it| id[0] != it) {
+            return None;
+        }
+        let octet = u16::from(*id.get(self.layout.shard_octet())?);
+        if octet >= self.limit() {
             return None;
         }
         let is_even = octet % self.slots < self.count;
@@ -120,22 +208,17 @@ pub(crate) struct ShardIds {
 }
 
 impl ShardIds {
-    /// IDs of `shard`, counted from 0. The generation has a meaning only if the format has two.
+    /// IDs of `shard`, counted from 0. The format is that of [`Layout::OWN`].
     pub(crate) fn new(format: IdFormat, shard: usize, generation: Generation) -> Self {
-        let shard = (shard as u16).min(format.count - 1);
-        let slot = shard + format.count * u16::from(generation.number());
-        Self { format, slot: slot % format.slots }
+        Self { format, slot: format.slot(shard, generation) }
     }
 }
 
 impl ConnectionIdGenerator for ShardIds {
     fn generate(&self, random: &mut Random) -> ConnectionId {
         let mut id = random.array::<ID_LEN>();
-        let slots = self.format.slots;
-        let multiple = random.below(u64::from(self.format.limit() / slots)) as u16;
+        id[1] = self.format.shard_octet(self.slot, random);
         id[0] = FIRST_OCTET;
-        // Below the limit, which an octet has room for.
-        id[1] = (self.slot + multiple * slots) as u8;
         ConnectionId::new(&id).unwrap_or_default()
     }
 

@@ -6,7 +6,7 @@ mod ebpf;
 
 use core::fmt;
 
-use crate::shard_ids::IdFormat;
+use crate::shard_ids::{IdFormat, Layout};
 use crate::socket::Socket;
 
 /// How the datagrams of one port get to their shards. The best that the system permits is used.
@@ -45,13 +45,17 @@ impl fmt::Display for Steering {
 
 /// The bit of the first octet that tells a long header from a short one.
 const IS_LONG: u32 = 0x80;
-const SHORT_FIRST_OCTET: u32 = 1;
-const SHORT_SECOND_OCTET: u32 = 2;
+/// The Destination Connection ID of a short header.
+const SHORT_ID: u32 = 1;
+/// The length of that of a long header.
 const LONG_ID_LEN: u32 = 5;
-const LONG_FIRST_OCTET: u32 = 6;
-const LONG_SECOND_OCTET: u32 = 7;
-/// What is shorter has no connection ID of ours.
-const SHORTEST: u32 = 9;
+/// The Destination Connection ID of a long header.
+const LONG_ID: u32 = 6;
+
+/// How much of a packet with a long header the programs read: up to the octet that names the shard.
+const fn read_len(layout: Layout) -> u32 {
+    LONG_ID + layout.shard_octet() as u32 + 1
+}
 
 /// Has the kernel choose among the sockets of each address by the connection ID of a datagram: by `best`, or the best that
 /// the system permits. The sockets of an address are in the order of their shards, which is the order in which they were

@@ -1,12 +1,17 @@
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 
 use clearway_transport::ConnectionIdGenerator;
 use clearway_units::Random;
+use clearway_wire::quic_lb::{ConfigId, ServerId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::{Steering, steer};
-use crate::shard_ids::{FIRST_OCTET, Generation, IdFormat, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
+use crate::quic_lb::{BalancedIds, QuicLb, SharedQuicLb};
+use crate::shard_ids::{
+    FIRST_OCTET, Generation, IdFormat, Layout, MAX_SHARDS_WITH_HOT_RESTART, ShardIds,
+};
 use crate::socket::{ReceiveBuffer, Socket};
 
 fn group(address: &str, count: usize) -> Vec<Socket> {
@@ -53,6 +58,18 @@ fn senders(to: SocketAddr, count: usize) -> Vec<UdpSocket> {
     (0..count).map(|_| sender()).collect()
 }
 
+/// Generates the IDs of one shard.
+fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn ConnectionIdGenerator> {
+    let Some(id_len) = format.layout().quic_lb_len() else {
+        return Box::new(ShardIds::new(format, shard, generation));
+    };
+    // With a key an octet more than server ID and nonce follows the first.
+    let (config, server_id) = (ConfigId::new(4).unwrap(), ServerId::new(&[9, 9]).unwrap());
+    let config = QuicLb::new(config, server_id, usize::from(id_len) - 4, Some([7; 16])).unwrap();
+    let shared = SharedQuicLb::new(config, format, generation).unwrap();
+    Box::new(BalancedIds::new(Arc::new(shared), shard))
+}
+
 /// From 32 ports, packets with both headers and IDs of every shard get to their shards, and others anywhere.
 fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], steering: Steering) {
     let count = usize::from(format.count());
@@ -60,39 +77,33 @@ fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], ste
     let steered = steer(&[sockets.iter().collect()], format, steering);
     assert_eq!(steered, steering);
     let mut random = Random::from_number(7);
-    let mut ids = Vec::new();
+    let mut all = Vec::new();
     for shard in 0..count {
         for generation in generations {
-            ids.push(ShardIds::new(format, shard, *generation).generate(&mut random));
+            all.push(ids(format, shard, *generation).generate(&mut random));
         }
     }
     // A large group takes long to look at.
     let enough = if count > 8 { 2 } else { 32 };
+    let id_len = format.layout().id_len();
     for sender in senders(sockets[0].local_address(), enough) {
-        for id in &ids {
+        for id in &all {
             sender.send(&short(id.as_bytes())).unwrap();
             sender.send(&long(id.as_bytes())).unwrap();
         }
-        // A client's own IDs, an ID of no shard, and what is too short to have any.
-        let others = [
-            long(&[FIRST_OCTET, 1, 0, 0, 0, 0, 0, 0, 0]),
-            long(&[FIRST_OCTET ^ 1, 1, 0, 0, 0, 0, 0, 0]),
-            // With 256 shards, or 128 of two generations, there is no such second octet.
-            short(
-                &[FIRST_OCTET, 255, 0, 0, 0, 0, 0, 0][..if format.limit() == 256 { 7 } else { 8 }],
-            ),
-            vec![0x40, FIRST_OCTET, 1],
-            vec![0xc0, 0, 0, 0, 1, 8, FIRST_OCTET],
-            vec![0x40],
-        ];
+        let others = others(format);
         for other in &others {
             sender.send(other).unwrap();
         }
-        let all = received(&mut sockets, 2 * ids.len() + others.len());
-        for (shard, datagrams) in all.iter().enumerate() {
+        let received = received(&mut sockets, 2 * all.len() + others.len());
+        for (shard, datagrams) in received.iter().enumerate() {
             let of = |datagram: &[u8]| match datagram {
-                [0x40, id @ ..] if id.len() == 48 => shard_of(format, &id[..8]),
-                [0xc0, 0, 0, 0, 1, 8, id @ ..] if id.len() == 48 => shard_of(format, &id[..8]),
+                [0x40, id @ ..] if id.len() == id_len + 40 => shard_of(format, &id[..id_len]),
+                [0xc0, 0, 0, 0, 1, length, id @ ..]
+                    if usize::from(*length) == id_len && id.len() == id_len + 40 =>
+                {
+                    shard_of(format, &id[..id_len])
+                }
                 _ => None,
             };
             assert!(datagrams.iter().all(|it| of(it).is_none_or(|of| of == shard)), "{shard}");
@@ -102,16 +113,42 @@ fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], ste
     }
 }
 
+/// A client's own IDs, an ID of no shard, and what is too short to have any.
+fn others(format: IdFormat) -> Vec<Vec<u8>> {
+    let layout = format.layout();
+    let (id_len, shard_octet) = (layout.id_len(), layout.shard_octet());
+    let of_length = |length: usize| {
+        let mut id = vec![FIRST_OCTET; length];
+        id[shard_octet.min(length - 1)] = 255;
+        id
+    };
+    let longer = long(&[&[FIRST_OCTET, 1], &vec![0; id_len - 1][..]].concat());
+    let mut others = vec![
+        longer,
+        // With 256 shards, or 128 of two generations, there is no such shard octet.
+        short(&of_length(if format.limit() == 256 { id_len - 1 } else { id_len })),
+        vec![0x40, FIRST_OCTET, 1],
+        vec![0xc0, 0, 0, 0, 1, id_len as u8, FIRST_OCTET],
+        vec![0x40],
+    ];
+    if layout.first_octet().is_some() {
+        others.push(long(&[&[FIRST_OCTET ^ 1, 1], &vec![0; id_len - 2][..]].concat()));
+    }
+    others
+}
+
 /// The shard that issued `id`.
 fn shard_of(format: IdFormat, id: &[u8]) -> Option<usize> {
     format.issuer(id).map(|issuer| issuer.shard)
 }
 
-/// As [`finds_shards`], with IDs of one generation and of two.
+/// As [`finds_shards`], with IDs of one generation and of two, and with those of QUIC-LB.
 fn finds_all(address: &str, count: usize, steering: Steering) {
-    finds_shards(address, IdFormat::new(count), &[Generation::Even], steering);
     let both = [Generation::Even, Generation::Odd];
-    finds_shards(address, IdFormat::with_generations(count), &both, steering);
+    for layout in [Layout::OWN, Layout::quic_lb(9), Layout::quic_lb(16), Layout::quic_lb(20)] {
+        finds_shards(address, IdFormat::new(layout, count), &[Generation::Even], steering);
+        finds_shards(address, IdFormat::with_generations(layout, count), &both, steering);
+    }
 }
 
 #[test]
@@ -137,7 +174,7 @@ fn ebpf_finds_the_shard_whatever_the_port_of_the_client() {
         finds_all("[::]:0", 5, Steering::Ebpf);
     }
     let sockets = group("127.0.0.1:0", 3);
-    let steered = steer(&[sockets.iter().collect()], IdFormat::new(3), Steering::Ebpf);
+    let steered = steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), Steering::Ebpf);
     assert_eq!(steered, best());
 }
 
@@ -150,7 +187,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
         set_capabilities(None, sets).unwrap();
         assert_eq!(best(), Steering::ClassicBpf);
         let sockets = group("127.0.0.1:0", 3);
-        steer(&[sockets.iter().collect()], IdFormat::new(3), Steering::Ebpf)
+        steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), Steering::Ebpf)
     });
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
 }
@@ -159,8 +196,8 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
-        finds_shards("127.0.0.1:0", IdFormat::new(256), &[Generation::Even], steering);
-        let format = IdFormat::with_generations(MAX_SHARDS_WITH_HOT_RESTART);
+        finds_shards("127.0.0.1:0", IdFormat::new(Layout::OWN, 256), &[Generation::Even], steering);
+        let format = IdFormat::with_generations(Layout::OWN, MAX_SHARDS_WITH_HOT_RESTART);
         finds_shards("127.0.0.1:0", format, &[Generation::Even, Generation::Odd], steering);
     }
 }
@@ -170,7 +207,10 @@ fn the_largest_group() {
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
         let mut sockets = group("127.0.0.1:0", 3);
-        assert_eq!(steer(&[sockets.iter().collect()], IdFormat::new(3), steering), steering);
+        assert_eq!(
+            steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), steering),
+            steering
+        );
         let mut used = vec![false; 3];
         // So many that no socket is left out.
         for sender in senders(sockets[0].local_address(), 64) {

@@ -241,8 +241,11 @@ impl Endpoint {
         else {
             return Received::Done;
         };
-        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs.
-        if datagram.len() < MINIMUM_INITIAL_SIZE || destination.len() < MINIMUM_INITIAL_ID_LEN {
+        // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs, if the client has chosen them. After a
+        // Retry they are of this endpoint.
+        let is_chosen_rightly = destination.len() >= MINIMUM_INITIAL_ID_LEN;
+        let may_be_ours = !token.is_empty() && destination.len() == id_len;
+        if datagram.len() < MINIMUM_INITIAL_SIZE || !(is_chosen_rightly || may_be_ours) {
             return Received::Done;
         }
         let mut incoming = Incoming {
@@ -274,6 +277,7 @@ impl Endpoint {
             }
             // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
             Err(token::TokenError::WrongVersion) => return Received::Done,
+            Err(token::TokenError::NotOurs) if !is_chosen_rightly => return Received::Done,
             Err(token::TokenError::NotOurs) => {
                 let (client, lifetime) = (arrival.remote.ip(), server.new_token_lifetime);
                 let opened = keys.open_new_token(version, token, client, now, lifetime);
@@ -336,12 +340,10 @@ impl Endpoint {
             self.refuse(incoming);
             return Err(AcceptError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
-        let mut local_ids = self.local_ids(local_id);
-        let preferred = self.preferred_address(&server.preferred_addresses, incoming.arrival);
-        if let Some(preferred) = &preferred {
-            local_ids.add_preferred(preferred.connection_id);
-        }
+        let mut local_ids = self.local_ids();
+        let local_id = local_ids.first();
+        let addresses = &server.preferred_addresses;
+        let preferred = self.preferred_address(addresses, incoming.arrival, &mut local_ids);
         let parameters = TransportParameters {
             preferred_address: preferred.map(Box::new),
             original_destination_connection_id: Some(incoming.original_destination),
@@ -405,13 +407,14 @@ impl Endpoint {
         &mut self,
         addresses: &PreferredAddresses,
         arrival: Arrival,
+        local_ids: &mut LocalIds,
     ) -> Option<PreferredAddress> {
         let is_main = arrival.socket == SocketIndex::default();
         let PreferredAddresses { v4, v6 } = *addresses;
         if (v4.is_none() && v6.is_none()) || self.config.id_generator.len() == 0 || !is_main {
             return None;
         }
-        let connection_id = self.config.id_generator.generate(&mut self.random);
+        let connection_id = local_ids.add_preferred(&mut self.random);
         Some(PreferredAddress {
             ipv4: v4,
             ipv6: v6,
@@ -483,7 +486,8 @@ impl Endpoint {
         if self.connections.len() >= self.config.max_connections {
             return Err(ConnectError::TooManyConnections);
         }
-        let local_id = self.config.id_generator.generate(&mut self.random);
+        let local_ids = self.local_ids();
+        let local_id = local_ids.first();
         // Unpredictable, and at least 8 bytes (RFC 9000 §7.2).
         let remote_id = ConnectionId::new(&self.random.array::<12>()).unwrap_or_default();
         let version = client.transport.first_version();
@@ -518,7 +522,7 @@ impl Endpoint {
                 ecn: EcnCodepoint::NotEct,
             },
             random: self.random.fork(),
-            local_ids: self.local_ids(local_id),
+            local_ids,
             local_id,
             remote_id,
             initial_id: remote_id,
@@ -622,8 +626,10 @@ impl Endpoint {
         handle
     }
 
-    fn local_ids(&self, local_id: ConnectionId) -> LocalIds {
-        LocalIds::new(local_id, self.config.id_generator.clone(), self.config.reset_key.clone())
+    /// The IDs of a new connection.
+    fn local_ids(&mut self) -> LocalIds {
+        let EndpointConfig { id_generator, reset_key, .. } = &self.config;
+        LocalIds::new(id_generator.clone(), reset_key.clone(), &mut self.random)
     }
 
     fn reply(&mut self, arrival: Arrival, reply: Option<Vec<u8>>) {

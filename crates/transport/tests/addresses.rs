@@ -3,13 +3,19 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use clearway_network::Way;
-use clearway_transport::{ConnectionError, Event, Side};
+use clearway_transport::{
+    Arrival, ConnectionError, EcnCodepoint, Event, Received, Side, SocketIndex,
+};
 use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
 use clearway_wire::{TransportErrorCode, Version, Writer};
+use support::ids::OfLength;
 use support::{
     CLIENT, Door, Pair, SERVER, address, delayed, large_tls, lossy, milliseconds, quiet, seconds,
+    tls,
 };
 
 /// The tokens that the client received in NEW_TOKEN frames.
@@ -41,6 +47,44 @@ fn a_retry_survives_loss() {
         pair.server.set_server(Some(config.into()));
         pair.establish_within(seconds(300));
     }
+}
+
+/// §7.2: the minimum of eight octets is for the ID that the client chooses at random, not for that of a Retry packet, which
+/// may be as short as QUIC-LB permits.
+#[test]
+fn a_retry_with_a_short_connection_id_is_followed() {
+    for length in [1, 6, 7, 8, 20] {
+        let ids = [Arc::new(OfLength(length)) as _, Arc::new(OfLength(length)) as _];
+        let mut pair = Pair::with_ids(delayed(10, 1), [quiet(), quiet()], tls(), ids);
+        pair.door = Door::Retry;
+        pair.establish();
+        assert!(pair.now.saturating_since(clearway_units::Timestamp::ORIGIN) < milliseconds(1100));
+    }
+}
+
+/// Only a Retry token shows that the server has chosen the ID.
+#[test]
+fn a_short_connection_id_with_another_token_is_discarded() {
+    let ids = [Arc::new(OfLength(6)) as _, Arc::new(OfLength(6)) as _];
+    let mut pair = Pair::with_ids(delayed(10, 1), [quiet(), quiet()], tls(), ids);
+    let now = pair.now;
+    let mut comes_in = |id_len: u8, token: &[u8]| {
+        let mut initial = vec![0xc0, 0, 0, 0, 1, id_len];
+        initial.extend(vec![7; usize::from(id_len)]);
+        initial.extend([0, token.len() as u8]);
+        initial.extend(token);
+        initial.extend([0x44, 0]);
+        initial.resize(1200, 7);
+        let arrival = Arrival {
+            remote: address(CLIENT),
+            socket: SocketIndex::default(),
+            local_ip: None,
+            ecn: EcnCodepoint::NotEct,
+        };
+        matches!(pair.server.receive(now, arrival, &mut initial), Received::Incoming(_))
+    };
+    assert!(comes_in(8, b"") && comes_in(8, b"token"));
+    assert!(!comes_in(6, b"") && !comes_in(6, b"token"));
 }
 
 /// §17.2.5.2: a Retry packet whose integrity tag does not verify is discarded.

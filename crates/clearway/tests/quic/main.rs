@@ -6,6 +6,7 @@ mod certificates;
 mod connections;
 mod migration;
 mod path_mtu;
+mod quic_lb;
 mod shards;
 mod streams;
 mod support;

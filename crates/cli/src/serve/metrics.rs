@@ -1,144 +1,37 @@
-//! The metrics of a server, for Prometheus: `GET /metrics` over HTTP/1.1, in OpenMetrics' text format.
+//! The metrics of a server.
 //!
 //! `shards` has what the shards count, `requests` what this program counts of its requests. Shards write into counters that
-//! nobody locks; they are read when the metrics are requested, and nothing else happens then. `docs/metrics.md` lists all.
+//! nobody locks; they are read when the metrics are requested, and nothing else happens then.
 
 mod requests;
 mod shards;
 
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use clap::Args;
 use clearway::Endpoint;
-use http::{Response, StatusCode};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 
-use crate::failure::Failure;
-use crate::http1::{self, Body, Content};
-use crate::listening::Listening;
-use crate::output;
+use crate::exporter::{self, Exporter};
 pub(super) use requests::Requests;
 use shards::Shards;
 
-/// The type of OpenMetrics' text format.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The path of the metrics.
-const PATH: &str = "/metrics";
-/// How long a server tries to listen where the one that it has replaced did, and how often.
-const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
-const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The options for metrics.
-#[derive(Args, Debug)]
-pub(crate) struct MetricsOptions {
-    /// Offer metrics for Prometheus at http://ADDRESS/metrics, to everyone who can reach that; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<SocketAddr>,
-    /// Also accept requests for --metrics under this host name, not only under the address. May be repeated.
-    #[arg(long, value_name = "NAME", requires = "metrics")]
-    metrics_name: Vec<String>,
-}
-
-impl MetricsOptions {
-    /// Begins to listen, if an address is given. While another server that this one replaces listens there, it is left to that.
-    ///
-    /// # Errors
-    ///
-    /// If the address cannot be listened on.
-    pub(super) async fn listen(&self, is_replacing: bool) -> Result<Option<Exporter>, Failure> {
-        let Some(address) = self.metrics else { return Ok(None) };
-        let failed = |error| Listening::METRICS.failed(address, &error);
-        let listener = match TcpListener::bind(address).await {
-            Err(error) if is_replacing && error.kind() == io::ErrorKind::AddrInUse => None,
-            bound => Some(bound.map_err(failed)?),
-        };
-        Ok(Some(Exporter { listener, address, names: self.metrics_name.clone() }))
-    }
-}
-
-/// Listens at the address of the metrics.
-pub(super) struct Exporter {
-    /// `None` while the server that is being replaced listens there.
-    listener: Option<TcpListener>,
-    address: SocketAddr,
-    names: Vec<String>,
-}
-
-impl Exporter {
-    /// Answers requests from now on, in a task, until another server replaces this one.
-    pub(super) fn start(self, endpoint: Endpoint, requests: &Requests) {
-        let shards = endpoint.clone();
-        let registry = registry(Shards::new(move || shards.shard_statistics()), requests);
-        tokio::spawn(async move {
-            let exporting = self.run(Metrics(registry));
-            tokio::select! {
-                () = exporting => {}
-                () = endpoint.replaced() => {}
-            }
-        });
-    }
-
-    async fn run(self, metrics: Metrics) {
-        let listener = match self.listener {
-            Some(listener) => Ok(listener),
-            None => take_over(self.address).await,
-        };
-        let listener = listener.and_then(|it| it.local_addr().map(|address| (it, address)));
-        match listener {
-            Ok((listener, address)) => {
-                output::status(&format!("metrics are at http://{address}{PATH}"));
-                http1::serve(listener, &self.names, metrics).await;
-            }
-            Err(error) => {
-                output::status(&format!("no metrics are offered at {}: {error}", self.address))
-            }
+/// Offers the metrics of a server from now on, in a task, until another server replaces it.
+pub(super) fn start(exporter: Exporter, endpoint: Endpoint, requests: &Requests) {
+    let shards = endpoint.clone();
+    let registry = registry(Shards::new(move || shards.shard_statistics()), requests);
+    tokio::spawn(async move {
+        tokio::select! {
+            () = exporter.run(registry) => {}
+            () = endpoint.replaced() => {}
         }
-    }
-}
-
-/// Listens at `address` as soon as the server that was replaced no longer does.
-async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
-    let begun = Instant::now();
-    loop {
-        match TcpListener::bind(address).await {
-            Err(error)
-                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < TAKE_OVER_TIME =>
-            {
-                tokio::time::sleep(TAKE_OVER_INTERVAL).await;
-            }
-            bound => return bound,
-        }
-    }
+    });
 }
 
 fn registry(shards: Shards, requests: &Requests) -> Registry {
-    let mut registry = Registry::with_prefix("clearway");
-    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("build", "The version of the program", build);
+    let mut registry = exporter::registry();
     requests.register(registry.sub_registry_with_prefix("http3"));
     registry.sub_registry_with_prefix("quic").register_collector(Box::new(Arc::new(shards)));
     registry
-}
-
-struct Metrics(Registry);
-
-impl Content for Metrics {
-    async fn get(&self, path: &str) -> Response<Body> {
-        if path != PATH {
-            return http1::refusal(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
-        }
-        let mut text = String::new();
-        match encode(&mut text, &self.0) {
-            Ok(()) => http1::whole(CONTENT_TYPE, text),
-            Err(_) => http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "this has no form\n"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,45 +1,18 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::collections::BTreeSet;
 
 use clearway::ShardStatistics;
 
 use super::*;
+use crate::exporter::tests::{self as exporter, assert_documented, names, read, without_suffix};
 
-/// The text that a scrape of `shards` shards in which nothing happened gives.
-fn text(shards: usize) -> String {
+/// What `shards` shards in which nothing happened export.
+fn quiet(shards: usize) -> Registry {
     let shards = Shards::new(move || vec![ShardStatistics::default(); shards]);
-    let mut text = String::new();
-    encode(&mut text, &registry(shards, &Requests::new())).unwrap();
-    text
+    registry(shards, &Requests::new())
 }
 
-/// The metrics that are exported, with their types. The names are those of samples, but without what a histogram adds.
-fn exported() -> BTreeMap<String, String> {
-    let text = text(1);
-    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let named = types.map(|line| {
-        let (name, kind) = line.split_once(' ').unwrap();
-        let name = match kind {
-            "counter" => format!("{name}_total"),
-            "info" => format!("{name}_info"),
-            _ => name.to_owned(),
-        };
-        (name, kind.to_owned())
-    });
-    named.collect()
-}
-
-fn read(document: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document))
-        .unwrap()
-}
-
-/// All words in `text` that look like a metric's name.
-fn names(text: &str) -> BTreeSet<String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let words = text.split(|c| !is_part(c));
-    words.filter(|word| word.starts_with("clearway_")).map(str::to_owned).collect()
+fn text(shards: usize) -> String {
+    exporter::text(&quiet(shards))
 }
 
 /// The names of metrics in the queries of a dashboard.
@@ -60,35 +33,15 @@ fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
     }
 }
 
-/// A table row for each metric, and the type in its second column.
 #[test]
 fn the_document_lists_what_is_exported() {
-    let document = read("metrics.md");
-    let mut listed = BTreeMap::new();
-    for row in document.lines().filter_map(|line| line.strip_prefix("| `clearway_")) {
-        let mut cells = row.split('|').map(str::trim);
-        let name = format!("clearway_{}", cells.next().unwrap().trim_matches('`'));
-        assert!(listed.insert(name, cells.next().unwrap().to_owned()).is_none(), "{row}");
-    }
-    assert_eq!(listed, exported());
-    // What else the document says of metrics is of these, too.
-    let exported = exported();
-    for name in names(&document) {
-        assert!(exported.contains_key(&without_suffix(&name, &exported)), "{name}");
-    }
-}
-
-/// The name of a histogram for one of its samples; other names as they are.
-fn without_suffix(name: &str, exported: &BTreeMap<String, String>) -> String {
-    let stems = ["_bucket", "_sum", "_count"].map(|suffix| name.strip_suffix(suffix));
-    let is_histogram = |stem: &&str| exported.get(*stem).is_some_and(|kind| kind == "histogram");
-    stems.into_iter().flatten().find(is_histogram).unwrap_or(name).to_owned()
+    assert_documented(&quiet(1), |name| !name.starts_with("clearway_balance_"));
 }
 
 #[test]
 fn the_dashboard_shows_what_is_exported() {
     let dashboard = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
-    let (mut shown, exported) = (BTreeSet::new(), exported());
+    let (mut shown, exported) = (BTreeSet::new(), exporter::exported(&quiet(1)));
     queried(&dashboard, &mut shown);
     let shown: BTreeSet<_> = shown.iter().map(|name| without_suffix(name, &exported)).collect();
     let exported: BTreeSet<_> = exported.into_keys().collect();
@@ -115,9 +68,8 @@ fn the_buckets_of_a_histogram_are_cumulative() {
     let mut shard = ShardStatistics::default();
     shard.batches_by_size = [3, 0, 0, 0, 0, 2, 1];
     shard.datagrams_sent = 3 + 2 * 20 + 64;
-    let mut text = String::new();
     let shards = Shards::new(move || vec![shard]);
-    encode(&mut text, &registry(shards, &Requests::new())).unwrap();
+    let text = exporter::text(&registry(shards, &Requests::new()));
     for (bound, count) in [("1.0", 3), ("16.0", 3), ("32.0", 5), ("64.0", 6), ("+Inf", 6)] {
         let name = "clearway_quic_batch_size_datagrams";
         let sample = format!("\n{name}_bucket{{le=\"{bound}\",shard=\"0\"}} {count}\n");

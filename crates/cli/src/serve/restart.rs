@@ -25,8 +25,8 @@ const PROGRESS: Duration = Duration::from_secs(10);
 pub(super) struct RestartOptions {
     /// Replace the server that was started with this unix socket, if there is one, and let the next one replace this one: no
     /// connection is cut, and no client refused. The old server gets no new clients, asks the others for no more requests,
-    /// answers those that are on their way, and ends. Both need the same --listen, --preferred-address, --shards and
-    /// --ticket-keys; if this server cannot start, the old one goes on. Only this user can use the socket.
+    /// answers those that are on their way, and ends. Both need the same --listen, --preferred-address, --shards,
+    /// --ticket-keys and, but for its number, server ID and key, --quic-lb; if this server cannot start, the old one goes on. Only this user can use the socket.
     #[arg(long, value_name = "SOCKET")]
     hot_restart: Option<PathBuf>,
     /// When another server has replaced this one, end after this time at the latest, and cut off responses that are not
@@ -140,6 +140,10 @@ pub(super) fn not_replaced(error: &HotRestartError) -> Failure {
         HotRestartError::Addresses { .. } => failure.advise(
             "give --listen and --preferred-address as they are there, or stop the running process \
              first",
+        ),
+        HotRestartError::ConnectionIds { .. } => failure.advise(
+            "give --quic-lb a file with IDs of the same length, or none if the running process has \
+             none, or stop that first",
         ),
         HotRestartError::TooManyShards { limit } => {
             failure.advise(format!("give --shards {limit} or less"))

@@ -1,6 +1,7 @@
 //! The program as its users have it.
 
 mod bad_input;
+mod balance;
 mod certificates;
 mod demo;
 mod hot_restart;
@@ -12,6 +13,7 @@ mod many;
 mod metrics;
 mod migration;
 mod page;
+mod quic_lb;
 mod refusals;
 mod serve_get;
 mod support;

@@ -114,13 +114,22 @@ impl Running {
     }
 
     /// Starts a command that serves.
-    pub(crate) fn listening(mut command: Command) -> Self {
+    pub(crate) fn listening(command: Command) -> Self {
+        Self::printing("listening on https://", command)
+    }
+
+    /// Starts a command that balances.
+    pub(crate) fn balancing(command: Command) -> Self {
+        Self::printing("listening on ", command)
+    }
+
+    /// Starts a command whose first line has its address after `words`.
+    fn printing(words: &str, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
-        let address =
-            line.strip_prefix("listening on https://").unwrap_or_else(|| panic!("{line}"));
+        let address = line.strip_prefix(words).unwrap_or_else(|| panic!("{line}"));
         let address = address.split(' ').next().unwrap().trim().to_owned();
         let errors = child.stderr.take().map(BufReader::new);
         Self { child, output, errors, address }

@@ -1,8 +1,9 @@
 //! A NAT in front of a server, in one thread, that gives a client another port whenever it is asked to.
 
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +16,7 @@ struct Way {
     /// From where that goes to the server.
     back: UdpSocket,
     rebinds: Arc<AtomicBool>,
+    first_octets: Arc<Mutex<BTreeSet<u8>>>,
 }
 
 /// The client's side of the NAT.
@@ -22,6 +24,8 @@ pub(super) struct Entrance {
     pub(super) address: SocketAddr,
     /// If this is set, the next datagram to the server comes from another port.
     pub(super) rebinds: Arc<AtomicBool>,
+    /// The first octets of the connection IDs of packets to the server with short headers.
+    pub(super) first_octets: Arc<Mutex<BTreeSet<u8>>>,
 }
 
 pub(super) struct Relay {
@@ -36,6 +40,7 @@ impl Relay {
         let entrances = ways.iter().map(|way| Entrance {
             address: way.front.local_addr().unwrap(),
             rebinds: way.rebinds.clone(),
+            first_octets: way.first_octets.clone(),
         });
         let entrances = entrances.collect();
         let is_over = Arc::new(AtomicBool::new(false));
@@ -76,13 +81,17 @@ impl Way {
     fn new(server: SocketAddr) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
         front.set_nonblocking(true).unwrap();
-        Self { front, client: None, back: back(server), rebinds: Arc::default() }
+        let (rebinds, first_octets) = (Arc::default(), Arc::default());
+        Self { front, client: None, back: back(server), rebinds, first_octets }
     }
 
     fn forward(&mut self, server: SocketAddr) {
         let mut buffer = [0; 2048];
         while let Ok((length, client)) = self.front.recv_from(&mut buffer) {
             self.client = Some(client);
+            if let [0x00..=0x7f, first_octet, ..] = buffer[..length] {
+                self.first_octets.lock().unwrap().insert(first_octet);
+            }
             if self.rebinds.swap(false, Ordering::SeqCst) {
                 self.back = back(server);
             }

@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use clearway_transport::{EndpointConfig, ResetKey};
 
+use super::quic_lb::{encrypted, longer};
 use super::{
     Client, Entrance, Everyone, GroupOptions, GroupServerSetup, PATIENCE, Relay, ShardGroup,
     ShardHandle, address, client, download, endpoint_config, loopback, server_config, short_header,
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
 use crate::steering::Steering;
-use crate::{Acceptor, HotRestart, HotRestartError};
+use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
 
 /// The path of a unix socket, of which nothing is left.
 pub(super) struct Place(PathBuf);
@@ -51,15 +52,15 @@ fn try_start(
     count: usize,
     steering: Steering,
 ) -> io::Result<Process> {
-    try_start_behind(place, address, count, steering, &[])
+    try_start_with(place, address, count, steering, (&[], None))
 }
 
-fn try_start_behind(
+fn try_start_with(
     place: &Place,
     address: SocketAddr,
     count: usize,
     steering: Steering,
-    balancers: &[IpAddr],
+    (balancers, quic_lb): (&[IpAddr], Option<QuicLb>),
 ) -> io::Result<Process> {
     let begun = Instant::now();
     let mut hot_restart = loop {
@@ -82,7 +83,7 @@ fn try_start_behind(
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
     let balancers = balancers.to_vec();
     let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX, balancers };
-    let options = GroupOptions { sockets: Vec::new(), hot_restart: Some(hot_restart) };
+    let options = GroupOptions { hot_restart: Some(hot_restart), quic_lb, ..Default::default() };
     let count = NonZeroUsize::new(count).unwrap();
     let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
     Ok(Process { group, replaced })
@@ -94,7 +95,12 @@ fn start(place: &Place, count: usize, steering: Steering) -> Process {
 
 /// A process that takes datagrams from these balancers.
 pub(super) fn start_behind(place: &Place, count: usize, balancers: &[IpAddr]) -> Process {
-    try_start_behind(place, loopback(), count, Steering::Hash, balancers).unwrap()
+    let address = loopback();
+    try_start_with(place, address, count, Steering::Hash, (balancers, None)).unwrap()
+}
+
+fn start_with(place: &Place, count: usize, steering: Steering, quic_lb: Option<QuicLb>) -> Process {
+    try_start_with(place, loopback(), count, steering, (&[], quic_lb)).unwrap()
 }
 
 /// The error of a process that cannot replace another one.
@@ -103,10 +109,11 @@ fn cause(error: &io::Error) -> &HotRestartError {
 }
 
 /// Clients download, each from several ports, before one process replaces another, during that and after it.
-fn connections_go_on(count: usize, steering: Steering) {
+fn connections_go_on(count: usize, steering: Steering, quic_lb: Option<QuicLb>) {
     const CLIENTS: usize = 24;
-    let place = Place::new(&format!("goes-on-{count}-{steering:?}"));
-    let old = start(&place, count, steering);
+    let with = if quic_lb.is_some() { "with" } else { "without" };
+    let place = Place::new(&format!("goes-on-{count}-{steering:?}-{with}"));
+    let old = start_with(&place, count, steering, quic_lb.clone());
     let address = address(&old.group);
     let (_relay, entrances) = Relay::start(address, 2 * CLIENTS);
     let (leaving, staying) = (client(), client());
@@ -122,7 +129,7 @@ fn connections_go_on(count: usize, steering: Steering) {
     let wakers: Vec<_> = first.iter().map(|client| client.waker.recv().unwrap()).collect();
     let ask = |number| first.iter().zip(&wakers).for_each(|(it, waker)| it.ask(waker, number));
     ask(3);
-    let new = start(&place, count, steering);
+    let new = start_with(&place, count, steering, quic_lb.clone());
     assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
     assert!(first.iter().all(|client| client.next() == Ok(3)));
     for number in 4..8 {
@@ -146,7 +153,7 @@ fn connections_go_on(count: usize, steering: Steering) {
     assert!(matches!(early, HotRestartError::Draining), "{early}");
     drop(old);
     leaving.shutdown(0_u32.into(), b"");
-    let third = start(&place, count, steering);
+    let third = start_with(&place, count, steering, quic_lb.clone());
     assert_eq!(new.replaced.recv_timeout(PATIENCE), Ok(()));
     let wakers: Vec<_> = second.iter().map(|client| client.waker.recv().unwrap()).collect();
     for number in 3..5 {
@@ -159,9 +166,37 @@ fn connections_go_on(count: usize, steering: Steering) {
 
 #[test]
 fn connections_go_on_in_the_process_that_was_replaced() {
-    connections_go_on(3, Steering::Hash);
-    connections_go_on(3, Steering::ClassicBpf);
-    connections_go_on(1, Steering::Hash);
+    connections_go_on(3, Steering::Hash, None);
+    connections_go_on(3, Steering::ClassicBpf, None);
+    connections_go_on(1, Steering::Hash, None);
+}
+
+#[test]
+fn connections_with_ids_of_quic_lb_go_on() {
+    connections_go_on(3, Steering::Hash, Some(encrypted(1)));
+    connections_go_on(3, Steering::ClassicBpf, Some(encrypted(1)));
+    connections_go_on(1, Steering::Hash, Some(encrypted(1)));
+}
+
+/// Both processes read each other's IDs.
+#[test]
+fn ids_of_another_form_are_refused() {
+    let place = Place::new("other-ids");
+    let old = start_with(&place, 2, Steering::Hash, Some(encrypted(1)));
+    let asked = |quic_lb| {
+        let error =
+            try_start_with(&place, loopback(), 2, Steering::Hash, (&[], quic_lb)).err().unwrap();
+        match cause(&error) {
+            HotRestartError::ConnectionIds { running, asked } => (*running, *asked),
+            other => panic!("{other}"),
+        }
+    };
+    let length = encrypted(1).id_len();
+    assert_eq!(asked(None), (Some(length), None));
+    assert_eq!(asked(Some(longer(1))), (Some(length), Some(length + 1)));
+    assert!(old.replaced.try_recv().is_err());
+    start_with(&place, 2, Steering::Hash, Some(encrypted(2)));
+    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
 }
 
 fn socket() -> UdpSocket {
@@ -327,7 +362,7 @@ fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
 fn sockets_that_somebody_else_bound_are_used() {
     let given = UdpSocket::bind(loopback()).unwrap();
     let at = given.local_addr().unwrap();
-    let options = GroupOptions { sockets: vec![given.try_clone().unwrap()], hot_restart: None };
+    let options = GroupOptions { sockets: vec![given.try_clone().unwrap()], ..Default::default() };
     let count = NonZeroUsize::MIN;
     let best = Steering::BEST;
     let any = loopback();
@@ -343,7 +378,7 @@ fn sockets_that_somebody_else_bound_are_used() {
     let other = UdpSocket::bind(loopback()).unwrap();
     for (sockets, count) in [(vec![&given], 2), (vec![&given, &other], 2)] {
         let sockets = sockets.into_iter().map(|it| it.try_clone().unwrap()).collect();
-        let options = GroupOptions { sockets, hot_restart: None };
+        let options = GroupOptions { sockets, ..Default::default() };
         let count = NonZeroUsize::new(count).unwrap();
         let error = spawn_steered(any, count, endpoint_config(), None, options, best).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");

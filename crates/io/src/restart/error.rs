@@ -24,6 +24,13 @@ pub enum HotRestartError {
         /// Those at which this one would listen.
         asked: Vec<SocketAddr>,
     },
+    /// The process that runs issues other connection IDs. With [QUIC-LB](crate::QuicLb) both have it, and IDs of one length.
+    ConnectionIds {
+        /// Their length in octets in the process that runs, if it has QUIC-LB.
+        running: Option<usize>,
+        /// Their length in octets in this one, if it would have QUIC-LB.
+        asked: Option<usize>,
+    },
     /// A server that can be replaced cannot have as many shards.
     TooManyShards {
         /// How many it can have.
@@ -66,6 +73,12 @@ impl fmt::Display for HotRestartError {
                 list(running),
                 list(asked)
             ),
+            Self::ConnectionIds { running, asked } => write!(
+                f,
+                "the running process issues connection IDs {}, and this one would issue those {}",
+                kind(*running),
+                kind(*asked)
+            ),
             Self::TooManyShards { limit } => {
                 write!(f, "a server that can be replaced cannot have more than {limit} shards")
             }
@@ -85,6 +98,13 @@ impl fmt::Display for HotRestartError {
     }
 }
 
+fn kind(quic_lb_len: Option<usize>) -> String {
+    match quic_lb_len {
+        None => "without QUIC-LB".to_owned(),
+        Some(length) => format!("of QUIC-LB with {length} octets"),
+    }
+}
+
 fn list(addresses: &[SocketAddr]) -> String {
     let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
     addresses.join(" and ")
@@ -97,6 +117,7 @@ impl core::error::Error for HotRestartError {
             Self::Draining
             | Self::ShardCount { .. }
             | Self::Addresses { .. }
+            | Self::ConnectionIds { .. }
             | Self::TooManyShards { .. }
             | Self::OtherUser { .. }
             | Self::Foreign
@@ -116,6 +137,7 @@ impl From<HotRestartError> for io::Error {
             HotRestartError::Foreign => io::ErrorKind::InvalidData,
             HotRestartError::ShardCount { .. }
             | HotRestartError::Addresses { .. }
+            | HotRestartError::ConnectionIds { .. }
             | HotRestartError::TooManyShards { .. } => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)

@@ -24,7 +24,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::shard_ids::Generation;
+use crate::shard_ids::{Generation, Layout};
 use crate::steering::Steering;
 
 /// The version of this conversation and of what goes through the pipes.
@@ -49,6 +49,8 @@ pub(crate) struct Offer {
     /// The generation of the running process.
     pub(crate) generation: Generation,
     pub(crate) steering: Option<Steering>,
+    /// That of its connection IDs.
+    pub(crate) layout: Layout,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,10 +80,12 @@ impl Message {
             Self::Draining => vec![1],
             Self::Version(version) => vec![2, version],
             Self::Offer(offer) => {
-                let Offer { secrets, count, generation, steering } = offer;
+                let Offer { secrets, count, generation, steering, layout } = offer;
                 let [high, low] = count.to_be_bytes();
                 let head = [3, high, low, generation.number(), number(steering)];
-                [&head[..], &secrets.reset_key, &secrets.ticket_secret].concat()
+                // Only QUIC-LB adds an octet: a process that does not know it says that this message is foreign.
+                let id_len = layout.quic_lb_len();
+                [&head[..], &secrets.reset_key, &secrets.ticket_secret, id_len.as_slice()].concat()
             }
             Self::Shard => vec![4],
             Self::Ready => vec![5],
@@ -96,14 +100,18 @@ impl Message {
             [1] => Self::Draining,
             [2, version] => Self::Version(version),
             [3, high, low, generation, steering, ref secrets @ ..] => {
-                let (reset_key, ticket_secret) = secrets.split_first_chunk()?;
-                let secrets = Secrets {
-                    reset_key: *reset_key,
-                    ticket_secret: ticket_secret.try_into().ok()?,
+                let (reset_key, rest) = secrets.split_first_chunk()?;
+                let (ticket_secret, id_len) = rest.split_first_chunk()?;
+                let secrets = Secrets { reset_key: *reset_key, ticket_secret: *ticket_secret };
+                let layout = match *id_len {
+                    [] => Layout::OWN,
+                    [id_len] => Layout::quic_lb(id_len),
+                    _ => return None,
                 };
                 let count = u16::from_be_bytes([high, low]);
                 let generation = Generation::from_number(generation);
-                Self::Offer(Offer { secrets, count, generation, steering: steered(steering) })
+                let steering = steered(steering);
+                Self::Offer(Offer { secrets, count, generation, steering, layout })
             }
             [4] => Self::Shard,
             [5] => Self::Ready,
@@ -229,11 +237,14 @@ mod tests {
         let steerings =
             [None, Some(Steering::Hash), Some(Steering::ClassicBpf), Some(Steering::Ebpf)];
         let offer = |steering| {
-            let generation = Generation::Odd;
-            Message::Offer(Offer { secrets, count: 128, generation, steering })
+            let (generation, layout) = (Generation::Odd, Layout::OWN);
+            Message::Offer(Offer { secrets, count: 128, generation, steering, layout })
         };
+        let (generation, layout) = (Generation::Even, Layout::quic_lb(17));
+        let quic_lb = Offer { secrets, count: 2, generation, steering: None, layout };
         let mut messages = vec![Message::HELLO, Message::Draining, Message::OTHER_VERSION];
         messages.extend(steerings.map(offer));
+        messages.push(Message::Offer(quic_lb));
         messages.extend([Message::Shard, Message::Ready, Message::Go, Message::Stay]);
         for message in messages {
             let file = std::fs::File::open("/dev/null").unwrap();

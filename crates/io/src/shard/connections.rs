@@ -4,6 +4,7 @@ mod half_open;
 mod migrating;
 mod newcomers;
 mod record;
+mod replacing;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -85,6 +86,8 @@ pub(super) struct Connections {
     dirty: VecDeque<ConnectionHandle>,
     /// Connections that are to be asked for datagrams.
     sending: VecDeque<ConnectionHandle>,
+    /// The place of the next connection whose connection IDs are to be replaced.
+    replacing: Option<usize>,
     is_shutting_down: bool,
     counts: Counts,
     /// What answers datagrams that are of no connection.
@@ -112,6 +115,7 @@ impl Connections {
             newcomers: Newcomers::new(),
             dirty: VecDeque::new(),
             sending: VecDeque::new(),
+            replacing: None,
             is_shutting_down: false,
             counts: Counts::new(retry_above),
             replies: VecDeque::new(),

@@ -14,7 +14,7 @@ use clearway_wire::header::Invariant;
 
 use crate::mailbox::{Command, Mailbox};
 use crate::restart::{Pipe, Sent};
-use crate::shard_ids::{Generation, ID_LEN, IdFormat, Issuer};
+use crate::shard_ids::{Generation, IdFormat, Issuer};
 use crate::socket::{Meta, Socket};
 
 /// How many datagrams wait for a shard at most; further ones are dropped, as a full socket's buffer drops them.
@@ -119,7 +119,8 @@ impl Siblings {
     /// Gives a datagram to the shard whose connection ID it has, if that is another one or one of the process before. `socket`
     /// is the listening socket that it came to.
     pub(super) fn pass_on(&self, socket: SocketIndex, meta: &Meta, datagram: &[u8]) -> Passed {
-        let Ok(invariant) = Invariant::decode(datagram, ID_LEN) else { return Passed::No };
+        let id_len = self.group.format.layout().id_len();
+        let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Passed::No };
         let issuer = self.group.format.issuer(invariant.destination_connection_id());
         let Some(Issuer { shard, generation }) = issuer else { return Passed::No };
         let member = self.group.members.get(shard);

@@ -7,12 +7,12 @@ use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
 use crate::balancers::Via;
 use crate::mailbox::Mailbox;
 use crate::restart::Pipe;
-use crate::shard_ids::{Generation, IdFormat, ShardIds};
+use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
 use crate::socket::Meta;
 
 fn siblings(count: usize) -> Vec<Siblings> {
     let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
-    let (format, generation) = (IdFormat::new(count), Generation::Even);
+    let (format, generation) = (IdFormat::new(Layout::OWN, count), Generation::Even);
     Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] })
 }
 
@@ -28,7 +28,7 @@ fn meta() -> Meta {
 
 /// A packet for a connection of `shard` of three.
 fn packet(shard: usize, size: usize) -> Vec<u8> {
-    let id = ShardIds::new(IdFormat::new(3), shard, Generation::Even);
+    let id = ShardIds::new(IdFormat::new(Layout::OWN, 3), shard, Generation::Even);
     let id = id.generate(&mut Random::from_number(1));
     let mut packet = vec![0x40];
     packet.extend_from_slice(id.as_bytes());
@@ -98,7 +98,7 @@ fn what_belongs_to_a_shard_that_ended_stays() {
 
 /// A group of three that has replaced another one, and the ends of the pipes that the other one has.
 fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
-    let format = IdFormat::with_generations(3);
+    let format = IdFormat::with_generations(Layout::OWN, 3);
     let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
     let (predecessors, theirs): (Vec<_>, Vec<_>) = (0..3)
         .map(|_| {
@@ -112,7 +112,7 @@ fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
 }
 
 fn packet_of(shard: usize, generation: Generation) -> Vec<u8> {
-    let ids = ShardIds::new(IdFormat::with_generations(3), shard, generation);
+    let ids = ShardIds::new(IdFormat::with_generations(Layout::OWN, 3), shard, generation);
     let id = ids.generate(&mut Random::from_number(shard as u64));
     [&[0x40], id.as_bytes(), &[7; 40]].concat()
 }
@@ -149,4 +149,25 @@ fn a_full_pipe_is_counted_and_a_closed_one_is_none() {
     assert_eq!(pass(&all[2], &old), Passed::Forwarded);
     drop(theirs.remove(1));
     assert_eq!(pass(&all[0], &old), Passed::No, "a stateless reset is the answer");
+}
+
+/// The shard octet is the last of the ID, and the first octet may be any.
+#[test]
+fn a_datagram_with_an_id_of_quic_lb_gets_to_its_shard() {
+    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    let (format, generation) = (IdFormat::new(Layout::quic_lb(12), 3), Generation::Even);
+    let mut all =
+        Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] });
+    for first in 0..=255 {
+        let mut id = [first; 12];
+        id[11] = 3 * 7 + 2;
+        let short = [&[0x40][..], &id, &[1; 30]].concat();
+        let long = [&[0xc0, 0, 0, 0, 1, 12][..], &id, &[0; 30]].concat();
+        for packet in [short, long] {
+            assert_eq!(pass(&all[2], &packet), Passed::No);
+            assert_eq!(pass(&all[0], &packet), Passed::On);
+            assert_eq!(*all[2].take().unwrap().datagram, packet);
+        }
+    }
+    assert_eq!(pass(&all[0], &[&[0x40; 12][..], &[255]].concat()), Passed::No, "of no shard");
 }

@@ -12,11 +12,8 @@ use nix::libc::{
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
 
-use super::{
-    IS_LONG, LONG_FIRST_OCTET, LONG_ID_LEN, LONG_SECOND_OCTET, SHORT_FIRST_OCTET,
-    SHORT_SECOND_OCTET, SHORTEST,
-};
-use crate::shard_ids::{FIRST_OCTET, ID_LEN, IdFormat};
+use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
+use crate::shard_ids::{IdFormat, Layout};
 use crate::socket::Socket;
 
 /// Larger than the number of any socket: the kernel then chooses by its hash.
@@ -34,23 +31,27 @@ pub(super) fn attach(socket: &Socket, format: IdFormat) -> io::Result<()> {
 /// The program. It sees the UDP payload.
 fn program(format: IdFormat) -> [sock_filter; LENGTH] {
     let (count, limit) = (u32::from(format.count()), u32::from(format.limit()));
+    let layout = format.layout();
+    let (id_len, shard_octet) = (layout.id_len() as u32, layout.shard_octet() as u32);
+    // What is shorter has no connection ID of ours: every packet is longer than its header by at least 20 octets.
+    let shortest = read_len(layout).max(SHORT_ID + id_len);
     [
         /* 00 */ statement(BPF_LD | BPF_W | BPF_LEN, 0),
-        /* 01 */ branch(BPF_JGE, SHORTEST, 0, 14),
+        /* 01 */ branch(BPF_JGE, shortest, 0, 14),
         /* 02 */ octet(0),
         /* 03 */ branch(BPF_JSET, IS_LONG, 4, 0),
         // Short header.
-        /* 04 */ octet(SHORT_FIRST_OCTET),
-        /* 05 */ branch(BPF_JEQ, FIRST_OCTET as u32, 0, 10),
-        /* 06 */ octet(SHORT_SECOND_OCTET),
+        /* 04 */ octet(SHORT_ID),
+        /* 05 */ first_octet(layout, 10),
+        /* 06 */ octet(SHORT_ID + shard_octet),
         /* 07 */ statement(BPF_JMP | BPF_JA, 5),
         // Long header.
         /* 08 */ octet(LONG_ID_LEN),
-        /* 09 */ branch(BPF_JEQ, ID_LEN as u32, 0, 6),
-        /* 10 */ octet(LONG_FIRST_OCTET),
-        /* 11 */ branch(BPF_JEQ, FIRST_OCTET as u32, 0, 4),
-        /* 12 */ octet(LONG_SECOND_OCTET),
-        // The second octet of the connection ID.
+        /* 09 */ branch(BPF_JEQ, id_len, 0, 6),
+        /* 10 */ octet(LONG_ID),
+        /* 11 */ first_octet(layout, 4),
+        /* 12 */ octet(LONG_ID + shard_octet),
+        // The octet of the connection ID that names the shard.
         /* 13 */
         branch(BPF_JGE, limit, 2, 0),
         /* 14 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
@@ -58,6 +59,15 @@ fn program(format: IdFormat) -> [sock_filter; LENGTH] {
         // No connection ID of ours.
         /* 16 */ statement(BPF_RET | BPF_K, NONE),
     ]
+}
+
+/// Skips `if_not` instructions if what was loaded is not the first octet of our connection IDs. Where that may be any, this
+/// skips none.
+const fn first_octet(layout: Layout, if_not: u8) -> sock_filter {
+    match layout.first_octet() {
+        Some(first) => branch(BPF_JEQ, first as u32, 0, if_not),
+        None => branch(BPF_JGE, 0, 0, if_not),
+    }
 }
 
 const fn statement(code: u32, operand: u32) -> sock_filter {

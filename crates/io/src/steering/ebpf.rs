@@ -4,23 +4,23 @@
 //!
 //! ```c
 //! int choose(struct sk_reuseport_md *context) {
-//!     u8 payload[8];
-//!     if (bpf_skb_load_bytes(context, sizeof(struct udphdr), payload, 8)) return SK_PASS;
-//!     u8 first, second;
+//!     u8 payload[6 + SHARD_OCTET + 1];
+//!     if (bpf_skb_load_bytes(context, sizeof(struct udphdr), payload, sizeof(payload))) return SK_PASS;
+//!     u8 first, octet;
 //!     if (payload[0] & 0x80) {
 //!         if (payload[5] != ID_LEN) return SK_PASS;
-//!         first = payload[6]; second = payload[7];
+//!         first = payload[6]; octet = payload[6 + SHARD_OCTET];
 //!     } else {
-//!         first = payload[1]; second = payload[2];
+//!         first = payload[1]; octet = payload[1 + SHARD_OCTET];
 //!     }
-//!     if (first != FIRST_OCTET || second >= limit) return SK_PASS;
-//!     u32 shard = second % count;
+//!     if (first != FIRST_OCTET || octet >= limit) return SK_PASS;
+//!     u32 shard = octet % count;
 //!     bpf_sk_select_reuseport(context, &sockets, &shard, 0);
 //!     return SK_PASS;
 //! }
 //! ```
 //!
-//! If it has chosen none, the kernel chooses by its hash.
+//! With QUIC-LB the first octet may be any. If the program has chosen no socket, the kernel chooses by its hash.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -31,11 +31,8 @@ use nix::libc::{
 };
 
 use super::bpf::{self, Instruction};
-use super::{
-    IS_LONG, LONG_FIRST_OCTET, LONG_ID_LEN, LONG_SECOND_OCTET, SHORT_FIRST_OCTET,
-    SHORT_SECOND_OCTET,
-};
-use crate::shard_ids::{FIRST_OCTET, ID_LEN, IdFormat};
+use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
+use crate::shard_ids::{IdFormat, Layout};
 use crate::socket::Socket;
 
 // Of linux/bpf.h and linux/bpf_common.h, what classic BPF does not have.
@@ -53,10 +50,9 @@ const SK_PASS: i32 = 1;
 
 /// The program sees the UDP header first.
 const UDP_HEADER: i32 = 8;
-/// How much of the payload is loaded: up to the second octet of the connection ID of a long header.
-const LOADED: i16 = 8;
-/// Where that is, and below it the number of the shard, on the stack.
-const PAYLOAD: i16 = -LOADED;
+/// Where that part of the payload is that is loaded, and below it the number of the shard, on the stack. There is room for the
+/// longest connection ID.
+const PAYLOAD: i16 = -32;
 const SHARD: i16 = PAYLOAD - 4;
 
 /// Registers: the result; arguments and scratch; what calls leave alone; the end of the stack.
@@ -84,28 +80,30 @@ pub(super) fn attach(sockets: &[&Socket], format: IdFormat) -> io::Result<()> {
 
 /// The program, which chooses from the map with the descriptor `sockets`.
 const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
+    let layout = format.layout();
+    let (id_len, shard_octet) = (layout.id_len() as i32, layout.shard_octet() as u32);
     [
         /* 00 */ copy(R6, R1),
         /* 01 */ set(R2, UDP_HEADER),
         /* 02 */ copy(R3, STACK),
         /* 03 */ add(R3, PAYLOAD as i32),
-        /* 04 */ set(R4, LOADED as i32),
+        /* 04 */ set(R4, read_len(layout) as i32),
         /* 05 */ call(SKB_LOAD_BYTES),
         /* 06 */ branch(JNE, R0, 0, 20),
         /* 07 */ octet(R1, 0),
         /* 08 */ branch(BPF_JSET, R1, IS_LONG as i32, 3),
         // Short header.
-        /* 09 */ octet(R1, SHORT_FIRST_OCTET),
-        /* 10 */ octet(R2, SHORT_SECOND_OCTET),
+        /* 09 */ octet(R1, SHORT_ID),
+        /* 10 */ octet(R2, SHORT_ID + shard_octet),
         /* 11 */ skip(4),
         // Long header.
         /* 12 */ octet(R1, LONG_ID_LEN),
-        /* 13 */ branch(JNE, R1, ID_LEN as i32, 13),
-        /* 14 */ octet(R1, LONG_FIRST_OCTET),
-        /* 15 */ octet(R2, LONG_SECOND_OCTET),
+        /* 13 */ branch(JNE, R1, id_len, 13),
+        /* 14 */ octet(R1, LONG_ID),
+        /* 15 */ octet(R2, LONG_ID + shard_octet),
         // The two octets of the connection ID.
         /* 16 */
-        branch(JNE, R1, FIRST_OCTET as i32, 10),
+        first_octet(R1, layout, 10),
         /* 17 */ branch(BPF_JGE, R2, format.limit() as i32, 9),
         /* 18 */ instruction(BPF_ALU | BPF_MOD | BPF_K, R2, 0, 0, format.count() as i32),
         /* 19 */ instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, SHARD, 0),
@@ -120,6 +118,15 @@ const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
         /* 27 */ set(R0, SK_PASS),
         /* 28 */ instruction(BPF_JMP | EXIT, 0, 0, 0, 0),
     ]
+}
+
+/// Skips `count` instructions if `register` is not the first octet of our connection IDs. Where that may be any, this skips
+/// none.
+const fn first_octet(register: u8, layout: Layout, count: i16) -> Instruction {
+    match layout.first_octet() {
+        Some(first) => branch(JNE, register, first as i32, count),
+        None => branch(BPF_JSET, register, 0, count),
+    }
 }
 
 const fn instruction(

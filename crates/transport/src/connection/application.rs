@@ -188,6 +188,21 @@ impl Connection {
         self.flags.ping_pending = true;
     }
 
+    /// Replaces the connection IDs that the peer uses, if this endpoint's
+    /// [generator](crate::ConnectionIdGenerator::rotation) has another configuration since they were issued: the peer gets
+    /// new ones, and is asked to retire those before (RFC 9000 §5.1.2), which remain valid until it does. Before the
+    /// handshake is confirmed nothing is done; then they are replaced without a further call. So is what another
+    /// configuration asks for before the peer has retired those IDs that it is asked to retire already.
+    ///
+    /// Returns whether there are IDs to be sent.
+    pub fn replace_connection_ids(&mut self) -> bool {
+        if !self.lifecycle.is_confirmed() {
+            return false;
+        }
+        self.local_ids.replace(&mut self.random);
+        self.local_ids.has_pending()
+    }
+
     pub(super) fn next_part_event(&mut self) -> Option<Event> {
         if let Some(event) = self.streams.next_event() {
             return Some(match event {

@@ -365,6 +365,8 @@ impl Connection {
         self.discard_space(now, SpaceId::Handshake);
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeConfirmed));
         self.events.push_back(Event::HandshakeConfirmed);
+        // Before, packets of the handshake may have to be sent again, to the ID of the handshake.
+        self.replace_connection_ids();
         self.follow_preferred_address(now);
     }
 

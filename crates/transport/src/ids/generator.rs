@@ -12,8 +12,16 @@ pub trait ConnectionIdGenerator: fmt::Debug + Send + Sync {
     /// A fresh connection ID of [`len`](Self::len) bytes.
     fn generate(&self, random: &mut Random) -> ConnectionId;
 
-    /// The length in bytes, 1 to 20.
+    /// The length in bytes, 1 to 20. It may be 0 for an endpoint that has one connection at a time, and issues no further IDs
+    /// for it (RFC 9000 §5.1.1).
     fn len(&self) -> usize;
+
+    /// The number of the configuration that new IDs follow, which only grows. Once it has grown, IDs that were issued before
+    /// can be replaced: see [`Connection::replace_connection_ids`](crate::Connection::replace_connection_ids). It may grow at
+    /// any moment, also between a call of this and one of [`generate`](Self::generate).
+    fn rotation(&self) -> u64 {
+        0
+    }
 }
 
 /// Connection IDs of eight random bytes.
@@ -36,6 +44,13 @@ impl ConnectionIdGenerator for RandomIds {
 
 /// The key from which stateless reset tokens are derived (RFC 9000 §10.3.2). Without it, the token of a connection ID
 /// cannot be computed.
+///
+/// A token depends on the whole ID, with the bits of its first octet that name a configuration of QUIC-LB: IDs of
+/// configurations with different numbers have no token in common. QUIC-LB recommends one key for each number, replaced when
+/// another configuration gets the number, since two clients whose configurations have the same number may get the same ID, and
+/// would know each other's token. One key is enough here: such IDs agree by accident only, as random ones do; of two with
+/// nonces of seven octets, once in 2^56. And the key has to outlast configurations: a server that has lost its state computes
+/// the token of an ID from the key and the ID alone.
 ///
 /// Clones share one key: it takes more than a kilobyte, and every connection has it.
 #[derive(Clone)]

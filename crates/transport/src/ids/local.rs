@@ -12,7 +12,8 @@ use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The most IDs that are active at a time, even if the peer would store more.
+/// The most IDs that are active at a time, even if the peer would store more. While they are being replaced, there are as many
+/// again.
 const MAX_ACTIVE: u64 = 8;
 
 /// A change of the connection IDs that are routed to this connection.
@@ -53,28 +54,69 @@ pub(crate) struct LocalIds {
     active: Vec<Issued>,
     next_sequence: u64,
     limit: u64,
+    /// The configuration of the latest IDs, which are those from `current_from` on. All before are of earlier ones.
+    rotation: u64,
+    current_from: u64,
+    /// The peer is asked to retire all IDs before this one.
+    retire_prior_to: u64,
     changes: OnDemand<Changes>,
 }
 
 impl LocalIds {
-    /// `first` is the Source Connection ID of the handshake: number 0.
+    /// Begins with the Source Connection ID of the handshake: number 0.
     pub(crate) fn new(
-        first: ConnectionId,
         generator: Arc<dyn ConnectionIdGenerator>,
         reset_key: ResetKey,
+        random: &mut Random,
     ) -> Self {
-        let active = vec![Issued { sequence: 0, id: first, pending: false, was_sent: true }];
+        let rotation = generator.rotation();
+        let mut ids = Self {
+            generator,
+            reset_key,
+            active: Vec::with_capacity(1),
+            next_sequence: 0,
+            limit: 1,
+            rotation,
+            current_from: 0,
+            retire_prior_to: 0,
+            changes: OnDemand::default(),
+        };
         // The endpoint registers the first ID itself.
-        let changes = OnDemand::default();
-        Self { generator, reset_key, active, next_sequence: 1, limit: 1, changes }
+        ids.add(false, random);
+        ids
+    }
+
+    /// The Source Connection ID of the handshake, until it is retired.
+    pub(crate) fn first(&self) -> ConnectionId {
+        self.active.first().map_or(ConnectionId::default(), |first| first.id)
     }
 
     /// The ID in the preferred_address transport parameter has number 1, and needs no frame (RFC 9000 §5.1.1).
-    pub(crate) fn add_preferred(&mut self, id: ConnectionId) {
+    pub(crate) fn add_preferred(&mut self, random: &mut Random) -> ConnectionId {
+        let id = self.add(false, random);
+        self.changes.0.push_back(RoutingChange::Added(id));
+        id
+    }
+
+    /// Adds an ID of the generator's configuration, whose frame is to be sent if it `needs_frame`.
+    fn add(&mut self, needs_frame: bool, random: &mut Random) -> ConnectionId {
+        // Before the ID is generated: should the configuration change in between, the ID counts as one of the earlier, and is
+        // replaced for nothing. The other way round one of the earlier would stay.
+        self.note_rotation();
+        let id = self.generator.generate(random);
         let sequence = self.next_sequence;
         self.next_sequence = self.next_sequence.saturating_add(1);
-        self.changes.0.push_back(RoutingChange::Added(id));
-        self.active.push(Issued { sequence, id, pending: false, was_sent: true });
+        self.active.push(Issued { sequence, id, pending: needs_frame, was_sent: !needs_frame });
+        id
+    }
+
+    /// If the generator has another configuration, those IDs follow it that are issued from here on.
+    fn note_rotation(&mut self) {
+        let rotation = self.generator.rotation();
+        if rotation > self.rotation {
+            self.rotation = rotation;
+            self.current_from = self.next_sequence;
+        }
     }
 
     /// Gives back the memory for more IDs than there are.
@@ -96,14 +138,50 @@ impl LocalIds {
         self.issue(random);
     }
 
+    /// Issues as many IDs as the peer stores, besides those that it is asked to retire.
     fn issue(&mut self, random: &mut Random) {
-        while (self.active.len() as u64) < self.limit {
-            let id = self.generator.generate(random);
-            let sequence = self.next_sequence;
-            self.next_sequence = self.next_sequence.saturating_add(1);
-            self.changes.0.push_back(RoutingChange::Added(id));
-            self.active.push(Issued { sequence, id, pending: true, was_sent: false });
+        if self.id_len() == 0 {
+            return;
         }
+        let asked = |issued: &&Issued| issued.sequence >= self.retire_prior_to;
+        let kept = self.active.iter().filter(asked).count() as u64;
+        for _ in kept..self.limit {
+            let id = self.add(true, random);
+            self.changes.0.push_back(RoutingChange::Added(id));
+        }
+    }
+
+    /// Has the peer replace the IDs of earlier configurations by new ones, if there are any (RFC 9000 §5.1.2). What is issued
+    /// exceeds the peer's limit until the peer has processed one of the frames, which all have a Retire Prior To that covers
+    /// the excess (§5.1.1).
+    ///
+    /// While the peer has not retired all that it was asked to retire before, nothing is done: a further replacement waits
+    /// until then, as §5.1.2 recommends, so a peer that retires nothing is given no more than the second set of IDs.
+    pub(crate) fn replace(&mut self, random: &mut Random) {
+        self.note_rotation();
+        let has_earlier = self.active.iter().any(|issued| issued.sequence < self.current_from);
+        if !has_earlier || self.awaits_retirement() {
+            return;
+        }
+        self.withdraw_unsent();
+        self.retire_prior_to = self.current_from;
+        self.issue(random);
+    }
+
+    /// Whether the peer uses IDs that it is asked to retire.
+    fn awaits_retirement(&self) -> bool {
+        self.active.iter().any(|issued| issued.sequence < self.retire_prior_to)
+    }
+
+    /// Takes back the latest IDs that the peer cannot know yet. It would not retire them. Their sequence numbers go to others,
+    /// since those of an endpoint increase by one (§5.1.1).
+    fn withdraw_unsent(&mut self) {
+        // Frames are sent in the order of their sequence numbers.
+        while let Some(last) = self.active.pop_if(|last| !last.was_sent) {
+            self.changes.0.push_back(RoutingChange::Removed(last.id));
+            self.next_sequence = last.sequence;
+        }
+        self.current_from = self.current_from.min(self.next_sequence);
     }
 
     /// Whether a NEW_CONNECTION_ID is to be sent.
@@ -116,7 +194,9 @@ impl LocalIds {
         for issued in self.active.iter_mut().filter(|issued| issued.pending) {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
-                retire_prior_to: VarInt::ZERO,
+                // It must not be above the sequence number (§19.15), as it would be where an ID is sent again that is to be
+                // retired itself.
+                retire_prior_to: VarInt::saturating(self.retire_prior_to.min(issued.sequence)),
                 id: issued.id,
                 reset_token: self.reset_key.token(&issued.id),
             };
@@ -172,6 +252,10 @@ impl LocalIds {
         self.changes.0.push_back(RoutingChange::Removed(issued.id));
         self.active.retain(|issued| issued.sequence != sequence);
         self.issue(random);
+        if sequence < self.retire_prior_to {
+            // The last of them, and the configuration may have changed again since.
+            self.replace(random);
+        }
         Ok(())
     }
 

@@ -8,8 +8,8 @@ use crate::ids::RandomIds;
 
 fn local_ids() -> (LocalIds, Random) {
     let mut random = Random::from_number(1);
-    let first = RandomIds.generate(&mut random);
-    (LocalIds::new(first, Arc::new(RandomIds), ResetKey::new(&[9; 32])), random)
+    let ids = LocalIds::new(Arc::new(RandomIds), ResetKey::new(&[9; 32]), &mut random);
+    (ids, random)
 }
 
 /// Writes the pending frames into a packet of `room` bytes, and returns its tokens.
@@ -91,6 +91,9 @@ fn every_change_is_reported_to_the_endpoint() {
     assert_eq!(ids.next_routing_change(), Some(RoutingChange::Added(third)));
     assert_eq!(ids.next_routing_change(), None);
 }
+
+#[path = "rotation_tests.rs"]
+mod rotation;
 
 proptest! {
     /// Whatever the peer retires and whatever is lost: the routes agree with the active IDs, and nothing grows.

@@ -12,6 +12,7 @@
 
 mod checks;
 pub mod early;
+pub mod ids;
 mod routes;
 mod transfer;
 pub mod versions;
@@ -25,9 +26,10 @@ use clearway_network::{
     Conditions, Datagram, Ecn, Link, LinkConfig, LossRule, Probability, Rebind, Way,
 };
 use clearway_transport::{
-    Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, ServerTrust,
-    SocketIndex, TlsClientConfig, TlsClientSettings, TlsServerConfig, Transmit, TransportConfig,
+    Arrival, ClientConfig, Connection, ConnectionHandle, ConnectionIdGenerator, EcnCodepoint,
+    Endpoint, EndpointConfig, Event, PreferredAddresses, RandomIds, Received, ResetKey,
+    ServerConfig, ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+    Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
@@ -77,6 +79,8 @@ pub struct Pair {
     pub routes: Vec<Route>,
     /// How many datagrams are built at a time.
     pub batch: usize,
+    /// How many packets with a short header came to the server that belong to no connection.
+    pub unroutable: usize,
     rebind: Option<Rebind>,
     digest: u64,
     buffer: Vec<u8>,
@@ -156,11 +160,11 @@ pub fn quiet() -> TransportConfig {
 }
 
 fn endpoint_config(seed: u8) -> EndpointConfig {
-    EndpointConfig {
-        id_generator: Arc::new(RandomIds),
-        reset_key: ResetKey::new(&[seed; 32]),
-        max_connections: 100,
-    }
+    endpoint_config_with(seed, Arc::new(RandomIds))
+}
+
+fn endpoint_config_with(seed: u8, id_generator: Arc<dyn ConnectionIdGenerator>) -> EndpointConfig {
+    EndpointConfig { id_generator, reset_key: ResetKey::new(&[seed; 32]), max_connections: 100 }
 }
 
 impl Pair {
@@ -178,6 +182,17 @@ impl Pair {
         server: TransportConfig,
         tls: &Tls,
     ) -> Self {
+        let ids = [Arc::new(RandomIds) as _, Arc::new(RandomIds) as _];
+        Self::with_ids(link, [client, server], tls, ids)
+    }
+
+    /// A client and a server with these settings and connection IDs.
+    pub fn with_ids(
+        link: LinkConfig,
+        [client, server]: [TransportConfig; 2],
+        tls: &Tls,
+        [client_ids, server_ids]: [Arc<dyn ConnectionIdGenerator>; 2],
+    ) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
         let server_config = Arc::new(ServerConfig {
             sessions: tls.server.clone(),
@@ -190,9 +205,10 @@ impl Pair {
         let client_config =
             ClientConfig { sessions: tls.client(), transport: Arc::new(client), token: Vec::new() };
         let mut random = Random::from_number(link.seed ^ 0x5eed);
-        let server =
-            Endpoint::new(endpoint_config(2), Some(server_config.clone()), now, random.fork());
-        let mut client = Endpoint::new(endpoint_config(1), None, now, random.fork());
+        let endpoint = endpoint_config_with(2, server_ids);
+        let server = Endpoint::new(endpoint, Some(server_config.clone()), now, random.fork());
+        let endpoint = endpoint_config_with(1, client_ids);
+        let mut client = Endpoint::new(endpoint, None, now, random.fork());
         let watch = Watch::default();
         let handle = client
             .connect(now, &client_config, address(SERVER), "localhost", Some(watch.client()))
@@ -217,6 +233,7 @@ impl Pair {
             bindings: vec![address(CLIENT)],
             routes: Vec::new(),
             batch: 10,
+            unroutable: 0,
             digest: 0,
             buffer: vec![0; 65_536],
         }
@@ -365,6 +382,9 @@ impl Pair {
                 if self.is_address_unvalidated() {
                     self.before_validation.0 += payload.len() as u64;
                 }
+                let is_short = payload.first().is_some_and(|first| first & 0x80 == 0);
+                let is_known = self.server.has_connection_for(arrival.remote, payload);
+                self.unroutable += usize::from(is_short && !is_known);
                 &mut self.server
             }
             Way::ToClient => &mut self.client,

@@ -1,0 +1,230 @@
+//! What the file of `--backends` means.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use clearway::rustls::pki_types::ServerName;
+use clearway_balancer::{HealthSettings, Server, ServerState};
+use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
+use toml::Spanned;
+
+use super::file::{BackendsFile, ConfigTable, HealthTable, ServerIds, ServerTable};
+use super::places::{Places, ServerPlaces};
+use crate::file_fault::Fault;
+use crate::quic_lb_file;
+
+/// How many octets a server of this program adds to an encrypted ID: the shard.
+const SHARD_LEN: usize = 1;
+
+/// How long a check may take by default.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How servers are checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::balance) struct Checks {
+    /// How often, and what follows from the outcome.
+    pub(in crate::balance) settings: HealthSettings,
+    /// How long a check may take.
+    pub(in crate::balance) timeout: Duration,
+    /// The name that checks ask for.
+    pub(in crate::balance) server_name: String,
+    /// The application protocol (ALPN) that checks ask for.
+    pub(in crate::balance) application_protocol: String,
+    /// Whether no server is checked.
+    pub(in crate::balance) is_off: bool,
+}
+
+/// What the file says, and where.
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) seed: u64,
+    pub(super) configs: Vec<IdCodec>,
+    pub(super) servers: Vec<Server>,
+    pub(super) health: Checks,
+    pub(super) places: Places,
+}
+
+/// The meaning of `file`. Whether the servers are a pool is not decided here.
+pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
+    let configs = file.config.iter().map(config).collect::<Result<Vec<_>, _>>()?;
+    let resolved = file.server.iter().map(|table| server(table, &configs));
+    let (servers, server_places) = resolved.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let config_places = configs.iter().zip(&file.config);
+    let config_places = config_places.map(|(codec, table)| (codec.config(), table.id.span()));
+    let places = Places { configs: config_places.collect(), servers: server_places };
+    let seed = file.seed.map_or(0, |seed| seed.get());
+    Ok(Resolved { seed, configs, servers, health: health(&file.health)?, places })
+}
+
+fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
+    let number = table.id.get_ref().small() as u8;
+    let id = ConfigId::new(number)
+        .ok_or_else(|| Fault::new(table.id.span(), format!("there is no config {number}")))?;
+    let key = table.key.as_ref().map(quic_lb_file::key).transpose()?;
+    let server_id_len = table.server_id_length.get_ref().length();
+    let nonce_len = table.nonce_length.get_ref().length();
+    let codec = IdCodec::new(id, server_id_len, nonce_len, key)
+        .map_err(|error| Fault::new(table.nonce_length.span(), advised(error)))?;
+    let (further_len, place) = match &table.further_octets {
+        Some(further) => (further.get_ref().length(), further.span()),
+        None if key.is_some() => (SHARD_LEN, table.nonce_length.span()),
+        None => (0, table.nonce_length.span()),
+    };
+    codec.with_further(further_len).map_err(|error| Fault::new(place, advised(error)))
+}
+
+/// What is wrong with the lengths of a configuration, and what to do.
+fn advised(error: ConfigError) -> String {
+    let advice = match error {
+        ConfigError::IdLength(_) => {
+            "shorten the server ID or the nonce, or write further-octets = 0 if the servers add none"
+        }
+        _ => "shorten the server ID or the nonce; together 16 octets are decrypted fastest",
+    };
+    format!("{error}; {advice}")
+}
+
+fn server(table: &ServerTable, configs: &[IdCodec]) -> Result<(Server, ServerPlaces), Fault> {
+    let name = table.name.get_ref();
+    if name.is_empty() || name.chars().any(char::is_control) {
+        let message = "a server's name has at least one character and no control characters; \
+                       choose another one";
+        return Err(Fault::new(table.name.span(), message));
+    }
+    let identified = server_ids(table, configs)?;
+    if let (Some(length), false) = (&table.id_length, identified.is_empty()) {
+        let message = "id-length is for servers without a server ID: where there is one, its config states the length; \
+                       remove one of the two";
+        return Err(Fault::new(length.span(), message));
+    }
+    let server = Server {
+        name: name.clone(),
+        address: address(&table.address)?,
+        ids: identified.iter().map(|(config, id, _)| (*config, *id)).collect(),
+        id_len: table.id_length.as_ref().map(|length| length.get_ref().length()),
+        weight: table.weight.map_or(1, |weight| weight.small()),
+        state: match table.drain {
+            Some(true) => ServerState::Draining,
+            _ => ServerState::Active,
+        },
+        has_preface: table.preface.unwrap_or(true),
+    };
+    let places = ServerPlaces {
+        name: table.name.span(),
+        address: table.address.span(),
+        ids: identified.into_iter().map(|(config, _, place)| (config, place)).collect(),
+    };
+    Ok((server, places))
+}
+
+fn address(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
+    let wrong = |what: &str| {
+        let message = format!(
+            "{:?} {what}; write an IP address and a port, such as \"192.0.2.1:443\" or \"[2001:db8::1]:443\"",
+            text.get_ref()
+        );
+        Fault::new(text.span(), message)
+    };
+    let address: SocketAddr = text.get_ref().parse().map_err(|_| wrong("is no address"))?;
+    if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
+        return Err(wrong("is not the address of one server"));
+    }
+    // An IPv4 address in the form of IPv6 is of IPv4.
+    Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+/// A server ID, of which configuration it is, and where it is written.
+type Identified = (ConfigId, ServerId, Range<usize>);
+
+fn server_ids(table: &ServerTable, configs: &[IdCodec]) -> Result<Vec<Identified>, Fault> {
+    match (&table.server_id, &table.server_id_base64) {
+        (None, None) => Ok(Vec::new()),
+        (Some(_), Some(base64)) => {
+            let message =
+                "server-id and server-id-base64 are two forms of one thing; remove one of the two";
+            Err(Fault::new(base64.span(), message))
+        }
+        (None, Some(base64)) => {
+            let octets = quic_lb_file::octets_of_base64(base64)?;
+            let id = quic_lb_file::server_id(&octets, base64.span())?;
+            Ok(vec![(only(configs, base64.span())?, id, base64.span())])
+        }
+        (Some(ids), None) => match ids.get_ref() {
+            ServerIds::One(digits) => {
+                let id = from_digits(digits, ids.span())?;
+                Ok(vec![(only(configs, ids.span())?, id, ids.span())])
+            }
+            ServerIds::Each(each) => each.iter().map(of_config).collect(),
+        },
+    }
+}
+
+/// The only configuration, for a server ID that names none.
+fn only(configs: &[IdCodec], place: Range<usize>) -> Result<ConfigId, Fault> {
+    match configs {
+        [config] => Ok(config.config()),
+        [] => Err(Fault::new(
+            place,
+            "there is no [[config]] that this server ID could be of; add one, or remove the server ID",
+        )),
+        _ => {
+            let numbers: Vec<_> = configs.iter().map(|it| it.config().number()).collect();
+            let each: Vec<_> = numbers.iter().map(|number| format!("{number} = \"…\"")).collect();
+            let message = format!(
+                "there are {} configs, and this server ID names none; write server-id = {{ {} }}",
+                configs.len(),
+                each.join(", ")
+            );
+            Err(Fault::new(place, message))
+        }
+    }
+}
+
+fn of_config((number, digits): &(Spanned<String>, Spanned<String>)) -> Result<Identified, Fault> {
+    let config = number.get_ref().parse().ok().and_then(ConfigId::new).ok_or_else(|| {
+        let message = format!("{:?} is not the id of a config; that is 0 to 6", number.get_ref());
+        Fault::new(number.span(), message)
+    })?;
+    Ok((config, from_digits(digits.get_ref(), digits.span())?, digits.span()))
+}
+
+fn from_digits(digits: &str, place: Range<usize>) -> Result<ServerId, Fault> {
+    let octets = quic_lb_file::octets_of_hex(digits, place.clone())?;
+    quic_lb_file::server_id(&octets, place)
+}
+
+fn health(table: &HealthTable) -> Result<Checks, Fault> {
+    if let Some(name) = &table.server_name
+        && ServerName::try_from(name.get_ref().as_str()).is_err()
+    {
+        let message = format!(
+            "{:?} is no server name; write a DNS name or an IP address that the servers accept",
+            name.get_ref()
+        );
+        return Err(Fault::new(name.span(), message));
+    }
+    // TLS has room for 255 octets (RFC 7301 §3.1).
+    if let Some(protocol) = &table.application_protocol
+        && !(1..=255).contains(&protocol.get_ref().len())
+    {
+        let message = "an application protocol has 1 to 255 octets; write one that the servers speak, such as \"h3\"";
+        return Err(Fault::new(protocol.span(), message));
+    }
+    let text = |value: &Option<Spanned<String>>, default: &str| {
+        value.as_ref().map_or_else(|| default.to_owned(), |value| value.get_ref().clone())
+    };
+    let default = HealthSettings::default();
+    Ok(Checks {
+        settings: HealthSettings {
+            interval: table.interval.map_or(default.interval, |time| time.0),
+            up_after: table.up_after.map_or(default.up_after, |count| count.small()),
+            down_after: table.down_after.map_or(default.down_after, |count| count.small()),
+            slow_start: table.slow_start.map_or(default.slow_start, |time| time.0),
+        },
+        timeout: table.timeout.map_or(TIMEOUT, |time| time.0),
+        server_name: text(&table.server_name, "localhost"),
+        application_protocol: text(&table.application_protocol, "h3"),
+        is_off: table.off.unwrap_or(false),
+    })
+}

@@ -1,0 +1,177 @@
+//! What is counted beside datagrams. Each thread that forwards writes counters of its own; the metrics read them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway_balancer::{
+    Decision, DropReason, Means, RouterStatistics, Server, ServerKey, TableStatistics,
+};
+
+use super::routing::increment;
+
+/// The counters of one thread.
+#[derive(Debug, Default)]
+pub(super) struct ShardCounts {
+    means: [AtomicU64; Means::ALL.len()],
+    dropped: [AtomicU64; DropReason::ALL.len()],
+    flows: TableCounts,
+    learned: TableCounts,
+    learned_ids: AtomicU64,
+    contradicting: AtomicU64,
+    /// The datagrams for each server. The thread locks this only when it takes a new pool.
+    servers: Mutex<BTreeMap<ServerKey, Arc<AtomicU64>>>,
+}
+
+/// The counters of a table: `TableStatistics` as one thread writes and others read it.
+#[derive(Debug, Default)]
+struct TableCounts {
+    entries: AtomicU64,
+    evicted: AtomicU64,
+    expired: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What a thread has counted.
+#[derive(Clone, Debug)]
+pub(super) struct ShardCounted {
+    /// Datagrams that went to a server, by what it was found, in the order of [`Means::ALL`].
+    pub(super) means: [u64; Means::ALL.len()],
+    /// Datagrams that went to none, in the order of [`DropReason::ALL`].
+    pub(super) dropped: [u64; DropReason::ALL.len()],
+    pub(super) flows: TableStatistics,
+    pub(super) learned: TableStatistics,
+    /// Connection IDs learned.
+    pub(super) learned_ids: u64,
+    /// Long headers of servers with a connection ID that names another server.
+    pub(super) contradicting: u64,
+}
+
+impl ShardCounts {
+    /// Counters of datagrams for these servers: those that it has had before remain, and those of other servers are dropped.
+    pub(super) fn counters_of(
+        &self,
+        servers: impl Iterator<Item = ServerKey>,
+    ) -> BTreeMap<ServerKey, Arc<AtomicU64>> {
+        let mut counters = self.lock();
+        let of = |key| (key, counters.get(&key).cloned().unwrap_or_default());
+        let kept: BTreeMap<_, _> = servers.map(of).collect();
+        *counters = kept.clone();
+        kept
+    }
+
+    /// A datagram was routed; `statistics` are those of the router after that.
+    pub(super) fn count(&self, decision: Decision, statistics: &RouterStatistics) {
+        match decision {
+            // Nothing else has changed.
+            Decision::Forward { means: Means::ServerId, .. } => {
+                increment(&self.means[Means::ServerId as usize]);
+            }
+            Decision::Forward { means, .. } => {
+                increment(&self.means[means as usize]);
+                self.publish(statistics);
+            }
+            Decision::Drop(reason) => {
+                if let Some(counter) = self.dropped.get(reason as usize) {
+                    increment(counter);
+                }
+                self.publish(statistics);
+            }
+        }
+    }
+
+    /// What the router remembers.
+    pub(super) fn publish(&self, statistics: &RouterStatistics) {
+        self.flows.publish(&statistics.flows);
+        self.learned.publish(&statistics.learned);
+        self.learned_ids.store(statistics.learned_ids, Ordering::Relaxed);
+        self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
+    }
+
+    /// The counts so far, except those of servers.
+    pub(super) fn read(&self) -> ShardCounted {
+        ShardCounted {
+            means: self.means.each_ref().map(load),
+            dropped: self.dropped.each_ref().map(load),
+            flows: self.flows.read(),
+            learned: self.learned.read(),
+            learned_ids: load(&self.learned_ids),
+            contradicting: load(&self.contradicting),
+        }
+    }
+
+    /// How many datagrams were for a server.
+    pub(super) fn datagrams(&self, server: ServerKey) -> u64 {
+        self.lock().get(&server).map_or(0, |counter| load(counter))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<AtomicU64>>> {
+        // Nothing panics while the lock is held.
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TableCounts {
+    fn publish(&self, table: &TableStatistics) {
+        self.entries.store(table.entries as u64, Ordering::Relaxed);
+        self.evicted.store(table.evicted, Ordering::Relaxed);
+        self.expired.store(table.expired, Ordering::Relaxed);
+        self.refused.store(table.refused, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> TableStatistics {
+        TableStatistics {
+            entries: load(&self.entries) as usize,
+            evicted: load(&self.evicted),
+            expired: load(&self.expired),
+            refused: load(&self.refused),
+        }
+    }
+}
+
+/// What is counted of all threads together.
+#[derive(Debug, Default)]
+pub(super) struct FleetCounts {
+    reloads: [AtomicU64; 2],
+    /// Of each server, by its name: checks that succeeded, and that failed.
+    checks: Mutex<BTreeMap<String, [u64; 2]>>,
+}
+
+impl FleetCounts {
+    /// The file was read again, and `is_ok`.
+    pub(super) fn reloaded(&self, is_ok: bool) {
+        increment(&self.reloads[usize::from(!is_ok)]);
+    }
+
+    /// How often the file was read again and taken, and how often it was wrong.
+    pub(super) fn reloads(&self) -> [u64; 2] {
+        self.reloads.each_ref().map(load)
+    }
+
+    /// A check of the server `name` has succeeded or failed.
+    pub(super) fn checked(&self, name: &str, is_ok: bool) {
+        let mut checks = self.lock();
+        let counts = checks.entry(name.to_owned()).or_default();
+        counts[usize::from(!is_ok)] += 1;
+    }
+
+    /// The checks of a server that succeeded, and those that failed.
+    pub(super) fn checks_of(&self, name: &str) -> [u64; 2] {
+        self.lock().get(name).copied().unwrap_or_default()
+    }
+
+    /// Forgets all servers but these.
+    pub(super) fn retain(&self, servers: &[Server]) {
+        let names: BTreeSet<_> = servers.iter().map(|server| &server.name).collect();
+        self.lock().retain(|name, _| names.contains(name));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, [u64; 2]>> {
+        // Nothing panics while the lock is held.
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}

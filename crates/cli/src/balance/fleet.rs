@@ -1,0 +1,225 @@
+//! The servers of the file with what checks have shown of them: which pool is in use at a time. Without sockets and clock.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clearway::Timestamp;
+use clearway_balancer::{Health, HealthSettings, Pool, PoolError, Server, ServerKey, ServerState};
+
+use super::backends::Backends;
+
+/// The servers, and what is known of them.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    backends: Backends,
+    /// Empty if no server is checked.
+    checked: BTreeMap<ServerKey, Checked>,
+    /// Whether the servers are not those of the pool that was made last.
+    has_changed: bool,
+    /// When a server's part of new clients grows next.
+    next_step: Option<Timestamp>,
+    /// Whether no server that could take new clients passes its checks.
+    is_none_up: bool,
+}
+
+/// A server that is checked.
+#[derive(Debug)]
+struct Checked {
+    name: String,
+    address: SocketAddr,
+    health: Health,
+    /// Whether a check has begun and has no outcome yet.
+    is_in_check: bool,
+}
+
+/// A check that is to be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Check {
+    server: ServerKey,
+    pub(super) address: SocketAddr,
+}
+
+/// A pool, and what to report with it.
+type Changed = (Arc<Pool>, Option<&'static str>);
+
+impl Fleet {
+    /// The servers at the start, and their pool: those that are not draining take clients until checks say otherwise.
+    ///
+    /// # Errors
+    /// If the servers are no pool.
+    pub(super) fn start(
+        backends: Backends,
+        now: Timestamp,
+    ) -> Result<(Self, Arc<Pool>), PoolError> {
+        let settings = backends.health.settings;
+        let checked = described(&backends).map(|(key, server)| {
+            let health = Health::assumed_up(settings, now);
+            (key, Checked::new(server, health))
+        });
+        let checked = checked.collect();
+        let mut fleet =
+            Self { backends, checked, has_changed: false, next_step: None, is_none_up: false };
+        let (pool, _) = fleet.pool(now)?;
+        Ok((fleet, pool))
+    }
+
+    /// The file has changed. Servers that are new in it, or have another address, take clients after their first check.
+    pub(super) fn replace(&mut self, now: Timestamp, backends: Backends) {
+        let settings = backends.health.settings;
+        let had_settings = self.backends.health.settings;
+        let mut before = std::mem::take(&mut self.checked);
+        let checked = described(&backends).map(|(key, server)| {
+            let known = before.remove(&key).filter(|known| known.address == server.address);
+            let is_in_check = known.as_ref().is_some_and(|known| known.is_in_check);
+            let health = match known {
+                None => Health::new(settings, now),
+                Some(known) if settings == had_settings => known.health,
+                Some(known) => with_settings(&known.health, settings, now),
+            };
+            (key, Checked { is_in_check, ..Checked::new(server, health) })
+        });
+        self.checked = checked.collect();
+        self.backends = backends;
+        self.has_changed = true;
+    }
+
+    /// The checks that are due and not more than `most`; they count as begun.
+    pub(super) fn checks_due(&mut self, now: Timestamp, most: usize) -> Vec<Check> {
+        let waiting = self.checked.iter_mut().filter(|(_, checked)| !checked.is_in_check);
+        let mut due: Vec<_> =
+            waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
+        // Those that have waited longest, so that all have their turn if there are too many.
+        due.sort_by_key(|(_, checked)| checked.health.deadline());
+        let begun = due.into_iter().take(most).map(|(key, checked)| {
+            checked.is_in_check = checked.health.begin_check(now);
+            Check { server: *key, address: checked.address }
+        });
+        begun.collect()
+    }
+
+    /// Whom a check is of; `None` if it is no server any more.
+    pub(super) fn name_of(&self, check: &Check) -> Option<&str> {
+        let checked = self.checked.get(&check.server)?;
+        (checked.address == check.address).then_some(&checked.name)
+    }
+
+    /// A check has succeeded, or failed for a reason. Returns what to report.
+    pub(super) fn on_outcome(
+        &mut self,
+        now: Timestamp,
+        check: &Check,
+        outcome: Result<(), String>,
+    ) -> Option<String> {
+        let checked = self.checked.get_mut(&check.server)?;
+        // After a change of the file it may be of another server.
+        if checked.address != check.address {
+            return None;
+        }
+        checked.is_in_check = false;
+        let has_changed = match &outcome {
+            Ok(()) => checked.health.on_success(now),
+            Err(_) => checked.health.on_failure(),
+        };
+        if !has_changed {
+            return None;
+        }
+        self.has_changed = true;
+        let Checked { name, address, .. } = checked;
+        Some(match outcome {
+            Ok(()) => format!("server {name:?} ({address}) is up"),
+            Err(why) => format!("server {name:?} ({address}) is down: {why}"),
+        })
+    }
+
+    /// When something is to be done next, if no check ends before: a check begins, unless there are too many, or a server's
+    /// part grows.
+    pub(super) fn deadline(&self, may_check: bool) -> Option<Timestamp> {
+        let waiting = self.checked.values().filter(|checked| may_check && !checked.is_in_check);
+        waiting.map(|checked| checked.health.deadline()).chain(self.next_step).min()
+    }
+
+    /// The pool of now, if it is another than when this was last asked for. With it what to report, if there is something.
+    ///
+    /// # Errors
+    /// If the servers are no pool.
+    pub(super) fn changed_pool(&mut self, now: Timestamp) -> Result<Option<Changed>, PoolError> {
+        let is_step = self.next_step.is_some_and(|at| at <= now);
+        match std::mem::take(&mut self.has_changed) || is_step {
+            true => self.pool(now).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn pool(&mut self, now: Timestamp) -> Result<Changed, PoolError> {
+        let steps = self.checked.values().filter_map(|checked| checked.health.next_weight(now));
+        self.next_step = steps.min();
+        let is_none_up = self.is_none_up();
+        let report = match (std::mem::replace(&mut self.is_none_up, is_none_up), is_none_up) {
+            (false, true) => Some(
+                "no server passes its checks: until one does, all get clients as if there were no checks",
+            ),
+            (true, false) => Some("checks decide again which servers get clients"),
+            _ => None,
+        };
+        Ok((self.backends.pool(self.servers(now))?, report))
+    }
+
+    /// What the file says.
+    pub(super) fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
+    /// Whether all servers that could take new clients are down. It is then more likely that the checks are at fault.
+    fn is_none_up(&self) -> bool {
+        let mut described = described(&self.backends);
+        let is_candidate = |server: &Server| server.takes_new_clients();
+        let has_candidate = self.backends.servers.iter().any(is_candidate);
+        let is_up = |key: &ServerKey| {
+            self.checked.get(key).is_some_and(|it| it.health.state() != ServerState::Down)
+        };
+        has_candidate
+            && !self.checked.is_empty()
+            && !described.any(|(key, server)| is_candidate(server) && is_up(&key))
+    }
+
+    fn servers(&self, now: Timestamp) -> Vec<Server> {
+        let servers = self.backends.servers.iter().map(|server| {
+            let checked = self.checked.get(&ServerKey::of(&server.name));
+            let checked = checked.filter(|_| !self.is_none_up);
+            let (state, tenths) = match checked {
+                None => (server.state, Health::FULL_WEIGHT),
+                Some(checked) => (checked.health.state(), checked.health.weight(now)),
+            };
+            Server { state, weight: server.weight.saturating_mul(tenths), ..server.clone() }
+        });
+        servers.collect()
+    }
+}
+
+/// The health of a server that goes on with other settings.
+fn with_settings(health: &Health, settings: HealthSettings, now: Timestamp) -> Health {
+    if health.state() != ServerState::Down {
+        return Health::assumed_up(settings, now);
+    }
+    let mut health = Health::new(settings, now);
+    health.on_failure();
+    health
+}
+
+/// The servers that are checked, with their keys.
+fn described(backends: &Backends) -> impl Iterator<Item = (ServerKey, &Server)> {
+    let servers = if backends.health.is_off { &[][..] } else { &backends.servers };
+    servers.iter().map(|server| (ServerKey::of(&server.name), server))
+}
+
+impl Checked {
+    fn new(server: &Server, mut health: Health) -> Self {
+        health.set_draining(server.state == ServerState::Draining);
+        Self { name: server.name.clone(), address: server.address, health, is_in_check: false }
+    }
+}
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+use std::time::Duration;
+
+use clearway_balancer::{Server, ServerState};
+
+use super::super::backends::Backends;
+use super::*;
+
+const START: Timestamp = Timestamp::ORIGIN;
+
+/// Two servers and what `more` says; checks every two seconds, down after three, up after two, ten tenths in 9 s.
+fn backends(more: &str) -> Backends {
+    let text = format!(
+        "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 2\n\
+         [[server]]\nname = \"b\"\naddress = \"192.0.2.2:1\"\n{more}\n"
+    );
+    Backends::parse(&text).unwrap_or_else(|fault| panic!("{fault:?}"))
+}
+
+fn checked(more: &str) -> Backends {
+    backends(&format!("{more}\n[health]\nslow-start = \"9s\""))
+}
+
+fn start(backends: Backends) -> Fleet {
+    Fleet::start(backends, START).unwrap().0
+}
+
+fn after(seconds: u64) -> Timestamp {
+    START + Duration::from_secs(seconds)
+}
+
+/// Makes the checks that are due, which fail for servers in `failing`.
+fn check(fleet: &mut Fleet, now: Timestamp, failing: &[&str]) -> Vec<String> {
+    let due = fleet.checks_due(now, usize::MAX);
+    let reports = due.iter().filter_map(|check| {
+        let fails = failing.contains(&fleet.name_of(check).unwrap());
+        let outcome = if fails { Err("no answer".to_owned()) } else { Ok(()) };
+        fleet.on_outcome(now, check, outcome)
+    });
+    reports.collect()
+}
+
+/// The pool that was made last, as its servers' names, states and weights.
+fn pool(fleet: &mut Fleet, now: Timestamp) -> Option<Vec<(String, ServerState, u32)>> {
+    let (pool, _) = fleet.changed_pool(now).unwrap()?;
+    let part = |server: &Server| (server.name.clone(), server.state, server.weight);
+    Some(pool.servers().map(|(_, server)| part(server)).collect())
+}
+
+fn parts(expected: [(&str, ServerState, u32); 2]) -> Option<Vec<(String, ServerState, u32)>> {
+    Some(expected.map(|(name, state, weight)| (name.to_owned(), state, weight)).to_vec())
+}
+
+use ServerState::{Active, Down, Draining};
+
+#[test]
+fn at_the_start_servers_take_clients_until_checks_say_otherwise() {
+    let (mut fleet, first) = Fleet::start(checked(""), START).unwrap();
+    let states: Vec<_> = first.servers().map(|(_, it)| (it.state, it.weight)).collect();
+    assert_eq!(states, [(Active, 20), (Active, 10)]);
+    assert_eq!(fleet.deadline(true), Some(START), "checks are due at once");
+    for failed in 0..2 {
+        assert!(check(&mut fleet, after(2 * failed), &["b"]).is_empty());
+        assert_eq!(pool(&mut fleet, after(2 * failed)), None);
+    }
+    let reports = check(&mut fleet, after(4), &["b"]);
+    assert_eq!(reports, ["server \"b\" (192.0.2.2:1) is down: no answer"]);
+    assert_eq!(pool(&mut fleet, after(4)), parts([("a", Active, 20), ("b", Down, 0)]));
+    assert_eq!(fleet.deadline(true), Some(after(6)));
+}
+
+#[test]
+fn a_server_that_is_up_again_gets_its_part_in_steps() {
+    let mut fleet = start(checked(""));
+    for time in [0, 2, 4] {
+        check(&mut fleet, after(time), &["b"]);
+    }
+    pool(&mut fleet, after(4));
+    assert!(check(&mut fleet, after(6), &[]).is_empty());
+    assert_eq!(check(&mut fleet, after(8), &[]), ["server \"b\" (192.0.2.2:1) is up"]);
+    for weight in 1..10 {
+        let now = after(7 + u64::from(weight));
+        assert_eq!(pool(&mut fleet, now), parts([("a", Active, 20), ("b", Active, weight)]));
+        assert_eq!(pool(&mut fleet, now), None, "nothing has changed");
+        let next = after(8 + u64::from(weight));
+        assert_eq!(fleet.deadline(false), Some(next));
+    }
+    assert_eq!(pool(&mut fleet, after(17)), parts([("a", Active, 20), ("b", Active, 10)]));
+    assert_eq!(fleet.deadline(false), None);
+}
+
+#[test]
+fn draining_servers_are_checked_and_get_no_new_clients() {
+    let mut fleet = start(checked(""));
+    fleet.replace(after(1), checked("drain = true"));
+    assert_eq!(pool(&mut fleet, after(1)), parts([("a", Active, 20), ("b", Draining, 0)]));
+    for time in [2, 4, 6] {
+        check(&mut fleet, after(time), &["b"]);
+    }
+    assert_eq!(pool(&mut fleet, after(6)), parts([("a", Active, 20), ("b", Down, 0)]));
+    fleet.replace(after(7), checked("drain = true"));
+    assert_eq!(pool(&mut fleet, after(7)), parts([("a", Active, 20), ("b", Down, 0)]));
+}
+
+/// If the checks themselves are at fault, clients have servers all the same.
+#[test]
+fn if_all_servers_are_down_checks_do_not_count() {
+    let mut fleet = start(checked(""));
+    for time in [0, 2, 4] {
+        check(&mut fleet, after(time), &["a", "b"]);
+    }
+    let (_, report) = fleet.changed_pool(after(4)).unwrap().unwrap();
+    assert!(report.unwrap().starts_with("no server passes its checks"), "{report:?}");
+    assert_eq!(fleet.servers(after(4)).len(), 2);
+    assert!(fleet.servers(after(4)).iter().all(Server::takes_new_clients));
+    check(&mut fleet, after(6), &["b"]);
+    check(&mut fleet, after(8), &["b"]);
+    let (_, report) = fleet.changed_pool(after(8)).unwrap().unwrap();
+    assert_eq!(report, Some("checks decide again which servers get clients"));
+    let parts: Vec<_> = fleet.servers(after(8)).iter().map(|it| (it.state, it.weight)).collect();
+    assert_eq!(parts, [(Active, 2), (Down, 0)]);
+}
+
+/// A draining server that is up is none that could take new clients.
+#[test]
+fn servers_that_drain_do_not_stand_in_for_those_that_are_down() {
+    let mut fleet = start(checked("drain = true"));
+    for time in [0, 2, 4] {
+        check(&mut fleet, after(time), &["a"]);
+    }
+    assert_eq!(pool(&mut fleet, after(4)), parts([("a", Active, 20), ("b", Draining, 10)]));
+}
+
+#[test]
+fn servers_that_are_not_checked_are_as_the_file_says() {
+    let mut fleet = start(backends("drain = true\n[health]\noff = true"));
+    assert!(fleet.checks_due(after(100), 10).is_empty());
+    assert_eq!(fleet.deadline(true), None);
+    fleet.replace(after(1), backends("[health]\noff = true"));
+    assert_eq!(pool(&mut fleet, after(1)), parts([("a", Active, 20), ("b", Active, 10)]));
+}
+
+#[test]
+fn a_new_server_takes_clients_after_its_first_check() {
+    let mut fleet = start(checked(""));
+    check(&mut fleet, START, &[]);
+    let third = "[[server]]\nname = \"c\"\naddress = \"192.0.2.3:1\"";
+    fleet.replace(after(1), checked(third));
+    let states = |fleet: &Fleet, now| -> Vec<_> {
+        fleet.servers(now).iter().map(|server| (server.state, server.weight)).collect()
+    };
+    assert_eq!(states(&fleet, after(1)), [(Active, 20), (Active, 10), (Down, 0)]);
+    assert_eq!(fleet.deadline(true), Some(after(1)), "it is checked at once, and no other");
+    assert_eq!(check(&mut fleet, after(1), &[]), ["server \"c\" (192.0.2.3:1) is up"]);
+    assert_eq!(states(&fleet, after(1)), [(Active, 20), (Active, 10), (Active, 1)]);
+    // With another address it is another server.
+    fleet.replace(after(2), checked(&third.replace("192.0.2.3", "192.0.2.4")));
+    assert_eq!(states(&fleet, after(2))[2], (Down, 0));
+}
+
+#[test]
+fn an_outcome_of_a_server_that_has_gone_changes_nothing() {
+    let mut fleet = start(checked(""));
+    let due = fleet.checks_due(START, 10);
+    fleet.replace(after(1), checked(""));
+    assert_eq!(fleet.checks_due(after(1), 10), [], "both are being checked");
+    let only = "[[server]]\nname = \"a\"\naddress = \"192.0.2.9:1\"\n[health]\ndown-after = 1";
+    fleet.replace(after(1), Backends::parse(only).unwrap());
+    let begun = fleet.checks_due(after(1), 10);
+    assert_eq!(begun.len(), 1);
+    for check in &due {
+        assert_eq!(fleet.name_of(check), None);
+        assert_eq!(fleet.on_outcome(after(1), check, Ok(())), None);
+    }
+    assert_eq!(fleet.name_of(&begun[0]), Some("a"));
+}
+
+#[test]
+fn other_settings_leave_servers_up_and_down() {
+    let mut fleet = start(checked(""));
+    for time in [0, 2, 4] {
+        check(&mut fleet, after(time), &["b"]);
+    }
+    fleet.replace(after(5), backends("[health]\nup-after = 1\nslow-start = \"0s\""));
+    assert_eq!(pool(&mut fleet, after(5)), parts([("a", Active, 20), ("b", Down, 0)]));
+    check(&mut fleet, after(5), &[]);
+    assert_eq!(pool(&mut fleet, after(5)), parts([("a", Active, 20), ("b", Active, 10)]));
+}
+
+/// However many servers wait for a check, and however long each takes, all have their turn.
+#[test]
+fn those_that_have_waited_longest_are_checked_first() {
+    let mut fleet = start(checked(""));
+    let [first] = fleet.checks_due(START, 1)[..] else { panic!("one may begin") };
+    assert!(fleet.checks_due(START, 0).is_empty());
+    fleet.on_outcome(after(3), &first, Ok(()));
+    let [second] = fleet.checks_due(after(3), 1)[..] else { panic!("one may begin") };
+    assert_ne!(first, second);
+}

@@ -1,0 +1,79 @@
+use arc_swap::ArcSwap;
+use clearway_balancer::{Decision, RouterStatistics, ServerKey};
+
+use super::super::backends::Backends;
+use super::*;
+use crate::exporter::tests::{assert_documented, text};
+
+/// What two threads and two servers export that have done something.
+fn counted() -> Arc<Counted> {
+    let file = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\nweight = 3\n\
+                [[server]]\nname = \"say \\\"b\\\"\"\naddress = \"192.0.2.2:1\"\ndrain = true\n";
+    let backends = Backends::parse(file).unwrap_or_else(|fault| panic!("{fault:?}"));
+    let mut servers = backends.servers.clone();
+    servers[0].weight = 3 * 4;
+    let pool = backends.pool(servers).unwrap();
+    let shards = vec![Arc::<ShardCounts>::default(), Arc::default()];
+    let statistics = RouterStatistics::default();
+    for shard in &shards {
+        let counters = shard.counters_of(pool.servers().map(|(key, _)| key));
+        let server = ServerKey::of("a");
+        counters[&server].store(7, std::sync::atomic::Ordering::Relaxed);
+        let decision = Decision::Forward { server, means: Means::Learned };
+        shard.count(decision, &statistics);
+    }
+    shards[1].count(Decision::Drop(DropReason::NoServer), &statistics);
+    let fleet = Arc::new(FleetCounts::default());
+    fleet.reloaded(false);
+    fleet.checked("a", true);
+    fleet.checked("a", true);
+    let mut forwarded = ForwardStatistics::default();
+    forwarded.to_servers.datagrams_received = 8;
+    forwarded.to_clients.bytes_sent = 1234;
+    forwarded.to_clients.dropped_too_large = 5;
+    forwarded.dropped_no_port = 2;
+    Arc::new(Counted {
+        forwarded: Box::new(move || vec![forwarded, ForwardStatistics::default()]),
+        shards,
+        fleet,
+        pool: Arc::new(ArcSwap::new(pool)),
+    })
+}
+
+#[test]
+fn the_document_lists_what_is_exported() {
+    assert_documented(&registry(counted()), |name| name.starts_with("clearway_balance_"));
+}
+
+#[test]
+fn values_have_their_labels() {
+    let text = text(&registry(counted()));
+    for sample in [
+        "datagrams_received_total{shard=\"0\",direction=\"to_servers\"} 8.0",
+        "sent_bytes_total{shard=\"0\",direction=\"to_clients\"} 1234.0",
+        "sent_bytes_total{shard=\"1\",direction=\"to_clients\"} 0.0",
+        "datagrams_dropped_total{shard=\"0\",direction=\"to_clients\",reason=\"too_large\"} 5.0",
+        "datagrams_dropped_total{shard=\"0\",direction=\"to_servers\",reason=\"no_port\"} 2.0",
+        "datagrams_dropped_total{shard=\"1\",direction=\"to_servers\",reason=\"no_server\"} 1.0",
+        "routed_total{shard=\"1\",means=\"learned\"} 1.0",
+        "table_entries{shard=\"0\",table=\"learned\"} 0.0",
+        "server_datagrams_total{server=\"a\"} 14.0",
+        "server_state{server=\"a\",state=\"active\"} 1.0",
+        "server_state{server=\"say \\\"b\\\"\",state=\"draining\"} 1.0",
+        "server_state{server=\"say \\\"b\\\"\",state=\"active\"} 0.0",
+        "server_weight{server=\"a\"} 1.2",
+        "server_checks_total{server=\"a\",outcome=\"ok\"} 2.0",
+        "reloads_total{outcome=\"failed\"} 1.0",
+    ] {
+        assert!(text.contains(&format!("\nclearway_balance_{sample}\n")), "{sample}: {text}");
+    }
+}
+
+/// Each datagram that a thread's counters say is dropped has one reason.
+#[test]
+fn drops_are_counted_once() {
+    let counted = counted();
+    let decided: Vec<_> = counted.shards.iter().map(|shard| shard.read()).collect();
+    let sum: f64 = drops(&(counted.forwarded)(), &decided).iter().map(|(_, count)| count).sum();
+    assert_eq!(sum, 5.0 + 2.0 + 1.0);
+}

@@ -1,0 +1,117 @@
+//! Finds the servers of datagrams on the threads that forward them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Cache};
+use clearway_balancer::{Decision, Limits, Pool, Router, ServerKey};
+use clearway_io::{Routed, Routing, Target};
+use clearway_units::{Random, Timestamp};
+
+use super::counts::ShardCounts;
+
+/// The pool that is in use, for all threads.
+pub(super) type SharedPool = Arc<ArcSwap<Pool>>;
+
+/// The routing of one thread.
+pub(super) struct ShardRouting {
+    router: Router,
+    /// The pool that is in use; it is that of the router from the next turn on.
+    pool: Cache<SharedPool, Arc<Pool>>,
+    /// In the order of their keys.
+    servers: Vec<KnownServer>,
+    counts: Arc<ShardCounts>,
+}
+
+/// A server of the router's pool.
+struct KnownServer {
+    key: ServerKey,
+    target: Target,
+    /// The datagrams that were sent to it.
+    datagrams: Arc<AtomicU64>,
+}
+
+impl ShardRouting {
+    /// `random` gives the key of the tables.
+    pub(super) fn new(
+        pool: &SharedPool,
+        limits: Limits,
+        random: Random,
+        counts: Arc<ShardCounts>,
+    ) -> Self {
+        let mut pool = Cache::new(pool.clone());
+        let current = pool.load().clone();
+        let servers = known(&current, &counts);
+        Self { router: Router::new(current, limits, random), pool, servers, counts }
+    }
+}
+
+/// The servers of a pool, with the counters of those that were in the pool before.
+fn known(pool: &Pool, counts: &ShardCounts) -> Vec<KnownServer> {
+    let counters = counts.counters_of(pool.servers().map(|(key, _)| key));
+    let of = |key: ServerKey| counters.get(&key).cloned().unwrap_or_default();
+    let servers: BTreeMap<_, _> = pool.servers().collect();
+    let known = servers.into_iter().map(|(key, server)| KnownServer {
+        key,
+        target: Target { server: server.address, has_preface: server.has_preface },
+        datagrams: of(key),
+    });
+    known.collect()
+}
+
+impl Routing for ShardRouting {
+    fn turn(&mut self, now: Timestamp) {
+        let pool = self.pool.load();
+        if !Arc::ptr_eq(pool, self.router.pool()) {
+            let pool = pool.clone();
+            self.servers = known(&pool, &self.counts);
+            self.router.replace(now, pool);
+        }
+    }
+
+    fn route(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Routed {
+        let decision = self.router.route(now, client, local, datagram);
+        self.counts.count(decision, self.router.statistics());
+        let Decision::Forward { server, .. } = decision else { return Routed::Dropped };
+        let found = self.servers.binary_search_by_key(&server, |known| known.key);
+        match found.ok().and_then(|at| self.servers.get(at)) {
+            Some(known) => {
+                increment(&known.datagrams);
+                Routed::To(known.target)
+            }
+            None => Routed::Dropped,
+        }
+    }
+
+    fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
+        // Only long headers show something.
+        if !datagram.first().is_some_and(|first| first & 0x80 != 0) {
+            return;
+        }
+        let Some((key, _)) = self.router.pool().by_address(server) else { return };
+        self.router.observe(now, key, client, datagram);
+        self.counts.publish(self.router.statistics());
+    }
+
+    fn is_server(&self, address: SocketAddr) -> bool {
+        let found = self.router.pool().by_address(address);
+        found.is_some_and(|(_, server)| server.has_preface)
+    }
+}
+
+/// Adds 1. Only one thread writes a counter, so that an addition takes no bus lock.
+pub(super) fn increment(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+#[path = "routing_tests.rs"]
+mod tests;

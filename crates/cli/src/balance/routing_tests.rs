@@ -1,0 +1,121 @@
+use clearway_balancer::{DropReason, Means, Server, ServerState};
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::ORIGIN;
+
+fn server(name: &str, has_preface: bool) -> Server {
+    // The port is that of the letter, so that servers of several pools are told apart.
+    let port = u16::from(name.as_bytes()[0]);
+    Server {
+        name: name.to_owned(),
+        address: ([192, 0, 2, 1], port).into(),
+        ids: Vec::new(),
+        id_len: None,
+        weight: 1,
+        state: ServerState::Active,
+        has_preface,
+    }
+}
+
+fn pool(servers: Vec<Server>) -> Arc<Pool> {
+    Arc::new(Pool::new(Vec::new(), servers).unwrap())
+}
+
+fn client(number: u16) -> SocketAddr {
+    ([198, 51, 100, 7], number).into()
+}
+
+fn local() -> SocketAddr {
+    ([203, 0, 113, 1], 443).into()
+}
+
+/// The first datagram of a client.
+fn first(number: u16) -> Vec<u8> {
+    let [high, low] = number.to_be_bytes();
+    [&[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, high, low, 0][..], &[0; 1200]].concat()
+}
+
+struct Thread {
+    routing: ShardRouting,
+    pool: SharedPool,
+    counts: Arc<ShardCounts>,
+}
+
+impl Thread {
+    fn with(servers: Vec<Server>) -> Self {
+        let pool: SharedPool = Arc::new(ArcSwap::new(pool(servers)));
+        let counts = Arc::<ShardCounts>::default();
+        let random = Random::from_number(1);
+        let routing = ShardRouting::new(&pool, Limits::default(), random, counts.clone());
+        Self { routing, pool, counts }
+    }
+
+    fn route(&mut self, number: u16) -> Routed {
+        self.routing.route(NOW, client(number), local(), &first(number))
+    }
+
+    fn datagrams(&self, name: &str) -> u64 {
+        self.counts.datagrams(ServerKey::of(name))
+    }
+}
+
+#[test]
+fn a_datagram_goes_to_a_server_with_or_without_preface() {
+    for has_preface in [true, false] {
+        let mut thread = Thread::with(vec![server("a", has_preface)]);
+        let target = Target { server: ([192, 0, 2, 1], 97).into(), has_preface };
+        assert_eq!(thread.route(1), Routed::To(target));
+        assert_eq!(thread.routing.is_server(target.server), has_preface);
+        assert!(!thread.routing.is_server(client(1)));
+    }
+}
+
+#[test]
+fn a_pool_is_taken_with_the_next_turn() {
+    let mut thread = Thread::with(vec![server("a", true)]);
+    thread.route(1);
+    thread.pool.store(pool(vec![server("b", true), server("a", true)]));
+    assert!(!thread.routing.is_server(server("b", true).address));
+    thread.routing.turn(NOW);
+    assert!(thread.routing.is_server(server("b", true).address));
+    // What was counted of a server that stays is kept.
+    (2..100).for_each(|number| drop(thread.route(number)));
+    assert_eq!(thread.datagrams("a") + thread.datagrams("b"), 99);
+    assert!(thread.datagrams("b") > 20, "{:?}", thread.counts);
+    thread.pool.store(pool(vec![server("b", true)]));
+    thread.routing.turn(NOW);
+    assert_eq!(thread.datagrams("a"), 0, "it is no server any more");
+    assert!(!thread.routing.is_server(server("a", true).address));
+    thread.routing.turn(NOW);
+    assert!(thread.datagrams("b") > 20);
+}
+
+#[test]
+fn decisions_and_tables_are_counted() {
+    let mut thread = Thread::with(vec![server("a", false)]);
+    thread.route(1);
+    thread.route(1);
+    assert_eq!(thread.routing.route(NOW, client(1), local(), &[0xc0]), Routed::Dropped);
+    let counted = thread.counts.read();
+    assert_eq!(counted.means[Means::Hash as usize], 1);
+    assert_eq!(counted.means[Means::Flow as usize], 1);
+    assert_eq!(counted.dropped[DropReason::NotQuic as usize], 1);
+    assert!(counted.flows.entries > 0, "{counted:?}");
+    assert_eq!(counted.learned_ids, 0);
+    let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
+    thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
+    assert_eq!(thread.counts.read().learned_ids, 1);
+    // Neither a short header nor a stranger shows anything.
+    thread.routing.observe(NOW, server("a", false).address, client(1), &[0x40; 100]);
+    thread.routing.observe(NOW, client(2), client(1), &answer);
+    assert_eq!(thread.counts.read().learned_ids, 1);
+}
+
+#[test]
+fn without_servers_datagrams_are_dropped() {
+    let down = Server { state: ServerState::Down, ..server("a", true) };
+    let mut thread = Thread::with(vec![down]);
+    assert_eq!(thread.route(1), Routed::Dropped);
+    assert_eq!(thread.counts.read().dropped[DropReason::NoServer as usize], 1);
+}

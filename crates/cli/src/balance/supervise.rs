@@ -1,0 +1,176 @@
+//! Keeps the pool as the file and the checks of servers demand, in real time.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clearway::{ClientConfig, Endpoint, Timestamp, VarInt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::backends::Checks;
+use super::counts::FleetCounts;
+use super::fleet::{Check, Fleet};
+use super::routing::SharedPool;
+use super::watch::Reread;
+use crate::output;
+
+/// How many servers are checked at a time.
+const MAX_CHECKS: usize = 64;
+/// H3_NO_ERROR (RFC 9114 §8.1).
+const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+
+/// The outcome of a check: why it has failed, if it has.
+type Outcome = (Check, Result<(), String>);
+
+/// Decides which pool is in use.
+pub(super) struct Supervisor {
+    fleet: Fleet,
+    origin: Instant,
+    pool: SharedPool,
+    counts: Arc<FleetCounts>,
+    checks: JoinSet<Outcome>,
+    endpoints: Endpoints,
+    is_quiet: bool,
+}
+
+impl Supervisor {
+    /// `origin` is the origin of the times that `fleet` has got so far.
+    pub(super) fn new(
+        fleet: Fleet,
+        origin: Instant,
+        pool: SharedPool,
+        counts: Arc<FleetCounts>,
+        is_quiet: bool,
+    ) -> Self {
+        let (checks, endpoints) = (JoinSet::new(), Endpoints::default());
+        Self { fleet, origin, pool, counts, checks, endpoints, is_quiet }
+    }
+
+    /// Checks servers, and takes what `file` says after changes.
+    pub(super) async fn run(mut self, mut file: mpsc::Receiver<Reread>) -> Infallible {
+        loop {
+            self.begin_checks();
+            self.publish();
+            let deadline = self.fleet.deadline(self.checks.len() < MAX_CHECKS);
+            let deadline = deadline.map(|at| self.origin + at.since_origin());
+            let wait = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(outcome) = self.checks.join_next() => {
+                    // A check that panicked has none.
+                    if let Ok((check, outcome)) = outcome {
+                        self.on_outcome(&check, outcome);
+                    }
+                }
+                Some(reread) = file.recv() => self.on_reread(reread),
+                () = wait => {}
+            }
+        }
+    }
+
+    fn begin_checks(&mut self) {
+        let slots = MAX_CHECKS.saturating_sub(self.checks.len());
+        for check in self.fleet.checks_due(self.now(), slots) {
+            let endpoint = self.endpoints.towards(check.address);
+            let checks = self.fleet.backends().health.clone();
+            self.checks.spawn(async move {
+                let outcome = match endpoint {
+                    Ok(endpoint) => handshake(endpoint, check.address, &checks).await,
+                    Err(why) => Err(why),
+                };
+                (check, outcome)
+            });
+        }
+    }
+
+    fn on_outcome(&mut self, check: &Check, outcome: Result<(), String>) {
+        if let Some(name) = self.fleet.name_of(check) {
+            self.counts.checked(name, outcome.is_ok());
+        }
+        let report = self.fleet.on_outcome(self.now(), check, outcome);
+        self.report(report.as_deref());
+    }
+
+    fn on_reread(&mut self, reread: Reread) {
+        self.counts.reloaded(reread.is_ok());
+        match reread {
+            Ok(backends) => {
+                output::status(&format!("reloaded the backends: {}", backends.summary()));
+                self.counts.retain(&backends.servers);
+                self.fleet.replace(self.now(), backends);
+            }
+            Err(failure) => output::status(&format!(
+                "clearway: the backends were not reloaded and those before stay in use: {failure}"
+            )),
+        }
+    }
+
+    fn publish(&mut self) {
+        match self.fleet.changed_pool(self.now()) {
+            Ok(None) => {}
+            Ok(Some((pool, report))) => {
+                self.pool.store(pool);
+                self.report(report);
+            }
+            Err(error) => {
+                output::status(&format!("clearway: the servers stay as they were: {error}"))
+            }
+        }
+    }
+
+    fn report(&self, line: Option<&str>) {
+        if let Some(line) = line.filter(|_| !self.is_quiet) {
+            output::status(line);
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_origin(self.origin.elapsed())
+    }
+}
+
+/// The endpoints from which servers are checked, one for each family of addresses, opened when it is needed.
+#[derive(Default)]
+struct Endpoints {
+    v4: Option<Endpoint>,
+    v6: Option<Endpoint>,
+}
+
+impl Endpoints {
+    fn towards(&mut self, server: SocketAddr) -> Result<Endpoint, String> {
+        let (endpoint, any) = match server {
+            SocketAddr::V4(_) => (&mut self.v4, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            SocketAddr::V6(_) => (&mut self.v6, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        };
+        if let Some(endpoint) = endpoint {
+            return Ok(endpoint.clone());
+        }
+        let new = Endpoint::client((any, 0).into())
+            .map_err(|error| format!("this balancer cannot open a socket to check it: {error}"))?;
+        Ok(endpoint.insert(new).clone())
+    }
+}
+
+/// Checks a server: a handshake on a connection of its own, which is closed at once.
+async fn handshake(endpoint: Endpoint, server: SocketAddr, checks: &Checks) -> Result<(), String> {
+    // A new configuration keeps no session of another server. Whose certificate it is does not matter: clients verify it.
+    let config = ClientConfig::dangerous_without_certificate_verification()
+        .application_protocols([&checks.application_protocol]);
+    let connecting = endpoint
+        .connect_with(&config, server, &checks.server_name)
+        .map_err(|error| error.to_string())?;
+    match tokio::time::timeout(checks.timeout, connecting).await {
+        Ok(Ok(connection)) => {
+            connection.close(NO_ERROR, b"");
+            Ok(())
+        }
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no handshake within {:?}", checks.timeout)),
+    }
+}

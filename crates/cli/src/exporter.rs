@@ -1,0 +1,125 @@
+//! Offers metrics for Prometheus: `GET /metrics` over HTTP/1.1, in OpenMetrics' text format.
+//!
+//! What is counted is read when the metrics are requested, and nothing else happens then. `docs/metrics.md` lists all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use http::{Response, StatusCode};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use crate::failure::Failure;
+use crate::http1::{self, Body, Content};
+use crate::listening::Listening;
+use crate::output;
+
+/// The type of OpenMetrics' text format.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The path of the metrics.
+const PATH: &str = "/metrics";
+/// How long a server tries to listen where the one that it has replaced did, and how often.
+const TAKE_OVER_TIME: Duration = Duration::from_secs(5);
+const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The options for metrics.
+#[derive(Args, Debug)]
+pub(crate) struct MetricsOptions {
+    /// Offer metrics for Prometheus at http://ADDRESS/metrics, to everyone who can reach that; port 0 means any free port.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Also accept requests for --metrics under this host name, not only under the address. May be repeated.
+    #[arg(long, value_name = "NAME", requires = "metrics")]
+    metrics_name: Vec<String>,
+}
+
+impl MetricsOptions {
+    /// Begins to listen, if an address is given. While another server that this one replaces listens there, it is left to that.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be listened on.
+    pub(crate) async fn listen(&self, is_replacing: bool) -> Result<Option<Exporter>, Failure> {
+        let Some(address) = self.metrics else { return Ok(None) };
+        let failed = |error| Listening::METRICS.failed(address, &error);
+        let listener = match TcpListener::bind(address).await {
+            Err(error) if is_replacing && error.kind() == io::ErrorKind::AddrInUse => None,
+            bound => Some(bound.map_err(failed)?),
+        };
+        Ok(Some(Exporter { listener, address, names: self.metrics_name.clone() }))
+    }
+}
+
+/// Listens at the address of the metrics.
+pub(crate) struct Exporter {
+    /// `None` while the server that is being replaced listens there.
+    listener: Option<TcpListener>,
+    address: SocketAddr,
+    names: Vec<String>,
+}
+
+impl Exporter {
+    /// Answers requests for what `registry` has.
+    pub(crate) async fn run(self, registry: Registry) {
+        let listener = match self.listener {
+            Some(listener) => Ok(listener),
+            None => take_over(self.address).await,
+        };
+        let listener = listener.and_then(|it| it.local_addr().map(|address| (it, address)));
+        match listener {
+            Ok((listener, address)) => {
+                output::status(&format!("metrics are at http://{address}{PATH}"));
+                http1::serve(listener, &self.names, Metrics(registry)).await;
+            }
+            Err(error) => {
+                output::status(&format!("no metrics are offered at {}: {error}", self.address))
+            }
+        }
+    }
+}
+
+/// Listens at `address` as soon as the server that was replaced no longer does.
+async fn take_over(address: SocketAddr) -> io::Result<TcpListener> {
+    let begun = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && begun.elapsed() < TAKE_OVER_TIME =>
+            {
+                tokio::time::sleep(TAKE_OVER_INTERVAL).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
+/// A registry of this program, with its version.
+pub(crate) fn registry() -> Registry {
+    let mut registry = Registry::with_prefix("clearway");
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "The version of the program", build);
+    registry
+}
+
+struct Metrics(Registry);
+
+impl Content for Metrics {
+    async fn get(&self, path: &str) -> Response<Body> {
+        if path != PATH {
+            return http1::refusal(StatusCode::NOT_FOUND, "the metrics are at /metrics\n");
+        }
+        let mut text = String::new();
+        match encode(&mut text, &self.0) {
+            Ok(()) => http1::whole(CONTENT_TYPE, text),
+            Err(_) => http1::refusal(StatusCode::INTERNAL_SERVER_ERROR, "this has no form\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "exporter_tests.rs"]
+pub(crate) mod tests;

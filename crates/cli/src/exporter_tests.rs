@@ -1,0 +1,71 @@
+//! What the tests of several commands' metrics share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+/// The text that a scrape gives.
+pub(crate) fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).unwrap();
+    text
+}
+
+/// The metrics that are exported, with their types. The names are those of samples, but without what a histogram adds.
+pub(crate) fn exported(registry: &Registry) -> BTreeMap<String, String> {
+    let text = text(registry);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let named = types.map(|line| {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let name = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        (name, kind.to_owned())
+    });
+    named.collect()
+}
+
+/// A document of `docs/`.
+pub(crate) fn read(document: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(document))
+        .unwrap()
+}
+
+/// All words in `text` that look like a metric's name.
+pub(crate) fn names(text: &str) -> BTreeSet<String> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    words.filter(|word| word.starts_with("clearway_")).map(str::to_owned).collect()
+}
+
+/// The name of a histogram for one of its samples; other names as they are.
+pub(crate) fn without_suffix(name: &str, exported: &BTreeMap<String, String>) -> String {
+    let stems = ["_bucket", "_sum", "_count"].map(|suffix| name.strip_suffix(suffix));
+    let is_histogram = |stem: &&str| exported.get(*stem).is_some_and(|kind| kind == "histogram");
+    stems.into_iter().flatten().find(is_histogram).unwrap_or(name).to_owned()
+}
+
+/// Asserts that `docs/metrics.md` has a row for each exported metric, with its type in the second column, and names no other
+/// one. Only names of which `is_meant` is true count.
+pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
+    let document = read("metrics.md");
+    let mut exported = exported(registry);
+    exported.retain(|name, _| is_meant(name));
+    let mut listed = BTreeMap::new();
+    for row in document.lines().filter_map(|line| line.strip_prefix("| `clearway_")) {
+        let mut cells = row.split('|').map(str::trim);
+        let name = format!("clearway_{}", cells.next().unwrap().trim_matches('`'));
+        if is_meant(&name) {
+            assert!(listed.insert(name, cells.next().unwrap().to_owned()).is_none(), "{row}");
+        }
+    }
+    assert_eq!(listed, exported);
+    // What else the document says of metrics is of these, too.
+    for name in names(&document).iter().filter(|name| is_meant(name)) {
+        assert!(exported.contains_key(&without_suffix(name, &exported)), "{name}");
+    }
+}

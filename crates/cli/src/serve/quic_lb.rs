@@ -1,0 +1,72 @@
+//! The file of `serve --quic-lb`, which is read again while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clearway::{Endpoint, QuicLb};
+use tokio::sync::Notify;
+
+use crate::failure::Failure;
+use crate::watch::Watch;
+use crate::{output, quic_lb_file};
+
+/// A server's configuration of QUIC-LB, with the file from which it comes.
+#[derive(Debug)]
+pub(super) struct Following {
+    file: PathBuf,
+    config: QuicLb,
+    watch: Watch,
+}
+
+impl Following {
+    /// Reads the file for the first time.
+    pub(super) fn start(file: &Path) -> Result<Self, Failure> {
+        let watch = Watch::begin(vec![file.to_owned()]);
+        Ok(Self { file: file.to_owned(), config: quic_lb_file::read(file)?, watch })
+    }
+
+    pub(super) fn config(&self) -> QuicLb {
+        self.config.clone()
+    }
+
+    /// Says what connection IDs are.
+    pub(super) fn announce(&self) {
+        output::status(&format!("connection IDs are of QUIC-LB, {}", described(&self.config)));
+    }
+
+    /// Reads the file again when `asked` is notified, and when it has changed. Then the connection IDs of `endpoint` follow it.
+    pub(super) async fn run(self, endpoint: Endpoint, asked: Arc<Notify>) {
+        let Self { file, config: mut present, watch } = self;
+        let read_again = move || match follow(&file, &endpoint) {
+            Ok(config) => {
+                // It may have been written again as it was.
+                if config != present {
+                    let (file, described) = (file.display(), described(&config));
+                    output::status(&format!("reloaded {file}: QUIC-LB, {described}"));
+                }
+                present = config;
+            }
+            Err(failure) => output::status(&format!(
+                "clearway: the configuration of QUIC-LB was not reloaded and that before stays in \
+                 use: {failure}"
+            )),
+        };
+        watch.run(asked, read_again).await;
+    }
+}
+
+fn follow(file: &Path, endpoint: &Endpoint) -> Result<QuicLb, Failure> {
+    let config = quic_lb_file::read(file)?;
+    endpoint.rotate_quic_lb(config.clone()).map_err(|error| {
+        Failure::new(format!("{}: {error}", file.display())).advise(
+            "keep the length of server-id and nonce together, and one octet less with a key",
+        )
+    })?;
+    Ok(config)
+}
+
+fn described(config: &QuicLb) -> String {
+    let (number, server_id) = (config.config().number(), config.server_id());
+    let key = if config.is_encrypted() { "encrypted" } else { "without a key" };
+    format!("configuration {number}, server ID {server_id}, {key}")
+}

@@ -1,0 +1,114 @@
+//! Files that are read again while the server runs.
+//!
+//! They are looked at every second. Being told of changes (inotify) would be no better here: such files are often reached
+//! through symbolic links that are exchanged as a whole, or lie on network file systems, where nothing is told; and a second
+//! is soon enough for what changes every few weeks.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+
+/// How often the files are looked at.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What shows that a file has changed: file system, inode, size, and the times of the last change of content and inode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Stamp(u64, u64, u64, [i64; 4]);
+
+/// Files, and what was seen of them.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    files: Vec<PathBuf>,
+    /// Their stamps before they were read last.
+    read: Vec<Option<Stamp>>,
+    /// Their stamps when they were looked at last.
+    seen: Vec<Option<Stamp>>,
+}
+
+impl Watch {
+    /// The caller reads the files after this for the first time.
+    pub(crate) fn begin(files: Vec<PathBuf>) -> Self {
+        let read = stamps(&files);
+        Self { files, seen: read.clone(), read }
+    }
+
+    /// Calls `read_again` when `asked` is notified, and when a file has changed and then all stay the same for an interval.
+    pub(crate) async fn run(
+        mut self,
+        asked: Arc<Notify>,
+        mut read_again: impl FnMut() + Send + 'static,
+    ) {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let is_asked = tokio::select! {
+                () = asked.notified() => true,
+                _ = interval.tick() => false,
+            };
+            // The file system may be slow.
+            let looking = tokio::task::spawn_blocking(move || {
+                if self.look(is_asked) {
+                    read_again();
+                }
+                (self, read_again)
+            });
+            match looking.await {
+                Ok(looked) => (self, read_again) = looked,
+                // The program ends.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Looks at the files: whether to read them again. That is so if it `is_asked` for, and when one has changed since they
+    /// were read and all have stayed the same since the last look: files that belong together are not written in one moment.
+    fn look(&mut self, is_asked: bool) -> bool {
+        let now = stamps(&self.files);
+        let is_new = is_asked || (now != self.read && now == self.seen);
+        if is_new {
+            self.read.clone_from(&now);
+        }
+        self.seen = now;
+        is_new
+    }
+}
+
+/// The stamps of all files; `None` where there is none.
+fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    files.iter().map(|path| stamp(path).ok()).collect()
+}
+
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    let data = std::fs::metadata(path)?;
+    let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
+    Ok(Stamp(data.dev(), data.ino(), data.size(), times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_counts_when_it_is_over() {
+        let path = std::env::temp_dir().join(format!("clearway-watch-{}", std::process::id()));
+        std::fs::write(&path, "1").unwrap();
+        let mut watch = Watch::begin(vec![path.clone()]);
+        assert!(!watch.look(false));
+        std::fs::write(&path, "12").unwrap();
+        assert!(!watch.look(false), "it may not be complete");
+        std::fs::write(&path, "123").unwrap();
+        assert!(!watch.look(false), "it was not");
+        assert!(watch.look(false));
+        assert!(!watch.look(false), "it was read");
+        assert!(watch.look(true), "someone asks");
+        std::fs::remove_file(&path).unwrap();
+        assert!(!watch.look(false));
+        assert!(watch.look(false), "that it is missing is a change, too");
+        assert!(!watch.look(false));
+    }
+}

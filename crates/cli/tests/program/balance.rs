@@ -1,0 +1,360 @@
+//! `balance`: several servers behind one address.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use clearway::http3::{Client, PROTOCOL};
+use clearway::{ClientConfig, Endpoint};
+use http::Request;
+use rustix::process::Signal;
+
+use crate::support::{Running, Scratch, clearway, fail, succeed};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder for each server, each with a file `who` that has its name, and the same file `large`; and a certificate.
+fn scratch(name: &str, servers: &[&str]) -> Scratch {
+    let scratch = Scratch::new(name);
+    for server in servers {
+        scratch.fill(&format!("{server}/large"), 2_000_000);
+        fs::write(scratch.path(&format!("{server}/who")), server).unwrap();
+    }
+    let identity = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    fs::write(scratch.path("cert.pem"), identity.cert.pem()).unwrap();
+    fs::write(scratch.path("key.pem"), identity.signing_key.serialize_pem()).unwrap();
+    scratch
+}
+
+fn serve(scratch: &Scratch, name: &str, more: &[&str]) -> Running {
+    let (certificate, key) = (scratch.path("cert.pem"), scratch.path("key.pem"));
+    let identity = ["--quiet", "--shards", "1", "--cert", &certificate, "--key", &key];
+    let root = scratch.path(name);
+    let mut command = clearway(&[&["serve", &root][..], &identity, more].concat());
+    command.stderr(Stdio::null());
+    Running::listening(command)
+}
+
+fn serve_anywhere(scratch: &Scratch, name: &str) -> Running {
+    serve(scratch, name, &["--listen", "127.0.0.1:0"])
+}
+
+/// A server in the file that knows nothing of the balancer.
+fn entry(name: &str, server: &Running, more: &str) -> String {
+    let address = &server.address;
+    format!("[[server]]\nname = \"{name}\"\naddress = \"{address}\"\npreface = false\n{more}\n")
+}
+
+/// Checks ten times a second; a server is down after two failures, and has its whole part at once.
+const HASTY: &str = "[health]\ninterval = \"100ms\"\ntimeout = \"2s\"\ndown-after = 2\nup-after = 1\nslow-start = \"0s\"\n";
+
+/// A balancer with a file, and what it prints.
+struct Balancer {
+    running: Running,
+    file: String,
+}
+
+impl Balancer {
+    fn start(scratch: &Scratch, backends: &str, more: &[&str]) -> Self {
+        let file = scratch.path("backends.toml");
+        fs::write(&file, backends).unwrap();
+        let arguments = ["balance", "--listen", "127.0.0.1:0", "--shards", "2"];
+        let mut command = clearway(&[&arguments[..], &["--backends", &file], more].concat());
+        command.stderr(Stdio::piped());
+        Self { running: Running::balancing(command), file }
+    }
+
+    /// Writes the file anew, and waits for the line that begins as `expected`.
+    fn rewrite(&mut self, backends: &str, expected: &str) -> String {
+        fs::write(&self.file, backends).unwrap();
+        self.running.signal(Signal::HUP);
+        self.wait_for(expected)
+    }
+
+    /// Waits for a line on standard error that begins as `expected`.
+    fn wait_for(&mut self, expected: &str) -> String {
+        loop {
+            let line = self.running.error_line();
+            assert_ne!(line, "", "it never said {expected:?}");
+            if line.starts_with(expected) {
+                return line;
+            }
+        }
+    }
+
+    fn get(&self, scratch: &Scratch, path: &str) -> Vec<u8> {
+        let (certificate, url) = (scratch.path("cert.pem"), self.running.url(path));
+        succeed(&["get", "--quiet", "--ca", &certificate, &url]).stdout
+    }
+
+    /// How many of so many new clients each server gets.
+    fn served(&self, scratch: &Scratch, clients: usize) -> BTreeMap<String, usize> {
+        let mut served = BTreeMap::new();
+        for _ in 0..clients {
+            let who = String::from_utf8(self.get(scratch, "who")).unwrap();
+            *served.entry(who).or_default() += 1;
+        }
+        served
+    }
+}
+
+#[test]
+fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
+    let scratch = scratch("balance-three", &["a", "b", "c"]);
+    let servers = ["a", "b", "c"].map(|name| (name, serve_anywhere(&scratch, name)));
+    let file: String = servers.iter().map(|(name, server)| entry(name, server, "")).collect();
+    let mut balancer = Balancer::start(&scratch, &file, &["--metrics", "127.0.0.1:0", "--json"]);
+    let line = balancer.wait_for("metrics are at ");
+    let page = line.trim().strip_prefix("metrics are at ").unwrap().to_owned();
+    let large = fs::read(scratch.path("a/large")).unwrap();
+    assert!(balancer.get(&scratch, "large") == large);
+    let served = balancer.served(&scratch, 20);
+    // That all come to one of three is as likely as winning a lottery.
+    assert!(served.len() > 1, "{served:?}");
+    let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
+    for (name, _) in &servers {
+        let state =
+            format!("clearway_balance_server_state{{server=\"{name}\",state=\"active\"}} 1.0\n");
+        assert!(text.contains(&state), "{text}");
+    }
+    let summary: serde_json::Value = serde_json::from_str(&balancer.running.interrupt()).unwrap();
+    let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
+    assert!(count("/to_clients/sent_bytes") > 2_000_000, "{summary}");
+    let of_servers: u64 = ["/servers/a", "/servers/b", "/servers/c"].map(count).iter().sum();
+    assert_eq!(of_servers, count("/to_servers/sent"), "{summary}");
+    // Each client began once.
+    assert_eq!(count("/means/hash"), 21, "{summary}");
+    for name in served.keys() {
+        assert!(count(&format!("/servers/{name}")) > 0, "{summary}");
+    }
+}
+
+/// The servers stay as they were, and what is wrong is said with its place.
+#[test]
+fn a_wrong_file_changes_nothing_and_a_right_one_everything() {
+    let scratch = scratch("balance-reload", &["a", "b"]);
+    let (a, b) = (serve_anywhere(&scratch, "a"), serve_anywhere(&scratch, "b"));
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let mut balancer = Balancer::start(&scratch, &entry("a", &a, ""), &metrics);
+    let page = balancer.wait_for("metrics are at ").trim()["metrics are at ".len()..].to_owned();
+    let wrong = entry("b", &b, "wieght = 2");
+    let line = balancer.rewrite(&wrong, "clearway: the backends were not reloaded");
+    let place = format!("those before stay in use: {}:5:1: there is no key wieght", balancer.file);
+    assert!(line.contains(&place), "{line}");
+    assert_eq!(balancer.get(&scratch, "who"), b"a");
+    balancer.rewrite(&entry("b", &b, ""), "reloaded the backends: 1 server");
+    balancer.wait_for("server \"b\"");
+    assert_eq!(balancer.served(&scratch, 3), BTreeMap::from([("b".to_owned(), 3)]));
+    let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
+    for sample in ["{outcome=\"ok\"} 1.0\n", "{outcome=\"failed\"} 1.0\n"] {
+        assert!(text.contains(&format!("clearway_balance_reloads_total{sample}")), "{text}");
+    }
+    // It is also noticed by itself.
+    fs::write(&balancer.file, entry("a", &a, "")).unwrap();
+    balancer.wait_for("reloaded the backends: 1 server");
+    balancer.wait_for("server \"a\"");
+    assert_eq!(balancer.get(&scratch, "who"), b"a");
+}
+
+#[test]
+fn a_server_that_is_killed_gets_no_clients_until_it_is_back() {
+    let scratch = scratch("balance-killed", &["a", "b"]);
+    let (a, b) = (serve_anywhere(&scratch, "a"), serve_anywhere(&scratch, "b"));
+    let file = format!("{}{}{HASTY}", entry("a", &a, ""), entry("b", &b, ""));
+    let mut balancer = Balancer::start(&scratch, &file, &[]);
+    let address = a.address.clone();
+    let killed = Instant::now();
+    a.signal(Signal::KILL);
+    let line = balancer.wait_for(&format!("server \"a\" ({address}) is down: "));
+    assert!(killed.elapsed() < PATIENCE, "{line}");
+    assert_eq!(balancer.served(&scratch, 10), BTreeMap::from([("b".to_owned(), 10)]));
+    drop(a);
+    let again = serve(&scratch, "a", &["--listen", &address]);
+    balancer.wait_for(&format!("server \"a\" ({}) is up", again.address));
+    let begun = Instant::now();
+    while !balancer.served(&scratch, 1).contains_key("a") {
+        assert!(begun.elapsed() < PATIENCE, "it gets no clients");
+    }
+}
+
+/// A download that has begun goes on; new clients go elsewhere.
+#[test]
+fn a_server_that_drains_keeps_its_clients_and_gets_no_new_ones() {
+    let scratch = scratch("balance-drain", &["a", "b"]);
+    let (a, b) = (serve_anywhere(&scratch, "a"), serve_anywhere(&scratch, "b"));
+    let mut balancer = Balancer::start(&scratch, &entry("a", &a, ""), &[]);
+    // Some four seconds long.
+    let link = Running::link(&balancer.running.address, &["--rate", "4mbit"]);
+    let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
+    let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
+    let mut download = clearway(&download).stdout(Stdio::piped()).spawn().unwrap();
+    let mut content = vec![0; 1000];
+    download.stdout.as_mut().unwrap().read_exact(&mut content).unwrap();
+    let both = format!("{}{}", entry("a", &a, "drain = true"), entry("b", &b, ""));
+    balancer.rewrite(
+        &both,
+        "reloaded the backends: 2 servers, 0 configs; new clients go to 1 of the servers",
+    );
+    balancer.wait_for("server \"b\"");
+    assert_eq!(balancer.served(&scratch, 10), BTreeMap::from([("b".to_owned(), 10)]));
+    assert!(download.try_wait().unwrap().is_none(), "the download ended too early for this test");
+    download.stdout.as_mut().unwrap().read_to_end(&mut content).unwrap();
+    assert!(download.wait().unwrap().success());
+    assert!(content == fs::read(scratch.path("a/large")).unwrap());
+}
+
+/// The configuration of QUIC-LB `number`, as a balancer has it.
+fn config(number: u8) -> String {
+    format!(
+        "[[config]]\nid = {number}\nserver-id-length = 2\nnonce-length = 14\nkey = \"{}\"\n",
+        key(number)
+    )
+}
+
+/// The same, as a server has it.
+fn config_of_server(number: u8, server_id: &str) -> String {
+    format!(
+        "config-id = {number}\nserver-id = \"{server_id}\"\nnonce-length = 14\nkey = \"{}\"\n",
+        key(number)
+    )
+}
+
+fn key(number: u8) -> String {
+    format!("{number:02x}").repeat(16)
+}
+
+/// A client that changes its address ten times a second, and in the middle of its download the keys change, first at the balancer
+/// and then at the servers.
+#[test]
+fn clients_move_and_keys_change_and_connections_stay() {
+    let scratch = scratch("balance-quic-lb", &["a", "b", "c"]);
+    let servers = ["a", "b", "c"].map(|name| {
+        let file = scratch.path(&format!("{name}.toml"));
+        let server_id = format!("0{name}0{name}");
+        fs::write(&file, config_of_server(0, &server_id)).unwrap();
+        let more = ["--listen", "127.0.0.1:0", "--balancer", "127.0.0.1", "--quic-lb", &file];
+        (serve(&scratch, name, &more), file, server_id)
+    });
+    let entries = |configs: &[u8]| -> String {
+        let entries = servers.iter().map(|(server, _, id)| {
+            let ids = configs.iter().map(|number| format!("{number} = \"{id}\""));
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            let address = &server.address;
+            format!(
+                "[[server]]\nname = \"{id}\"\naddress = \"{address}\"\nserver-id = {{ {ids} }}\n"
+            )
+        });
+        configs.iter().map(|number| config(*number)).chain(entries).collect()
+    };
+    let mut balancer = Balancer::start(&scratch, &entries(&[0]), &["--json"]);
+    let balanced = balancer.running.address.clone();
+    let link = Running::link(&balanced, &["--rate", "4mbit", "--rebind-every", "100ms"]);
+    let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
+    let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
+    let mut download = clearway(&download).stdout(Stdio::piped()).spawn().unwrap();
+    let mut content = vec![0; 400_000];
+    download.stdout.as_mut().unwrap().read_exact(&mut content).unwrap();
+    balancer.rewrite(&entries(&[0, 1]), "reloaded the backends: 3 servers, 2 configs");
+    for (server, file, id) in &servers {
+        fs::write(file, config_of_server(1, id)).unwrap();
+        server.signal(Signal::HUP);
+    }
+    let mut rest = vec![0; 800_000];
+    download.stdout.as_mut().unwrap().read_exact(&mut rest).unwrap();
+    content.append(&mut rest);
+    // The IDs of configuration 0 are retired by now.
+    balancer.rewrite(&entries(&[1]), "reloaded the backends: 3 servers, 1 config");
+    download.stdout.as_mut().unwrap().read_to_end(&mut content).unwrap();
+    assert!(download.wait().unwrap().success());
+    assert!(content == fs::read(scratch.path("a/large")).unwrap());
+    let summary: serde_json::Value = serde_json::from_str(&balancer.running.interrupt()).unwrap();
+    let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
+    let by_server_id = count("/means/server_id");
+    let others = count("/to_servers/sent") - by_server_id;
+    assert!(by_server_id > 100 && others < 20, "{summary}");
+    assert_eq!(count("/to_clients/dropped"), 0, "{summary}");
+}
+
+/// What a server logs of a request.
+#[test]
+fn a_server_behind_a_balancer_sees_the_address_of_its_client() {
+    let scratch = scratch("balance-preface", &["a"]);
+    let (root, certificate, key) =
+        (scratch.path("a"), scratch.path("cert.pem"), scratch.path("key.pem"));
+    let listen = ["serve", &root, "--listen", "127.0.0.1:0", "--balancer", "127.0.0.1"];
+    let mut command = clearway(&[&listen[..], &["--cert", &certificate, "--key", &key]].concat());
+    command.stderr(Stdio::null());
+    let server = Running::listening(command);
+    let file = entry("a", &server, "").replace("preface = false", "preface = true");
+    let balancer = Balancer::start(&scratch, &file, &[]);
+    let balancer_address = balancer.running.address.parse().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        // An address that is nobody else's.
+        let endpoint = Endpoint::client("127.0.0.77:0".parse().unwrap()).unwrap();
+        let config = ClientConfig::dangerous_without_certificate_verification();
+        let config = config.application_protocols([PROTOCOL]);
+        let client = Client::connect(&endpoint, &config, balancer_address, "localhost").await;
+        let request = Request::get("https://localhost/who").body(()).unwrap();
+        let response = client.unwrap().send(request).await.unwrap();
+        assert_eq!(response.into_body().bytes(10).await.unwrap()[..], b"a"[..]);
+        endpoint.local_address()
+    });
+    let log = server.interrupt();
+    assert!(log.starts_with(&format!("{client} GET ")), "{log}");
+}
+
+#[test]
+fn a_file_is_checked_and_shown() {
+    let scratch = Scratch::new("balance-check");
+    let file = scratch.path("backends.toml");
+    let text = "[[config]]\nid = 0\nserver-id-length = 2\nnonce-length = 14\nkey = \"8f95f09245765f80256934e50c66207f\"\n\
+                [[server]]\nname = \"a\"\naddress = \"192.0.2.1:443\"\nserver-id = \"0a01\"\nweight = 3\n\
+                [[server]]\nname = \"b\"\naddress = \"192.0.2.2:443\"\nserver-id = \"0a02\"\n\
+                [[server]]\nname = \"c\"\naddress = \"192.0.2.3:443\"\nserver-id = \"0a03\"\ndrain = true\n";
+    fs::write(&file, text).unwrap();
+    let check = ["balance", "--check", "--backends", &file];
+    let shown = String::from_utf8(succeed(&check).stdout).unwrap();
+    let row = |name: &str| {
+        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_else(|| panic!("{shown}")).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("a"), "a 192.0.2.1:443 0: 0a01 yes 3 75.0 %");
+    assert_eq!(row("b"), "b 192.0.2.2:443 0: 0a02 yes 1 25.0 %");
+    assert_eq!(row("c"), "c 192.0.2.3:443 0: 0a03 yes 1 draining");
+    assert_eq!(row("0"), "0 2 14 1 18 octets AES-128, one pass");
+    let json = succeed(&[&check[..], &["--json"]].concat()).stdout;
+    assert!(!String::from_utf8_lossy(&json).contains("8f95"), "a key is shown");
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["servers"][0]["share_of_new_clients"], 0.75);
+    assert_eq!(json["configs"][0]["connection_id_length"], 18);
+
+    fs::write(&file, text.replace("0a02", "0a01")).unwrap();
+    let line = fail(&check);
+    assert!(
+        line.starts_with(&format!("{file}:14:13: \"a\" and \"b\" have the same server ID")),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_balancer_that_cannot_start_says_why() {
+    let scratch = Scratch::new("balance-fails");
+    let file = scratch.path("backends.toml");
+    let line = fail(&["balance", "--backends", &file]);
+    assert!(line.contains(&file) && line.contains("cannot read the backends"), "{line}");
+    fs::write(&file, "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:443\"\n").unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let line = fail(&["balance", "--backends", &file, "--listen", &address]);
+    assert!(line.contains(&format!("cannot listen on UDP {address}")), "{line}");
+    assert!(line.contains("--listen"), "{line}");
+    for wrong in [["--shards", "0"], ["--ports", "0"], ["--idle", "0s"], ["--remember", "0"]] {
+        let mut command = clearway(&["balance", "--backends", &file]);
+        let output = command.args(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}

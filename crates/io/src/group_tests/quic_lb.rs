@@ -1,0 +1,124 @@
+//! Connection IDs of QUIC-LB, and another configuration of it.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use clearway_wire::quic_lb::{ConfigId, ServerId};
+
+use super::{
+    Client, Entrance, GroupOptions, PATIENCE, Relay, ShardGroup, Steering, address, client,
+    download, group_with, loopback, rebind_often, server, server_config, total,
+};
+use crate::{QuicLb, RotateQuicLbError};
+
+fn config(number: u8, nonce_len: usize, key: Option<[u8; 16]>) -> QuicLb {
+    let server_id = ServerId::new(&[0xab, number]).unwrap();
+    QuicLb::new(ConfigId::new(number).unwrap(), server_id, nonce_len, key).unwrap()
+}
+
+/// A configuration with a key.
+pub(super) fn encrypted(number: u8) -> QuicLb {
+    config(number, 6, Some([number; 16]))
+}
+
+/// One whose IDs have an octet more.
+pub(super) fn longer(number: u8) -> QuicLb {
+    config(number, 7, Some([number; 16]))
+}
+
+fn group(count: usize, steering: Steering, quic_lb: QuicLb) -> ShardGroup {
+    let options = GroupOptions { quic_lb: Some(quic_lb), ..GroupOptions::default() };
+    group_with(loopback(), count, server_config(), steering, options).unwrap()
+}
+
+#[test]
+fn connections_with_ids_of_quic_lb_survive_rebindings() {
+    for quic_lb in [encrypted(3), config(3, 7, None)] {
+        for steering in [Steering::ClassicBpf, Steering::BEST] {
+            let group = group(3, steering, quic_lb.clone());
+            assert!(group.steering() >= Some(Steering::ClassicBpf));
+            let statistics = rebind_often(&group);
+            assert_eq!((statistics.handed_over, statistics.handed_in), (0, 0));
+        }
+        let statistics = rebind_often(&group(3, Steering::Hash, quic_lb));
+        assert!(statistics.handed_over > 0, "{statistics:?}");
+        assert_eq!(statistics.hand_over_dropped, 0);
+    }
+}
+
+/// The configurations of the IDs that clients sent to since the last call.
+fn configurations(entrances: &[Entrance]) -> BTreeSet<u8> {
+    let taken = entrances.iter().map(|it| std::mem::take(&mut *it.first_octets.lock().unwrap()));
+    taken.flatten().map(|first_octet| first_octet >> 5).collect()
+}
+
+/// Lets all clients download until the IDs to which all of them send are of `configuration` alone.
+fn download_until(
+    clients: &[Client],
+    entrances: &[Entrance],
+    wakers: &[crate::ConnectionWaker],
+    number: &mut u64,
+    configuration: u8,
+) {
+    let begun = Instant::now();
+    loop {
+        *number += 1;
+        clients.iter().zip(wakers).for_each(|(client, waker)| client.ask(waker, *number));
+        assert!(clients.iter().all(|client| client.next() == Ok(*number)));
+        if configurations(entrances) == BTreeSet::from([configuration]) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "IDs of another configuration are in use");
+    }
+}
+
+/// More connections than a shard comes to in a turn: each goes on from port to port, and soon has IDs of the new
+/// configuration, which may have a key or none.
+fn follow_the_configuration(count: usize, steering: Steering) {
+    const EACH: usize = 80;
+    let group = group(count, steering, encrypted(1));
+    let (_relay, entrances) = Relay::start(address(&group), EACH * count);
+    let shards: Vec<_> = (0..count).map(|_| client()).collect();
+    let begin = |(shard, entrance)| download(shard, entrance, &[1], false);
+    let of_each = shards.iter().flat_map(|shard| std::iter::repeat_n(shard, EACH));
+    let clients: Vec<_> = of_each.zip(&entrances).map(begin).collect();
+    assert!(clients.iter().all(|client| client.next() == Ok(1)));
+    assert_eq!(configurations(&entrances), BTreeSet::from([1]));
+    let wakers: Vec<_> = clients.iter().map(|client| client.waker.recv().unwrap()).collect();
+    let mut number = 1;
+    for (configuration, next) in [(2, encrypted(2)), (6, config(6, 7, None)), (2, encrypted(2))] {
+        group.rotate_quic_lb(next).unwrap();
+        download_until(&clients, &entrances, &wakers, &mut number, configuration);
+    }
+    assert!(configurations(&entrances).is_empty());
+    let statistics = total(&group);
+    assert_eq!(statistics.connections, clients.len() as u64);
+    assert_eq!(statistics.hand_over_dropped, 0);
+}
+
+#[test]
+fn all_connections_follow_another_configuration() {
+    follow_the_configuration(3, Steering::ClassicBpf);
+    follow_the_configuration(1, Steering::BEST);
+}
+
+#[test]
+fn a_configuration_that_cannot_follow_is_refused() {
+    let error = server(2, Steering::BEST).rotate_quic_lb(encrypted(1)).unwrap_err();
+    assert!(matches!(error, RotateQuicLbError::NotConfigured), "{error}");
+    let group = group(2, Steering::BEST, encrypted(1));
+    let error = group.rotate_quic_lb(longer(2)).unwrap_err();
+    assert!(matches!(error, RotateQuicLbError::IdLength { present: 10, asked: 11 }), "{error}");
+    assert!(group.rotate_quic_lb(encrypted(1)).is_ok(), "the same");
+}
+
+/// With one shard, its socket is nobody else's.
+#[test]
+fn one_shard_with_quic_lb_is_alone_at_its_port() {
+    let group = group(1, Steering::BEST, encrypted(1));
+    assert_eq!(group.steering(), None);
+    let (_relay, entrances) = Relay::start(address(&group), 1);
+    let client = download(&client(), &entrances[0], &[1, 2], true);
+    assert_eq!((client.next(), client.next()), (Ok(2), Ok(1)));
+    assert_eq!(configurations(&entrances), BTreeSet::from([1]));
+}

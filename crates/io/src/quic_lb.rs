@@ -1,0 +1,355 @@
+//! Connection IDs of QUIC-LB (draft-ietf-quic-load-balancers), from which a balancer reads the server, and this process the
+//! shard.
+//!
+//! ```text
+//! without a key                              with a key
+//! First Octet (8)  config rotation           First Octet (8)
+//! Server ID (8..)                            Server ID (8..)   encrypted with the nonce
+//! Nonce (32..)     random, but for its       Nonce (32..)      a counter
+//!                  last octet
+//! Shard Octet (8)  which is this             Shard Octet (8)   after the ciphertext (section 5.4)
+//! ```
+//!
+//! The shard octet is that of `shard_ids.rs`. The length of the ID is the same in all configurations, since short headers do
+//! not state it.
+
+use core::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use clearway_transport::ConnectionIdGenerator;
+use clearway_units::Random;
+use clearway_wire::ConnectionId;
+use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
+
+use crate::random::seed;
+use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
+
+/// A configuration of QUIC-LB for a server: its connection IDs say to balancers with the same configuration which server they
+/// are for, so that those find it whatever address a client moves to. It is given to a group with
+/// [`GroupOptions::quic_lb`](crate::GroupOptions::quic_lb), and replaced with
+/// [`ShardGroup::rotate_quic_lb`](crate::ShardGroup::rotate_quic_lb).
+///
+/// **Length.** An ID has one octet, those of the server ID and of the nonce, and with a key one more, from which this process
+/// and the kernel read the shard. Without a key the shard is in the last octet of the nonce, so that an ID has exactly the
+/// octets of the configuration. Balancers need not know of either.
+///
+/// **Nonces with a key.** The server counts from a random nonce on; shards, and the two processes of a hot restart, have
+/// different nonces. None may be used twice with one key (section "Connection ID Entropy"): replace the configuration by one
+/// with another key before they are used up. A warning is logged when an eighth is left. When none is left, IDs say that they
+/// cannot be routed, and balancers go by addresses (§3.2). A connection takes about five, and each Retry packet one: of four
+/// octets, with 2^32 nonces, a busy server comes to the end in days, of seven never. A process that starts anew begins at
+/// another random nonce, which with four or five octets may be among those that were used.
+///
+/// **Nonces without a key** are random. Of n octets, two of a server's connections have the same ID after about 2^(4n) IDs,
+/// and the first of them then gets no more packets. Use seven or more.
+///
+/// **Without a key** everyone can read the server ID. The draft advises servers not to issue further IDs then, which clients
+/// might take for unlinkable (section "Security Considerations"). They are issued all the same: without them a client cannot
+/// migrate (RFC 9000 §9.5), and what two of them have in common, the server, is no secret anyway.
+#[derive(Clone)]
+pub struct QuicLb {
+    server_id: ServerId,
+    key: Option<[u8; 16]>,
+    states_length: bool,
+    codec: IdCodec,
+}
+
+impl QuicLb {
+    /// IDs of the configuration `config` for the server `server_id`, with a nonce of `nonce_len` octets. If there is a `key`,
+    /// server ID and nonce are encrypted.
+    ///
+    /// # Errors
+    /// If the nonce has less than 4 octets, it and the server ID more than 19, or the ID more than 20.
+    pub fn new(
+        config: ConfigId,
+        server_id: ServerId,
+        nonce_len: usize,
+        key: Option<[u8; 16]>,
+    ) -> Result<Self, ConfigError> {
+        let codec = IdCodec::new(config, server_id.as_bytes().len(), nonce_len, key)?;
+        let codec = codec.with_further(usize::from(key.is_some()))?;
+        Ok(Self { server_id, key, states_length: false, codec })
+    }
+
+    /// Whether the first octet states how many octets follow, for hardware that has to know (§3.3). By default its lower five
+    /// bits are random.
+    #[must_use]
+    pub fn stating_length(mut self, states_length: bool) -> Self {
+        self.states_length = states_length;
+        self.codec = self.codec.stating_length(states_length);
+        self
+    }
+
+    /// Which configuration this is: what an ID says in the first three bits.
+    pub fn config(&self) -> ConfigId {
+        self.codec.config()
+    }
+
+    /// Which server this is.
+    pub fn server_id(&self) -> ServerId {
+        self.server_id
+    }
+
+    /// The length of a nonce in octets.
+    pub fn nonce_len(&self) -> usize {
+        self.codec.nonce_len()
+    }
+
+    /// Whether server ID and nonce are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// The length of an ID in octets.
+    pub fn id_len(&self) -> usize {
+        self.codec.id_len()
+    }
+}
+
+impl PartialEq for QuicLb {
+    fn eq(&self, other: &Self) -> bool {
+        (self.config(), self.server_id, self.nonce_len(), self.key, self.states_length)
+            == (other.config(), other.server_id, other.nonce_len(), other.key, other.states_length)
+    }
+}
+
+impl Eq for QuicLb {}
+
+/// Without the key.
+impl fmt::Debug for QuicLb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicLb")
+            .field("config", &self.config())
+            .field("server_id", &self.server_id)
+            .field("nonce_len", &self.nonce_len())
+            .field("is_encrypted", &self.is_encrypted())
+            .field("states_length", &self.states_length)
+            .finish()
+    }
+}
+
+/// A configuration of QUIC-LB cannot replace that of a group, which stays.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RotateQuicLbError {
+    /// The group was started without QUIC-LB, and has connections whose IDs are of another form.
+    NotConfigured,
+    /// IDs would have another length. That of an endpoint's IDs cannot change, since short headers do not state it.
+    IdLength {
+        /// The present length in octets.
+        present: usize,
+        /// The length that they would have.
+        asked: usize,
+    },
+    /// The operating system cannot provide a random seed.
+    NoSeed(io::Error),
+}
+
+impl fmt::Display for RotateQuicLbError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotConfigured => f.write_str("the server was started without QUIC-LB"),
+            Self::IdLength { present, asked } => write!(
+                f,
+                "connection IDs would have {asked} octets, but have {present}, and their length \
+                 cannot change while the server runs"
+            ),
+            Self::NoSeed(error) => {
+                write!(f, "the operating system cannot provide a random seed: {error}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for RotateQuicLbError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::NoSeed(error) => Some(error),
+            Self::NotConfigured | Self::IdLength { .. } => None,
+        }
+    }
+}
+
+/// The configuration that all shards of a group share.
+#[derive(Debug)]
+pub(crate) struct SharedQuicLb {
+    format: IdFormat,
+    generation: Generation,
+    current: ArcSwap<Active>,
+}
+
+/// A configuration in use.
+#[derive(Debug)]
+struct Active {
+    config: QuicLb,
+    /// How many configurations there were before.
+    rotation: u64,
+    /// Those of each shard, if IDs are encrypted.
+    nonces: Box<[Nonces]>,
+}
+
+impl SharedQuicLb {
+    /// For shards whose IDs have this format and are of this generation.
+    pub(crate) fn new(
+        config: QuicLb,
+        format: IdFormat,
+        generation: Generation,
+    ) -> io::Result<Self> {
+        let current = Active::new(config, 0, format, generation)?;
+        Ok(Self { format, generation, current: ArcSwap::from_pointee(current) })
+    }
+
+    /// IDs follow `config` from now on. Returns whether that is another configuration than before: the nonces of one go on.
+    pub(crate) fn rotate(&self, config: QuicLb) -> Result<bool, RotateQuicLbError> {
+        let (present, asked) = (self.format.layout().id_len(), config.id_len());
+        if asked != present {
+            return Err(RotateQuicLbError::IdLength { present, asked });
+        }
+        loop {
+            let current = self.current.load_full();
+            if current.config == config {
+                return Ok(false);
+            }
+            let rotation = current.rotation + 1;
+            let next = Active::new(config.clone(), rotation, self.format, self.generation)
+                .map_err(RotateQuicLbError::NoSeed)?;
+            // Somebody else may have been faster.
+            let found = self.current.compare_and_swap(&current, Arc::new(next));
+            if Arc::ptr_eq(&found, &current) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Active {
+    fn new(
+        config: QuicLb,
+        rotation: u64,
+        format: IdFormat,
+        generation: Generation,
+    ) -> io::Result<Self> {
+        let mut random = Random::from_seed(seed()?);
+        let shards = if config.is_encrypted() { usize::from(format.count()) } else { 0 };
+        let slots = (0..shards).map(|shard| format.slot(shard, generation));
+        let nonces = slots.map(|slot| Nonces::new(config.nonce_len(), format, slot, &mut random));
+        Ok(Self { nonces: nonces.collect(), config, rotation })
+    }
+
+    /// An ID with this nonce; `None` if there is no nonce left.
+    fn generate(&self, shard: usize, octet: u8, random: &mut Random) -> Option<ConnectionId> {
+        let QuicLb { codec, server_id, .. } = &self.config;
+        let mut nonce = [0; ConnectionId::MAX_LEN];
+        let nonce = nonce.get_mut(..codec.nonce_len())?;
+        if self.config.is_encrypted() {
+            self.nonces.get(shard)?.write_next(nonce)?;
+        } else {
+            random.fill(nonce);
+            *nonce.last_mut()? = octet;
+        }
+        let [first] = random.array();
+        codec.encode(server_id, nonce, &[octet][..codec.further_len()], first)
+    }
+}
+
+/// Nonces that one shard counts: those whose remainder by the number of slots is its own slot.
+#[derive(Debug)]
+struct Nonces {
+    /// The octets before those in which it counts, which are the last eight.
+    before: [u8; ConnectionId::MAX_LEN],
+    slot: u16,
+    slots: u16,
+    /// How many nonces there are.
+    count: u64,
+    /// The place of the first among them.
+    start: u64,
+    used: AtomicU64,
+}
+
+/// In how many octets of a nonce a shard counts.
+const COUNTED: usize = 8;
+
+impl Nonces {
+    fn new(len: usize, format: IdFormat, slot: u16, random: &mut Random) -> Self {
+        let slots = format.slots();
+        let all = 1_u128 << (8 * len.min(COUNTED));
+        let count = u64::try_from(all / u128::from(slots)).unwrap_or(u64::MAX);
+        let start = random.below(count);
+        Self { before: random.array(), slot, slots, count, start, used: AtomicU64::new(0) }
+    }
+
+    /// Writes the next nonce; `None` if there is none.
+    fn write_next(&self, nonce: &mut [u8]) -> Option<()> {
+        let more = |used: u64| (used < self.count).then_some(used + 1);
+        // No other thread counts here: order matters to none.
+        let used = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        if used == self.count - self.count / 8 {
+            tracing::warn!(
+                "an eighth of the nonces of a shard is left for connection IDs of QUIC-LB: replace \
+                 the configuration by one with another key"
+            );
+        }
+        if used == self.count - 1 {
+            tracing::error!(
+                "no nonce is left for connection IDs of QUIC-LB: balancers cannot route those that \
+                 are issued from now on. Replace the configuration by one with another key"
+            );
+        }
+        let place = (u128::from(self.start) + u128::from(used)) % u128::from(self.count);
+        let counted = place * u128::from(self.slots) + u128::from(self.slot);
+        // The last octets of it are the nonce if that is shorter.
+        let counted = &counted.to_be_bytes()[16 - nonce.len().min(COUNTED)..];
+        let (before, last) = nonce.split_at_mut_checked(nonce.len() - counted.len())?;
+        before.copy_from_slice(self.before.get(..before.len())?);
+        last.copy_from_slice(counted);
+        Some(())
+    }
+}
+
+/// Generates the IDs of one shard.
+#[derive(Debug)]
+pub(crate) struct BalancedIds {
+    shared: Arc<SharedQuicLb>,
+    shard: usize,
+    slot: u16,
+}
+
+impl BalancedIds {
+    /// IDs of `shard`, counted from 0.
+    pub(crate) fn new(shared: Arc<SharedQuicLb>, shard: usize) -> Self {
+        let slot = shared.format.slot(shard, shared.generation);
+        Self { shared, shard, slot }
+    }
+
+    /// An ID that balancers cannot route. It states its length (§3.2).
+    fn unroutable(&self, octet: u8, random: &mut Random) -> ConnectionId {
+        let mut id = random.array::<{ ConnectionId::MAX_LEN }>();
+        let id = &mut id[..self.len()];
+        id[0] = unroutable_first_octet(self.len());
+        id[self.len() - 1] = octet;
+        ConnectionId::new(id).unwrap_or_default()
+    }
+}
+
+impl ConnectionIdGenerator for BalancedIds {
+    fn generate(&self, random: &mut Random) -> ConnectionId {
+        let octet = self.shared.format.shard_octet(self.slot, random);
+        let active = self.shared.current.load();
+        active.generate(self.shard, octet, random).unwrap_or_else(|| self.unroutable(octet, random))
+    }
+
+    fn len(&self) -> usize {
+        self.shared.format.layout().id_len()
+    }
+
+    fn rotation(&self) -> u64 {
+        self.shared.current.load().rotation
+    }
+}
+
+#[cfg(test)]
+#[path = "quic_lb_tests.rs"]
+mod tests;

@@ -1,0 +1,33 @@
+//! The connection IDs of all connections are replaced when new ones follow another configuration.
+
+use super::Connections;
+
+/// How many connections are looked at in one turn. Each that has IDs of an earlier configuration sends a packet, which takes
+/// about as long as a datagram that is received: the others wait no longer than for a batch.
+const IN_A_TURN: usize = 32;
+
+impl Connections {
+    /// Begins with the first connection, in this turn and those that follow.
+    pub(in crate::shard) fn begin_replacing_ids(&mut self) {
+        self.replacing = Some(0);
+    }
+
+    pub(in crate::shard) fn has_ids_to_replace(&self) -> bool {
+        self.replacing.is_some()
+    }
+
+    /// Replaces the IDs of the next connections, a bounded number. Those that begin in the meantime have IDs of the new
+    /// configuration, wherever their place is.
+    pub(in crate::shard) fn replace_ids(&mut self) {
+        let Some(first) = self.replacing else { return };
+        let end = self.slots.len().min(first + IN_A_TURN);
+        self.replacing = (end < self.slots.len()).then_some(end);
+        for place in first..end {
+            let Some(handle) = self.slots[place].as_ref().map(|slot| slot.handle) else { continue };
+            let connection = self.endpoint.connection_mut(handle);
+            if connection.is_some_and(|connection| connection.replace_connection_ids()) {
+                self.mark_sending(handle);
+            }
+        }
+    }
+}
