@@ -56,8 +56,9 @@ pub trait Routing: Send {
     /// A server's answer to `client`, before it is sent on.
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]);
 
-    /// Whether a server with prefaces has this address. What others send is dropped: an answer names the client that it is for,
-    /// so anyone who may send answers reaches everyone with the balancer's address.
+    /// Whether a server with preface has this address. Its answers name the clients that they are for, so whoever sends from such
+    /// an address reaches everyone with the balancer's: the network must keep others from that. A server without preface is
+    /// not meant; its answers reach only clients that have sent to it.
     fn is_server(&self, address: SocketAddr) -> bool;
 
     /// Called before each batch: the time for a new configuration.
@@ -104,7 +105,8 @@ pub struct ForwardOptions {
 
 /// Starts to forward. `routing` makes what each thread finds the servers with; threads are counted from 0.
 ///
-/// Servers with preface are sent to from one port for each thread, which [`Routing::is_server`] guards. The address of this
+/// Each thread sends to servers with preface from several ports, 256 in all if there are at most 32 threads, among which clients
+/// are distributed by a hash of their addresses; so the shards of a server have similar numbers of them. The address of this
 /// host that the route to the server has must be among the server's balancers. An IPv6 address that is valid on one link only
 /// (fe80::/10) has no place in a preface: datagrams of such clients are dropped
 /// ([`dropped_unreachable`](DirectionStatistics::dropped_unreachable)).

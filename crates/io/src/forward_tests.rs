@@ -230,7 +230,8 @@ fn what_strangers_send_is_dropped() {
     let balancer = server.receive().0.remote;
     let answer = |contents: &[u8]| with_preface(client.address(), address, contents);
     stranger.send(balancer, EcnCodepoint::NotEct, &answer(b"forged"), 100);
-    wait_until(&forwarders, |now| now.dropped_unknown_sender == 1);
+    // What was sent to sockets of other tests may come here as well.
+    wait_until(&forwarders, |now| now.dropped_unknown_sender > 0);
     server.send(balancer, EcnCodepoint::NotEct, b"without", 100);
     wait_until(&forwarders, |now| now.dropped_no_preface == 1);
     // Nowhere.
@@ -274,7 +275,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
     wait_until(&forwarders, |now| now.ports_in_use == 0);
     let before = total(&forwarders).dropped_unknown_sender;
     server.send(port_of[0], EcnCodepoint::NotEct, b"too late", 100);
-    wait_until(&forwarders, |now| now.dropped_unknown_sender == before + 1);
+    wait_until(&forwarders, |now| now.dropped_unknown_sender > before);
     // The answer gets to who has the port now, unless this thread stands still until it is idle.
     let answered = (0..1000).any(|_| {
         clients[2].send(address, EcnCodepoint::NotEct, &[0, 3], 2);

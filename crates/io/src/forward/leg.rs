@@ -13,7 +13,7 @@ use crate::shard::{ReceiveFailures, Verdict};
 use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
 
 /// How long a thread waits in a turn for sockets that have no room. Meanwhile what arrives waits in the other sockets, whose
-/// buffers hold as much as comes in that time at several gigabits a second.
+/// buffers hold a hundred large datagrams if the system is not configured to give more.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// How often it waits for one batch.
 const MAX_WAITS: usize = 8;

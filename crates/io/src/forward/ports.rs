@@ -1,27 +1,41 @@
-//! The source ports towards servers without preface, each a socket.
+//! The source ports towards servers, each a socket.
+//!
+//! A server with several shards has the kernel distribute among them what comes by a hash of addresses and ports. So one port
+//! for all clients would reach one shard only, and there are many: a client's is found by a hash of its address, and
+//! nothing is remembered. Towards servers without preface a port stands for one client, and a table says for which.
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use core::num::NonZeroUsize;
-use core::time::Duration;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use clearway_units::Timestamp;
 use rustix::event::{Timespec, epoll};
 
+use super::ForwardOptions;
 use super::table::{Client, Table};
 use crate::shard::ReceiveFailures;
 use crate::socket::Socket;
 
 /// From how many ports a turn receives.
 const PORTS_PER_TURN: usize = 64;
+/// How many ports all threads together have towards servers with preface: several for each shard that such a server is likely
+/// to have, and few enough for the usual limit of 1,024 open files.
+const WITH_PREFACE: usize = 256;
+/// How many each thread has at least.
+const LEAST_WITH_PREFACE: usize = 8;
 
 /// The ports, and who has them.
 pub(super) struct Ports {
+    /// Who has which of them towards servers without preface.
     pub(super) table: Table,
     /// Those that were opened, the lowest numbers.
     pub(super) sockets: Vec<Socket>,
+    /// How many of them are for servers with preface; not only for these.
+    with_preface: usize,
+    /// Nobody outside knows which clients share a port.
+    hash: RandomState,
     /// Says which of them have received something: there may be too many to ask each.
     epoll: OwnedFd,
     /// Of all sockets.
@@ -33,20 +47,35 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) fn new(count: NonZeroUsize, idle: Duration) -> io::Result<Self> {
+    /// Opens the ports towards servers with preface.
+    pub(super) fn new(options: &ForwardOptions) -> io::Result<Self> {
         // There are no more ports than this.
-        let count = count.get().min(usize::from(u16::MAX)) as u32;
-        Ok(Self {
-            table: Table::new(count, idle),
+        let count = options.ports.get().min(usize::from(u16::MAX)) as u32;
+        let with_preface = WITH_PREFACE.div_ceil(options.shards.get()).max(LEAST_WITH_PREFACE);
+        let mut ports = Self {
+            table: Table::new(count, options.idle),
             sockets: Vec::new(),
+            with_preface,
+            hash: RandomState::new(),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             failures: ReceiveFailures::default(),
             is_ready: false,
             cannot_open: false,
-        })
+        };
+        for _ in 0..with_preface {
+            ports.open()?;
+        }
+        Ok(ports)
     }
 
-    /// The port of a client that sends to a server, and its socket; `None` if none is free, or cannot be opened.
+    /// The port of a client towards servers with preface, and its socket.
+    pub(super) fn port_with_preface(&self, client: SocketAddr) -> Option<(u32, &Socket)> {
+        let hash = self.hash.hash_one((client.ip(), client.port()));
+        let port = (hash % self.with_preface as u64) as u32;
+        Some((port, self.sockets.get(port as usize)?))
+    }
+
+    /// The port of a client towards a server without preface, and its socket; `None` if none is free, or cannot be opened.
     pub(super) fn port_for(
         &mut self,
         now: Timestamp,
@@ -126,7 +155,7 @@ impl AsFd for Ports {
 }
 
 /// A socket at any free port, for servers of both families if the system has both.
-pub(super) fn bind_any() -> io::Result<Socket> {
+fn bind_any() -> io::Result<Socket> {
     let any = |ip: IpAddr| Socket::bind(SocketAddr::new(ip, 0));
     any(Ipv6Addr::UNSPECIFIED.into()).or_else(|_| any(Ipv4Addr::UNSPECIFIED.into()))
 }

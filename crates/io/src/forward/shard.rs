@@ -9,11 +9,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::batch::Batch;
 use super::leg::{self, After, Leg, Patience};
-use super::ports::{Ports, bind_any};
+use super::ports::Ports;
 use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers, reply};
-use super::{ForwardOptions, Routing, Signal, canonical};
+use super::{ForwardOptions, Routing, Signal};
 use crate::clock::{Clock, timespec};
 use crate::socket::{ReceiveBuffer, Socket};
 
@@ -26,9 +26,7 @@ pub(super) struct ForwardShard {
     routing: Box<dyn Routing>,
     /// Where clients send to.
     listening: Leg,
-    /// Towards servers with preface.
-    servers: Leg,
-    /// Towards others.
+    /// Towards servers.
     ports: Ports,
     buffer: ReceiveBuffer,
     batch: Batch,
@@ -53,8 +51,7 @@ impl ForwardShard {
             signal,
             routing,
             listening: Leg::new(listening),
-            servers: Leg::new(bind_any()?),
-            ports: Ports::new(options.ports, options.idle)?,
+            ports: Ports::new(options)?,
             buffer: ReceiveBuffer::new(),
             batch: Batch::new(),
             replies: Vec::new(),
@@ -74,8 +71,10 @@ impl ForwardShard {
             self.patience = Patience::new();
             self.receive_from_clients();
             self.receive_from_servers();
-            self.receive_from_ports();
-            self.read_errors();
+            // What ICMP messages say would keep the socket ready otherwise. Anyone on the path can forge them, so they are counted
+            // only.
+            let reports = &mut self.statistics.unreachable_reports;
+            self.listening.socket.unreachable(|_| *reports += 1);
             self.ports.table.expire(self.clock.now());
             self.statistics.ports_in_use = self.ports.table.in_use() as u64;
             self.signal.statistics.publish(&self.statistics);
@@ -95,7 +94,6 @@ impl ForwardShard {
                 clock: &self.clock,
                 routing: &mut *self.routing,
                 batch: &mut self.batch,
-                servers: &mut self.servers.socket,
                 ports: &mut self.ports,
                 replies: &mut self.replies,
                 patience: &mut self.patience,
@@ -122,36 +120,8 @@ impl ForwardShard {
         }
     }
 
-    fn receive_from_servers(&mut self) {
-        for _ in 0..RECEIVING_CALLS {
-            let now = self.clock.now();
-            if !self.servers.is_ready(now) {
-                return;
-            }
-            self.routing.turn(now);
-            let mut to_clients = ToClients {
-                clock: &self.clock,
-                routing: &mut *self.routing,
-                batch: &mut self.batch,
-                listening: &mut self.listening.socket,
-                patience: &mut self.patience,
-                statistics: &mut self.statistics,
-            };
-            let received =
-                self.servers.receive(&self.clock, &mut self.buffer, |now, meta, datagram| {
-                    to_clients.take(now, meta, datagram);
-                });
-            to_clients.flush();
-            received.count(&mut self.statistics.to_clients);
-            self.is_broken |= received.after == After::Broken;
-            if received.after != After::More {
-                return;
-            }
-        }
-    }
-
     /// Receives once from each of some ports: what is left, or comes to others, is for the next turn.
-    fn receive_from_ports(&mut self) {
+    fn receive_from_servers(&mut self) {
         let now = self.clock.now();
         if !self.ports.is_ready(now) {
             return;
@@ -175,8 +145,7 @@ impl ForwardShard {
                 &self.clock,
                 &mut self.buffer,
                 |now, meta, datagram| {
-                    let client = table.client(*port, canonical(meta.remote));
-                    to_clients.take_plain(now, client, meta, datagram);
+                    to_clients.take(now, meta, datagram, |server| table.client(*port, server));
                 },
             );
             to_clients.flush();
@@ -187,32 +156,18 @@ impl ForwardShard {
         }
     }
 
-    /// Reads what ICMP messages say, which would keep the sockets ready otherwise. Anyone on the path can forge them, so they are
-    /// counted only.
-    fn read_errors(&mut self) {
-        let reports = &mut self.statistics.unreachable_reports;
-        for leg in [&mut self.listening, &mut self.servers] {
-            leg.socket.unreachable(|_| *reports += 1);
-        }
-    }
-
     /// Waits until there is something to do; returns at once if there is already, with what else there is.
     fn sleep(&mut self) {
         let now = self.clock.now();
-        let is_busy = self.listening.may_have_more(now) || self.servers.may_have_more(now);
-        let paused = [
-            self.listening.paused_until(now),
-            self.servers.paused_until(now),
-            self.ports.failures.paused_until(now),
-        ];
+        let is_busy = self.listening.may_have_more(now);
+        let paused = [self.listening.paused_until(now), self.ports.failures.paused_until(now)];
         let deadline = paused.into_iter().chain([self.ports.table.deadline()]).flatten().min();
         let timeout = match deadline {
             _ if is_busy => Some(Duration::ZERO),
             deadline => deadline.map(|deadline| deadline.saturating_since(now)),
         };
         // A socket that could not receive may be ready all the time, so it is left out until it is tried again.
-        let sources =
-            [self.listening.socket.as_fd(), self.servers.socket.as_fd(), self.ports.as_fd()];
+        let sources = [self.listening.socket.as_fd(), self.ports.as_fd()];
         let waited_for = sources.into_iter().zip(paused).filter(|(_, paused)| paused.is_none());
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
         descriptors
@@ -220,14 +175,11 @@ impl ForwardShard {
         // An interruption by a signal is a wake-up for nothing.
         let _ = poll(&mut descriptors, timeout.map(timespec).as_ref());
         let mut ready = descriptors.iter().skip(1).map(PollFd::revents);
-        let [listening, servers, ports] =
+        let [listening, ports] =
             paused.map(|paused| if paused.is_none() { ready.next() } else { None });
         drop(descriptors);
         if let Some(ready) = listening {
             self.listening.note_readiness(ready);
-        }
-        if let Some(ready) = servers {
-            self.servers.note_readiness(ready);
         }
         if let Some(ready) = ports {
             self.ports.note_readiness(!ready.is_empty());

@@ -25,35 +25,38 @@ pub(super) struct ToClients<'a> {
 }
 
 impl ToClients<'_> {
-    /// Takes in a datagram that came where servers with preface send to.
-    pub(super) fn take(&mut self, now: Timestamp, meta: &Meta, datagram: &mut [u8]) {
+    /// Takes in a datagram that came to a port, which stands for the client that `client_of` finds if its sender is a server
+    /// without preface.
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        meta: &Meta,
+        datagram: &mut [u8],
+        client_of: impl FnOnce(SocketAddr) -> Option<Client>,
+    ) {
         let server = canonical(meta.remote);
-        if !self.routing.is_server(server) {
+        if self.routing.is_server(server) {
+            self.take_with_preface((now, server), meta.ecn, datagram);
+        } else if let Some(Client { remote, local_ip }) = client_of(server) {
+            self.pass_on((now, server), (remote, local_ip), meta.ecn, datagram);
+        } else {
             self.statistics.dropped_unknown_sender += 1;
-            return;
         }
+    }
+
+    fn take_with_preface(
+        &mut self,
+        from: (Timestamp, SocketAddr),
+        ecn: EcnCodepoint,
+        datagram: &mut [u8],
+    ) {
         let Some((Preface { client, local }, answer)) = Preface::split(datagram) else {
             self.statistics.dropped_no_preface += 1;
             return;
         };
         let source_ip = Some(local).filter(|ip| !ip.is_unspecified());
         let client = canonical(client);
-        self.pass_on((now, server), (client, source_ip), meta.ecn, answer);
-    }
-
-    /// Takes in a datagram that came to the source port of `client`, if it has sent to this server.
-    pub(super) fn take_plain(
-        &mut self,
-        now: Timestamp,
-        client: Option<Client>,
-        meta: &Meta,
-        answer: &[u8],
-    ) {
-        let Some(Client { remote, local_ip }) = client else {
-            self.statistics.dropped_unknown_sender += 1;
-            return;
-        };
-        self.pass_on((now, canonical(meta.remote)), (remote, local_ip), meta.ecn, answer);
+        self.pass_on(from, (client, source_ip), ecn, answer);
     }
 
     fn pass_on(

@@ -17,8 +17,6 @@ use crate::socket::{MAX_BATCH_BYTES, Meta, Socket};
 
 /// How many replies wait until a batch has been received.
 const MAX_REPLIES: usize = 64;
-/// The socket towards servers with preface. Those towards others are counted from the next number.
-const WITH_PREFACE: SocketIndex = SocketIndex(0);
 
 /// A reply to a client.
 pub(super) struct Reply {
@@ -32,9 +30,6 @@ pub(super) struct ToServers<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
     pub(super) batch: &'a mut Batch,
-    /// Towards servers with preface.
-    pub(super) servers: &'a mut Socket,
-    /// Towards others.
     pub(super) ports: &'a mut Ports,
     pub(super) replies: &'a mut Vec<Reply>,
     pub(super) patience: &'a mut Patience,
@@ -77,19 +72,21 @@ impl ToServers<'_> {
         ecn: EcnCodepoint,
         datagram: &[u8],
     ) {
-        let destination = self.servers.destination(server);
+        let port = self.ports.port_with_preface(preface.client);
+        let way = port.and_then(|(port, socket)| Some((port, socket.destination(server)?)));
         // An answer could not be sent: the preface does not say on which link the address is valid.
         let is_link_local = match preface.client.ip() {
             IpAddr::V4(_) => false,
             IpAddr::V6(ip) => ip.is_unicast_link_local(),
         };
-        let Some(destination) = destination.filter(|_| !is_link_local) else {
+        let Some((port, destination)) = way.filter(|_| !is_link_local) else {
             self.statistics.to_servers.dropped_unreachable += 1;
             return;
         };
         let (octets, length): ([u8; preface::MAX_LEN], usize) = preface.encode();
         let octets = octets.get(..length).unwrap_or_default();
-        let heading = Heading { socket: WITH_PREFACE, destination, source_ip: None, ecn };
+        let socket = SocketIndex(port);
+        let heading = Heading { socket, destination, source_ip: None, ecn };
         self.add(&heading, [octets, datagram]);
     }
 
@@ -109,7 +106,7 @@ impl ToServers<'_> {
             self.statistics.to_servers.dropped_unreachable += 1;
             return;
         };
-        let socket = SocketIndex(WITH_PREFACE.0 + 1 + port);
+        let socket = SocketIndex(port);
         let heading = Heading { socket, destination, source_ip: None, ecn: meta.ecn };
         self.add(&heading, [&[], datagram]);
     }
@@ -127,11 +124,8 @@ impl ToServers<'_> {
     /// Sends what there is.
     pub(super) fn flush(&mut self) {
         let Some(batch) = self.batch.contents() else { return };
-        let socket = match batch.0.socket {
-            WITH_PREFACE => Some(&mut *self.servers),
-            SocketIndex(number) => self.ports.socket_mut(number - WITH_PREFACE.0 - 1),
-        };
-        if let Some(socket) = socket {
+        let SocketIndex(port) = batch.0.socket;
+        if let Some(socket) = self.ports.socket_mut(port) {
             send(socket, batch, self.clock, self.patience, &mut self.statistics.to_servers);
         }
         self.batch.clear();

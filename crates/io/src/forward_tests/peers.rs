@@ -153,7 +153,7 @@ impl Routing for Script {
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {
-        self.servers.contains(&address)
+        self.has_preface && self.servers.contains(&address)
     }
 
     fn turn(&mut self, _: Timestamp) {

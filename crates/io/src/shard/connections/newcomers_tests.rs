@@ -108,11 +108,19 @@ impl Server {
     }
 
     fn receive(&mut self, now: Timestamp, all: &[Sent]) {
+        self.receive_via(now, None, all);
+    }
+
+    fn receive_via(&mut self, now: Timestamp, via: Option<Via>, all: &[Sent]) {
         for (remote, datagram) in all {
-            let meta =
-                Meta { remote: *remote, local_ip: None, ecn: EcnCodepoint::NotEct, via: None };
+            let meta = Meta { remote: *remote, local_ip: None, ecn: EcnCodepoint::NotEct, via };
             self.0.receive(now, SocketIndex::default(), &meta, &mut datagram.clone());
         }
+    }
+
+    /// Where the answers of the first connection go.
+    fn via(&self) -> Option<Via> {
+        self.0.slots[0].as_ref().and_then(|slot| self.0.via(slot.handle))
     }
 
     /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
@@ -427,5 +435,72 @@ fn clients_that_wait_go_to_the_process_that_takes_over() {
         }
         assert!((0..8).all(|client| clients.is_connected(client)));
         assert_eq!(new.statistics().handshakes_completed, 8);
+    }
+}
+
+fn balancer(last: u8) -> Option<Via> {
+    let local_ip = Some([192, 0, 2, 1].into());
+    Some(Via { balancer: ([192, 0, 2, last], 7000).into(), local_ip })
+}
+
+/// A client that waits keeps its balancer, and a connection follows its client to another one, but nobody else.
+#[test]
+fn answers_go_to_the_balancer_of_the_last_authentic_datagram() {
+    let (mut clients, mut server) = (Clients::new(X25519MLKEM768), Server::new(usize::MAX));
+    let first = clients.begin(at(1));
+    server.receive_via(at(1), balancer(1), &first);
+    server.rest_of_turn(at(1), false);
+    assert_eq!(server.via(), balancer(1));
+    let mut last = Vec::new();
+    for turn in 2..10 {
+        for (_, datagram) in server.rest_of_turn(at(turn), false) {
+            clients.receive(at(turn), datagram);
+        }
+        let flight = clients.send(at(turn), 0);
+        server.receive_via(at(turn), balancer(1), &flight);
+        last = if flight.is_empty() { last } else { flight };
+    }
+    assert!(clients.is_connected(0));
+    let handle = clients.all[0].0;
+    let send_more = |clients: &mut Clients| {
+        clients.endpoint.connection_mut(handle).unwrap().ping();
+        clients.send(at(20), 0)
+    };
+    // One that was seen before says nothing, and neither does one that was changed.
+    server.receive_via(at(20), balancer(2), &last);
+    assert_eq!(server.via(), balancer(1));
+    let mut flight = send_more(&mut clients);
+    let true_one = flight.clone();
+    *flight[0].1.last_mut().unwrap() ^= 1;
+    server.receive_via(at(20), balancer(3), &flight);
+    assert_eq!(server.via(), balancer(1));
+    server.receive_via(at(20), balancer(4), &true_one);
+    assert_eq!(server.via(), balancer(4));
+    // Without a balancer, as in a process that has none configured any more.
+    let flight = send_more(&mut clients);
+    server.receive_via(at(20), None, &flight);
+    assert_eq!(server.via(), None);
+}
+
+/// A Retry packet is for the balancer that the client's datagram came from, and so is a refusal.
+#[test]
+fn replies_go_to_the_balancer_of_what_they_answer() {
+    for accepts in [true, false] {
+        let (mut clients, mut server) = (Clients::new(X25519MLKEM768), Server::new(0));
+        if !accepts {
+            server.0.stop_accepting();
+        }
+        for number in 1..4 {
+            let flight = clients.begin(at(1));
+            server.receive_via(at(1), balancer(number), &flight[..1]);
+        }
+        server.0.retry_waiting(at(1), false);
+        let mut replied = Vec::new();
+        while let Some(Reply { transmit, via, .. }) = server.0.next_reply() {
+            replied.push((transmit.destination, via));
+        }
+        let expected =
+            clients.all.iter().zip(1..).map(|((_, client), last)| (*client, balancer(last)));
+        assert_eq!(replied, expected.collect::<Vec<_>>());
     }
 }
