@@ -150,13 +150,14 @@ fn row(ours: &Series, theirs: &Series) -> Row {
         format!("{reached:.0} datagrams/s with {:.0} % of a core", used * 100.0)
     };
     let more = [("clearway", ours), ("peer", theirs)].into_iter().flat_map(|(end, series)| {
-        let figures: [(&str, Value); 6] = [
+        let figures: [(&str, Value); 7] = [
             ("datagrams_per_s", |run| run.reached),
             ("offered_per_s", |run| run.offered),
             ("core_percent", |run| used(run) * 100.0),
             ("lost_percent", |run| run.lost * 100.0),
             ("socket_drops", |run| run.drops.proxies as f64),
             ("server_socket_drops", |run| run.drops.servers as f64),
+            ("machine_receive_buffer_errors", |run| run.drops.machine as f64),
         ];
         figures.map(|(name, value)| (format!("{end}_{name}"), middle(series, value)))
     });

@@ -209,10 +209,11 @@ fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String
         Err(format!("nginx is left out: {why} (Debian has it in nginx and libnginx-mod-stream)"))
     };
     let Some(built) = built else { return left_out("it is not installed") };
-    match built.split_whitespace().find(|word| word.starts_with("--with-stream")) {
-        Some("--with-stream") => Ok(String::new()),
-        _ if has_module => Ok(format!("load_module {MODULE};\n")),
-        _ => left_out("its module for streams is not installed"),
+    let is_built_in = built.split_whitespace().any(|word| word == "--with-stream");
+    match (is_built_in, has_module) {
+        (true, _) => Ok(String::new()),
+        (false, true) => Ok(format!("load_module {MODULE};\n")),
+        (false, false) => left_out("its module for streams is not installed"),
     }
 }
 
@@ -288,7 +289,7 @@ off = true
     fn nginx_is_used_only_with_its_module_for_streams() {
         let built = |how: &str| format!("configure arguments: --prefix=/x {how} --with-pcre");
         let found = |how: &str, module| stream_module(Some(&built(how)), module);
-        assert_eq!(found("--with-stream", false), Ok(String::new()));
+        assert_eq!(found("--with-stream_ssl_module --with-stream", false), Ok(String::new()));
         let load = format!("load_module {MODULE};\n");
         assert_eq!(found("--with-stream=dynamic", true), Ok(load));
         assert!(found("--with-stream=dynamic", false).is_err_and(|it| it.contains("module")));
