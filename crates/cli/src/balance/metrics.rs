@@ -67,8 +67,11 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
+/// Takes the count of one reason out of those of a direction.
+type DropCount = fn(&DirectionStatistics) -> u64;
+
 /// Why datagrams of either direction are dropped.
-const DROPS: [(&str, fn(&DirectionStatistics) -> u64); 6] = [
+const DROPS: [(&str, DropCount); 6] = [
     ("empty", |it| it.dropped_empty),
     ("too_large", |it| it.dropped_too_large),
     ("no_room", |it| it.dropped_no_room),

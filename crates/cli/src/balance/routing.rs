@@ -9,6 +9,7 @@ use arc_swap::{ArcSwap, Cache};
 use clearway_balancer::{Decision, Limits, Pool, Router, ServerKey};
 use clearway_io::{Routed, Routing, Target};
 use clearway_units::{Random, Timestamp};
+use clearway_wire::header::is_long;
 
 use super::counts::ShardCounts;
 
@@ -93,7 +94,7 @@ impl Routing for ShardRouting {
 
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
         // Only long headers show something.
-        if !datagram.first().is_some_and(|first| first & 0x80 != 0) {
+        if !datagram.first().is_some_and(|first| is_long(*first)) {
             return;
         }
         let Some((key, _)) = self.router.pool().by_address(server) else { return };
