@@ -93,8 +93,13 @@ fn start(place: &Place, count: usize, steering: Steering) -> Process {
 }
 
 /// A process that takes datagrams from these balancers.
-pub(super) fn start_behind(place: &Place, count: usize, balancers: &[IpAddr]) -> Process {
-    try_start_behind(place, loopback(), count, Steering::Hash, balancers).unwrap()
+pub(super) fn start_behind(
+    place: &Place,
+    address: SocketAddr,
+    count: usize,
+    balancers: &[IpAddr],
+) -> Process {
+    try_start_behind(place, address, count, Steering::Hash, balancers).unwrap()
 }
 
 /// The error of a process that cannot replace another one.
