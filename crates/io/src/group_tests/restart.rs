@@ -94,8 +94,13 @@ fn start(place: &Place, count: usize, steering: Steering) -> Process {
 }
 
 /// A process that takes datagrams from these balancers.
-pub(super) fn start_behind(place: &Place, count: usize, balancers: &[IpAddr]) -> Process {
-    try_start_with(place, loopback(), count, Steering::Hash, (balancers, None)).unwrap()
+pub(super) fn start_behind(
+    place: &Place,
+    address: SocketAddr,
+    count: usize,
+    balancers: &[IpAddr],
+) -> Process {
+    try_start_with(place, address, count, Steering::Hash, (balancers, None)).unwrap()
 }
 
 fn start_with(place: &Place, count: usize, steering: Steering, quic_lb: Option<QuicLb>) -> Process {
