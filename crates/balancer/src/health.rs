@@ -20,10 +20,10 @@ pub struct HealthSettings {
 }
 
 impl Default for HealthSettings {
-    /// Checks every two seconds, up after two, down after three, a slow start of thirty seconds.
+    /// Checks every half a second, up after two, down after three, a slow start of thirty seconds.
     fn default() -> Self {
         Self {
-            interval: Duration::from_secs(2),
+            interval: Duration::from_millis(500),
             up_after: 2,
             down_after: 3,
             slow_start: Duration::from_secs(30),
@@ -141,6 +141,14 @@ impl Health {
             },
             Condition::Unknown | Condition::Down { .. } => Condition::Down { succeeded: 0 },
         };
+        self.state() != state
+    }
+
+    /// A check has found that nothing receives at the server's address: it is down at once, whatever `down_after` is. Returns
+    /// whether that changes what the server may be given.
+    pub fn on_unreachable(&mut self) -> bool {
+        let state = self.state();
+        self.condition = Condition::Down { succeeded: 0 };
         self.state() != state
     }
 

@@ -142,6 +142,20 @@ fn thresholds_of_zero_are_one() {
     assert!(health.on_success(at(1)));
 }
 
+#[test]
+fn where_nothing_listens_one_check_is_enough() {
+    let settings = HealthSettings { down_after: 100, up_after: 2, ..HealthSettings::default() };
+    let mut health = Health::assumed_up(settings, at(0));
+    assert!(health.on_unreachable());
+    assert_eq!((health.state(), health.weight(at(0))), (ServerState::Down, 0));
+    assert!(!health.on_unreachable());
+    // It is up again as after any other failure.
+    assert!(!health.on_success(at(1)));
+    assert!(!health.on_unreachable());
+    assert!(!health.on_success(at(2)));
+    assert!(health.on_success(at(3)));
+}
+
 proptest! {
     /// Whatever the outcomes: the state changes only after a row as long as its threshold, and a weight only when
     /// `next_weight` or a change of state said so.

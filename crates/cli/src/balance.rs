@@ -108,7 +108,7 @@ The file (TOML); what is not shown as optional has to be there:
   preface = true                # optional; false for servers other than clearway serve --balancer
   id-length = 8                 # optional; octets in the connection IDs of a server without server ID
   [health]                      # optional
-  interval = \"2s\"
+  interval = \"500ms\"
   timeout = \"1s\"
   down-after = 3
   up-after = 2

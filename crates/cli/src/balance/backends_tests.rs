@@ -92,7 +92,7 @@ fn what_is_left_out_has_a_default() {
     let health = &backends.health;
     assert_eq!(
         (health.settings.interval, health.timeout),
-        (Duration::from_secs(2), Duration::from_secs(1))
+        (Duration::from_millis(500), Duration::from_secs(1))
     );
     assert_eq!((health.settings.down_after, health.settings.up_after), (3, 2));
     assert_eq!(health.application_protocol, "h3");

@@ -40,6 +40,14 @@ pub(super) struct Check {
     pub(super) address: SocketAddr,
 }
 
+/// Why a check has failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct CheckFailure {
+    pub(super) why: String,
+    /// Nothing receives at the server's address.
+    pub(super) is_unreachable: bool,
+}
+
 /// A pool, and what to report with it.
 type Changed = (Arc<Pool>, Option<&'static str>);
 
@@ -104,12 +112,12 @@ impl Fleet {
         (checked.address == check.address).then_some(&checked.name)
     }
 
-    /// A check has succeeded, or failed for a reason. Returns what to report.
+    /// A check has ended. Returns what to report.
     pub(super) fn on_outcome(
         &mut self,
         now: Timestamp,
         check: &Check,
-        outcome: Result<(), String>,
+        outcome: Result<(), CheckFailure>,
     ) -> Option<String> {
         let checked = self.checked.get_mut(&check.server)?;
         // After a change of the file it may be of another server.
@@ -119,6 +127,7 @@ impl Fleet {
         checked.is_in_check = false;
         let has_changed = match &outcome {
             Ok(()) => checked.health.on_success(now),
+            Err(CheckFailure { is_unreachable: true, .. }) => checked.health.on_unreachable(),
             Err(_) => checked.health.on_failure(),
         };
         if !has_changed {
@@ -128,7 +137,7 @@ impl Fleet {
         let Checked { name, address, .. } = checked;
         Some(match outcome {
             Ok(()) => format!("server {name:?} ({address}) is up"),
-            Err(why) => format!("server {name:?} ({address}) is down: {why}"),
+            Err(CheckFailure { why, .. }) => format!("server {name:?} ({address}) is down: {why}"),
         })
     }
 

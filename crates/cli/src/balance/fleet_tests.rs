@@ -33,7 +33,8 @@ fn check(fleet: &mut Fleet, now: Timestamp, failing: &[&str]) -> Vec<String> {
     let due = fleet.checks_due(now, usize::MAX);
     let reports = due.iter().filter_map(|check| {
         let fails = failing.contains(&fleet.name_of(check).unwrap());
-        let outcome = if fails { Err("no answer".to_owned()) } else { Ok(()) };
+        let failure = CheckFailure { why: "no answer".to_owned(), is_unreachable: false };
+        let outcome = if fails { Err(failure) } else { Ok(()) };
         fleet.on_outcome(now, check, outcome)
     });
     reports.collect()
@@ -172,6 +173,17 @@ fn an_outcome_of_a_server_that_has_gone_changes_nothing() {
         assert_eq!(fleet.on_outcome(after(1), check, Ok(())), None);
     }
     assert_eq!(fleet.name_of(&begun[0]), Some("a"));
+}
+
+#[test]
+fn a_server_at_whose_address_nothing_receives_is_down_at_once() {
+    let mut fleet = start(checked(""));
+    let due = fleet.checks_due(START, usize::MAX);
+    let down = due.iter().find(|check| fleet.name_of(check) == Some("b")).unwrap();
+    let failure = CheckFailure { why: "unreachable".to_owned(), is_unreachable: true };
+    let report = fleet.on_outcome(START, down, Err(failure)).unwrap();
+    assert!(report.contains("\"b\"") && report.ends_with("is down: unreachable"), "{report}");
+    assert_eq!(pool(&mut fleet, START), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clearway::{ClientConfig, Endpoint, Timestamp, VarInt};
+use clearway::{ClientConfig, ConnectionError, Endpoint, Timestamp, VarInt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::backends::Checks;
 use super::counts::FleetCounts;
-use super::fleet::{Check, Fleet};
+use super::fleet::{Check, CheckFailure, Fleet};
 use super::routing::SharedPool;
 use super::watch::Reread;
 use crate::output;
@@ -22,7 +22,7 @@ const MAX_CHECKS: usize = 64;
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 
 /// The outcome of a check: why it has failed, if it has.
-type Outcome = (Check, Result<(), String>);
+type Outcome = (Check, Result<(), CheckFailure>);
 
 /// Decides which pool is in use.
 pub(super) struct Supervisor {
@@ -82,14 +82,14 @@ impl Supervisor {
             self.checks.spawn(async move {
                 let outcome = match endpoint {
                     Ok(endpoint) => handshake(endpoint, check.address, &checks).await,
-                    Err(why) => Err(why),
+                    Err(why) => Err(CheckFailure { why, is_unreachable: false }),
                 };
                 (check, outcome)
             });
         }
     }
 
-    fn on_outcome(&mut self, check: &Check, outcome: Result<(), String>) {
+    fn on_outcome(&mut self, check: &Check, outcome: Result<(), CheckFailure>) {
         if let Some(name) = self.fleet.name_of(check) {
             self.counts.checked(name, outcome.is_ok());
         }
@@ -158,19 +158,28 @@ impl Endpoints {
 }
 
 /// Checks a server: a handshake on a connection of its own, which is closed at once.
-async fn handshake(endpoint: Endpoint, server: SocketAddr, checks: &Checks) -> Result<(), String> {
+async fn handshake(
+    endpoint: Endpoint,
+    server: SocketAddr,
+    checks: &Checks,
+) -> Result<(), CheckFailure> {
+    let failed = |why| CheckFailure { why, is_unreachable: false };
     // A new configuration keeps no session of another server. Whose certificate it is does not matter: clients verify it.
     let config = ClientConfig::dangerous_without_certificate_verification()
         .application_protocols([&checks.application_protocol]);
     let connecting = endpoint
         .connect_with(&config, server, &checks.server_name)
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| failed(error.to_string()))?;
     match tokio::time::timeout(checks.timeout, connecting).await {
         Ok(Ok(connection)) => {
             connection.close(NO_ERROR, b"");
             Ok(())
         }
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no handshake within {:?}", checks.timeout)),
+        // The server's host says that nothing listens there.
+        Ok(Err(error @ ConnectionError::Unreachable)) => {
+            Err(CheckFailure { why: error.to_string(), is_unreachable: true })
+        }
+        Ok(Err(error)) => Err(failed(error.to_string())),
+        Err(_) => Err(failed(format!("no handshake within {:?}", checks.timeout))),
     }
 }
