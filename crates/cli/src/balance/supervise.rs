@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clearway::{ClientConfig, ConnectionError, Endpoint, Timestamp, VarInt};
+use clearway::{ClientConfig, ConnectError, ConnectionError, Endpoint, Timestamp, VarInt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -176,7 +176,7 @@ async fn handshake(
             Ok(())
         }
         // The server's host says that nothing listens there.
-        Ok(Err(error @ ConnectionError::Unreachable)) => {
+        Ok(Err(error @ ConnectError::Connection(ConnectionError::Unreachable))) => {
             Err(CheckFailure { why: error.to_string(), is_unreachable: true })
         }
         Ok(Err(error)) => Err(failed(error.to_string())),
