@@ -176,7 +176,7 @@ async fn handshake(
             Ok(())
         }
         // The server's host says that nothing listens there.
-        Ok(Err(error @ ConnectError::Connection(ConnectionError::Unreachable))) => {
+        Ok(Err(error @ ConnectError::Lost(ConnectionError::Unreachable))) => {
             Err(CheckFailure { why: error.to_string(), is_unreachable: true })
         }
         Ok(Err(error)) => Err(failed(error.to_string())),
