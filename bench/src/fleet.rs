@@ -20,13 +20,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use clearway::http3::{Client, Code};
-use clearway::{ClientConfig, Endpoint, VarInt};
+use clearway::http3::Client;
+use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 use self::member::Member;
-use self::opening::Openings;
+use self::opening::{Openings, Probes};
 use crate::options::Mtu;
 use crate::{Outcome, attached, handshakes, http3, tls};
 
@@ -106,6 +107,7 @@ pub(crate) fn run(options: &FleetOptions, mtu: Mtu) -> Outcome {
 /// Opens the connections, says `open N`, and then does what it is asked to. It ends with its standard input.
 async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
     let mut commands = attached::commands();
+    permit_descriptors()?;
     let fleet = Arc::new(Fleet {
         config: config(options, mtu)?,
         remote: options.connect,
@@ -120,12 +122,17 @@ async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
         members.push(Member::open(&fleet, number, options.connections, options.nat).await?);
     }
     let openings = Openings::start(&fleet, options.openings);
+    let mut probes = None;
     println!("open {}", members.len());
     while let Some(command) = commands.recv().await {
         match command.trim() {
             "report" => println!("{}", report(&fleet, &members, &openings)),
             "probe" => {
-                println!("{}", json!({"probes": opening::probe(&fleet, options.probes).await}))
+                let probes = match &mut probes {
+                    Some(probes) => probes,
+                    none => none.insert(Probes::new(&fleet, options.probes)?),
+                };
+                println!("{}", json!({"probes": probes.connect(&fleet).await}));
             }
             "finish" => {
                 finish(&fleet, &members, &openings).await;
@@ -202,11 +209,10 @@ fn request(path: &str) -> Request<()> {
     request
 }
 
-/// Closes a connection that has done what it was for, and its socket.
-async fn close(endpoint: Endpoint) {
-    endpoint.close(VarInt::saturating(Code::NO_ERROR.get()), b"");
-    // If the server does not answer, it is gone when the endpoint is.
-    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+/// Permits this process as many descriptors as it may have: each connection has a socket of its own.
+fn permit_descriptors() -> Outcome {
+    let limit = getrlimit(Resource::Nofile);
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
 /// The local addresses: of each connection that downloads 250, of connections that are opened later 50 × 250 in turn, and of

@@ -1,14 +1,19 @@
-//! Connections for one small request each: at a steady rate, and all at once from addresses that stay the same.
+//! Connections for one small request each: at a steady rate, and from addresses that stay the same.
+//!
+//! They are not closed: a packet that arrives after its connection has ended is one of no connection, and could not be told from
+//! one that came to the wrong server. They end without a packet, after the idle timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clearway::Endpoint;
+use clearway::http3::Client;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::{Fleet, close, connect};
+use super::{Fleet, IDLE_TIMEOUT, connect};
+use crate::Outcome;
 
 /// How many probes are in progress at the same time.
 const PROBING: usize = 16;
@@ -40,20 +45,23 @@ impl Openings {
 
     async fn open(&self, fleet: &Fleet, number: usize) {
         let (at, began) = (fleet.now(), Instant::now());
-        let outcome = match Endpoint::client(fleet.addresses.of_opening(number)) {
+        let opened = match Endpoint::client(fleet.addresses.of_opening(number)) {
             Ok(endpoint) => {
                 let connected = connect(&endpoint, fleet, fleet.remote).await;
-                let took = began.elapsed().as_secs_f64();
-                close(endpoint).await;
-                connected.map(|(_, server)| json!({"at": at, "took": took, "server": server}))
+                connected.map(|(client, server)| (endpoint, client, server))
             }
             Err(error) => Err(error.to_string()),
         };
-        let failed =
-            |error| json!({"at": at, "took": began.elapsed().as_secs_f64(), "error": error});
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.push(outcome.unwrap_or_else(failed));
+        let took = began.elapsed().as_secs_f64();
+        let said = match &opened {
+            Ok((.., server)) => json!({"at": at, "took": took, "server": server}),
+            Err(error) => json!({"at": at, "took": took, "error": error}),
+        };
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(said);
         self.unfinished.fetch_sub(1, Ordering::SeqCst);
+        if let Ok((endpoint, client, _)) = opened {
+            end_in_silence(endpoint, client).await;
+        }
     }
 
     /// Those that have ended since the last call.
@@ -66,23 +74,41 @@ impl Openings {
     }
 }
 
-/// Connects once from each of so many addresses, and returns the names of the servers, `null` where there was no connection.
-pub(super) async fn probe(fleet: &Arc<Fleet>, count: u16) -> Vec<Option<String>> {
-    let permits = Arc::new(Semaphore::new(PROBING));
-    let mut probes = Vec::new();
-    for number in 0..count {
-        let (fleet, permits) = (fleet.clone(), permits.clone());
-        probes.push(tokio::spawn(async move {
-            let _permit = permits.acquire().await;
-            let endpoint = Endpoint::client(fleet.addresses.of_probe(number)).ok()?;
-            let connected = connect(&endpoint, &fleet, fleet.remote).await;
-            close(endpoint).await;
-            connected.ok().map(|(_, server)| server)
-        }));
+/// Keeps a connection, and its socket, until it has ended.
+async fn end_in_silence(endpoint: Endpoint, client: Client) {
+    // Longer than the timeout, which begins anew with the last packet.
+    let _ = tokio::time::timeout(2 * IDLE_TIMEOUT, client.closed()).await;
+    drop(endpoint);
+}
+
+/// Connections from addresses that are the same every time.
+pub(super) struct Probes(Vec<Endpoint>);
+
+impl Probes {
+    /// Probes from so many addresses.
+    pub(super) fn new(fleet: &Fleet, count: u16) -> Outcome<Self> {
+        let open = |number| Endpoint::client(fleet.addresses.of_probe(number));
+        Ok(Self((0..count).map(open).collect::<Result<_, _>>()?))
     }
-    let mut servers = Vec::new();
-    for probe in probes {
-        servers.push(probe.await.unwrap_or_default());
+
+    /// Connects once from each address, and returns the names of the servers, `null` where there was no connection.
+    pub(super) async fn connect(&self, fleet: &Arc<Fleet>) -> Vec<Option<String>> {
+        let permits = Arc::new(Semaphore::new(PROBING));
+        let mut connecting = Vec::new();
+        for endpoint in &self.0 {
+            let (endpoint, fleet, permits) = (endpoint.clone(), fleet.clone(), permits.clone());
+            connecting.push(tokio::spawn(async move {
+                let permit = permits.acquire().await;
+                let (client, server) = connect(&endpoint, &fleet, fleet.remote).await.ok()?;
+                drop(permit);
+                tokio::spawn(end_in_silence(endpoint, client));
+                Some(server)
+            }));
+        }
+        let mut servers = Vec::new();
+        for one in connecting {
+            servers.push(one.await.unwrap_or_default());
+        }
+        servers
     }
-    servers
 }

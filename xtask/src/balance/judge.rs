@@ -12,8 +12,9 @@ const TOLERANCE: f64 = 0.02;
 /// What part of the moves that are due has to be made: a connection moves once a second, and not while there is no balancer.
 const LEAST_MOVES: f64 = 0.5;
 
-/// How many datagrams a connection may send to nobody until it is lost: probes, and attempts to move.
-const LAST_DATAGRAMS: u64 = 100;
+/// How many datagrams of a connection whose server was killed may come to another until it is lost: probes and attempts to move,
+/// and for each of these a dozen stateless resets, which the client does not recognise and answers with smaller ones.
+const LAST_DATAGRAMS: u64 = 500;
 
 /// What has happened, and when, in seconds since the start of the fleet.
 #[derive(Clone, PartialEq, Debug)]
@@ -154,7 +155,7 @@ impl Facts {
             let at = opening.at;
             if let Some(error) = &opening.error {
                 faults.push(format!("a connection was not opened at {at:.1} s: {error}"));
-            } else if opening.took > UNNOTICED && !self.may_be_late(opening) {
+            } else if opening.took > UNNOTICED {
                 let took = opening.took;
                 faults.push(format!("a connection took {took:.1} s to open at {at:.1} s"));
             }
@@ -162,23 +163,14 @@ impl Facts {
         faults
     }
 
-    /// Those in progress when a server is killed, and shortly after, may get no answer.
+    /// Those in progress when a server is killed, and shortly after, may get no answer; nor may those while there is no
+    /// balancer.
     fn must_open(&self, opening: &Opening) -> bool {
+        let Opening { at: from, took, .. } = *opening;
         match self.happened {
-            Happened::Killed { at, .. } => {
-                opening.at >= at + NOTICING || opening.at + opening.took < at
-            }
+            Happened::Killed { at, .. } => from >= at + NOTICING || from + took < at,
+            Happened::Restarted { at, back } => from > back || from + took < at,
             _ => true,
-        }
-    }
-
-    /// Those in progress while there is no balancer take longer.
-    fn may_be_late(&self, opening: &Opening) -> bool {
-        match self.happened {
-            Happened::Restarted { at, back } => {
-                opening.at <= back && opening.at + opening.took >= at
-            }
-            _ => false,
         }
     }
 
