@@ -19,8 +19,9 @@ use peers::{PATIENCE, Peer, Script};
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
 
+/// Nothing arrives here that was sent to sockets of other tests, whose ports are used again.
 fn loopback() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
+    "127.9.0.1:0".parse().unwrap()
 }
 
 fn options() -> ForwardOptions {

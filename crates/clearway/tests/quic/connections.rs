@@ -1,6 +1,6 @@
 //! The beginning and the end of connections, on loopback.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use clearway::rustls::RootCertStore;
 use clearway::{
     ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramOutcome,
-    Endpoint, EndpointError, Observation, Observer, SendDatagramError, ServerConfig, Side,
-    Timestamp, TransportConfig,
+    Endpoint, EndpointError, MAX_BALANCERS, Observation, Observer, SendDatagramError, ServerConfig,
+    Side, Timestamp, TransportConfig,
 };
 
 #[test]
@@ -218,6 +218,27 @@ fn a_retry_validates_the_address() {
         // The Retry and the second Initial: one datagram more each way than without.
         assert!(pair.server.statistics().datagrams_sent > 1);
     });
+}
+
+#[test]
+fn a_server_behind_balancers_takes_datagrams_of_these_only() {
+    run(async {
+        // A balancer's datagrams without preface are its own.
+        let balancers = [loopback().ip()];
+        let pair = Pair::with(TransportConfig::default(), |server| server.balancers(balancers));
+        let (_client, _server) = pair.connect().await;
+        let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+        stranger.send_to(&[0x40; 100], pair.server.local_address()).unwrap();
+        while pair.server.statistics().foreign_dropped == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    let identity = identity();
+    let config = ServerConfig::new(vec![identity.certificate], identity.key)
+        .application_protocols([PROTOCOL])
+        .balancers((0..=MAX_BALANCERS as u32).map(|it| IpAddr::V4(it.into())));
+    let error = Endpoint::server(loopback(), config).unwrap_err();
+    assert!(error.to_string().contains("balancers"), "{error}");
 }
 
 #[test]

@@ -45,6 +45,8 @@ type Sample = (Vec<Label>, f64);
 
 /// A metric of each thread and direction.
 type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStatistics) -> u64);
+/// A reason for which datagrams are dropped.
+type Drops = (&'static str, fn(&DirectionStatistics) -> u64);
 /// A metric of each thread.
 type OfShard = (&'static str, MetricType, &'static str, fn(&ForwardStatistics) -> u64);
 /// A metric of each thread's tables.
@@ -68,7 +70,7 @@ const OF_DIRECTION: [OfDirection; 8] = [
 ];
 
 /// Why datagrams of either direction are dropped.
-const DROPS: [(&str, fn(&DirectionStatistics) -> u64); 6] = [
+const DROPS: [Drops; 6] = [
     ("empty", |it| it.dropped_empty),
     ("too_large", |it| it.dropped_too_large),
     ("no_room", |it| it.dropped_no_room),

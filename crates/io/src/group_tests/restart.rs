@@ -94,8 +94,12 @@ fn start(place: &Place, count: usize, steering: Steering) -> Process {
 }
 
 /// A process that takes datagrams from these balancers.
-pub(super) fn start_behind(place: &Place, count: usize, balancers: &[IpAddr]) -> Process {
-    let address = loopback();
+pub(super) fn start_behind(
+    place: &Place,
+    address: SocketAddr,
+    count: usize,
+    balancers: &[IpAddr],
+) -> Process {
     try_start_with(place, address, count, Steering::Hash, (balancers, None)).unwrap()
 }
 
