@@ -45,6 +45,8 @@ type Sample = (Vec<Label>, f64);
 
 /// A metric of each thread and direction.
 type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStatistics) -> u64);
+/// A reason for which datagrams are dropped.
+type Drops = (&'static str, fn(&DirectionStatistics) -> u64);
 /// A metric of each thread.
 type OfShard = (&'static str, MetricType, &'static str, fn(&ForwardStatistics) -> u64);
 /// A metric of each thread's tables.
@@ -67,11 +69,8 @@ const OF_DIRECTION: [OfDirection; 8] = [
     ("send_blocked", None, "Times that a socket had no room for a batch", |it| it.send_blocked),
 ];
 
-/// Takes the count of one reason out of those of a direction.
-type DropCount = fn(&DirectionStatistics) -> u64;
-
 /// Why datagrams of either direction are dropped.
-const DROPS: [(&str, DropCount); 6] = [
+const DROPS: [Drops; 6] = [
     ("empty", |it| it.dropped_empty),
     ("too_large", |it| it.dropped_too_large),
     ("no_room", |it| it.dropped_no_room),

@@ -93,13 +93,12 @@ impl Routing for ShardRouting {
     }
 
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
+        let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
         // Only long headers show something.
-        if !datagram.first().is_some_and(|first| is_long(*first)) {
-            return;
+        if has_long_header && let Some((key, _)) = self.router.pool().by_address(server) {
+            self.router.observe(now, key, client, datagram);
+            self.counts.publish(self.router.statistics());
         }
-        let Some((key, _)) = self.router.pool().by_address(server) else { return };
-        self.router.observe(now, key, client, datagram);
-        self.counts.publish(self.router.statistics());
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {

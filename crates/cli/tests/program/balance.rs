@@ -226,7 +226,7 @@ fn key(number: u8) -> String {
     format!("{number:02x}").repeat(16)
 }
 
-/// A client that changes its address ten times a second, and in the middle of its download the keys change, first at the balancer
+/// A client changes its address twice a second, and in the middle of its download the keys change, first at the balancer
 /// and then at the servers.
 #[test]
 fn clients_move_and_keys_change_and_connections_stay() {
@@ -251,7 +251,8 @@ fn clients_move_and_keys_change_and_connections_stay() {
     };
     let mut balancer = Balancer::start(&scratch, &entries(&[0]), &["--json"]);
     let balanced = balancer.running.address.clone();
-    let link = Running::link(&balanced, &["--rate", "4mbit", "--rebind-every", "100ms"]);
+    let path = ["--rate", "8mbit", "--queue", "20", "--rebind-every", "500ms"];
+    let link = Running::link(&balanced, &path);
     let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
     let download = ["get", "--quiet", "--ca", &certificate, "--connect", &link.address, &url];
     let mut download = clearway(&download).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,15 +1,17 @@
 //! Connection IDs of QUIC-LB, and another configuration of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use clearway_wire::quic_lb::{ConfigId, ServerId};
 
 use super::{
-    Client, Entrance, GroupOptions, PATIENCE, Relay, ShardGroup, Steering, address, client,
-    download, group_with, loopback, rebind_often, server, server_config, total,
+    Client, Entrance, GroupOptions, PATIENCE, Relay, ShardGroup, ShardHandle, Steering, address,
+    client, download, group_with, loopback, rebind_often, server, server_config, total,
 };
-use crate::{QuicLb, RotateQuicLbError};
+use crate::{ConnectionWaker, QuicLb, RotateQuicLbError};
 
 fn config(number: u8, nonce_len: usize, key: Option<[u8; 16]>) -> QuicLb {
     let server_id = ServerId::new(&[0xab, number]).unwrap();
@@ -52,47 +54,79 @@ fn configurations(entrances: &[Entrance]) -> BTreeSet<u8> {
     taken.flatten().map(|first_octet| first_octet >> 5).collect()
 }
 
-/// Lets all clients download until the IDs to which all of them send are of `configuration` alone.
-fn download_until(
-    clients: &[Client],
-    entrances: &[Entrance],
-    wakers: &[crate::ConnectionWaker],
-    number: &mut u64,
-    configuration: u8,
-) {
-    let begun = Instant::now();
-    loop {
-        *number += 1;
-        clients.iter().zip(wakers).for_each(|(client, waker)| client.ask(waker, *number));
-        assert!(clients.iter().all(|client| client.next() == Ok(*number)));
-        if configurations(entrances) == BTreeSet::from([configuration]) {
-            return;
+/// Clients of one group, and the paths that they take.
+struct Clients {
+    _shards: Vec<ShardHandle>,
+    clients: Vec<Client>,
+    wakers: Vec<ConnectionWaker>,
+    entrances: Vec<Entrance>,
+    _relay: Relay,
+    /// That of the last download.
+    number: u64,
+}
+
+impl Clients {
+    /// Each of `count` endpoints has more connections than a shard comes to in a turn.
+    fn start(group: &ShardGroup, count: usize) -> Self {
+        const EACH: usize = 80;
+        let shards: Vec<_> = (0..count).map(|_| client()).collect();
+        let of_each = || shards.iter().flat_map(|shard| std::iter::repeat_n(shard, EACH));
+        let addresses = of_each().map(ShardHandle::local_address);
+        let (relay, entrances) = Relay::start_for(address(group), addresses);
+        // Ports stay the same until the test changes them: a client may get the port that another one had.
+        let begin = |(shard, Entrance { address, .. }): (&ShardHandle, &Entrance)| {
+            let (rebinds, first_octets) = (Arc::default(), Arc::default());
+            download(shard, &Entrance { address: *address, rebinds, first_octets }, &[1], false)
+        };
+        let clients: Vec<_> = of_each().zip(&entrances).map(begin).collect();
+        assert!(clients.iter().all(|client| client.next() == Ok(1)));
+        let wakers = clients.iter().map(|client| client.waker.recv().unwrap()).collect();
+        Self { _shards: shards, clients, wakers, entrances, _relay: relay, number: 1 }
+    }
+
+    /// All of them download.
+    fn download(&mut self) {
+        self.number += 1;
+        for (client, waker) in self.clients.iter().zip(&self.wakers) {
+            client.ask(waker, self.number);
         }
-        assert!(begun.elapsed() < PATIENCE, "IDs of another configuration are in use");
+        assert!(self.clients.iter().all(|client| client.next() == Ok(self.number)));
+    }
+
+    /// The configurations of the IDs that they sent to since the last call.
+    fn configurations(&self) -> BTreeSet<u8> {
+        configurations(&self.entrances)
+    }
+
+    /// They download until the IDs to which all of them send are of `configuration` alone.
+    fn download_until(&mut self, configuration: u8) {
+        let begun = Instant::now();
+        loop {
+            self.download();
+            if self.configurations() == BTreeSet::from([configuration]) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "IDs of another configuration are in use");
+        }
     }
 }
 
-/// More connections than a shard comes to in a turn: each goes on from port to port, and soon has IDs of the new
-/// configuration, which may have a key or none.
+/// Each connection goes on, and soon has IDs of the new configuration, which may have a key or none.
 fn follow_the_configuration(count: usize, steering: Steering) {
-    const EACH: usize = 80;
     let group = group(count, steering, encrypted(1));
-    let (_relay, entrances) = Relay::start(address(&group), EACH * count);
-    let shards: Vec<_> = (0..count).map(|_| client()).collect();
-    let begin = |(shard, entrance)| download(shard, entrance, &[1], false);
-    let of_each = shards.iter().flat_map(|shard| std::iter::repeat_n(shard, EACH));
-    let clients: Vec<_> = of_each.zip(&entrances).map(begin).collect();
-    assert!(clients.iter().all(|client| client.next() == Ok(1)));
-    assert_eq!(configurations(&entrances), BTreeSet::from([1]));
-    let wakers: Vec<_> = clients.iter().map(|client| client.waker.recv().unwrap()).collect();
-    let mut number = 1;
+    let mut clients = Clients::start(&group, count);
+    assert_eq!(clients.configurations(), BTreeSet::from([1]));
     for (configuration, next) in [(2, encrypted(2)), (6, config(6, 7, None)), (2, encrypted(2))] {
         group.rotate_quic_lb(next).unwrap();
-        download_until(&clients, &entrances, &wakers, &mut number, configuration);
+        clients.download_until(configuration);
     }
-    assert!(configurations(&entrances).is_empty());
+    for configuration in [3, 4, 5] {
+        group.rotate_quic_lb(encrypted(configuration)).unwrap();
+        clients.entrances.iter().for_each(|it| it.rebinds.store(true, Ordering::SeqCst));
+        clients.download();
+    }
     let statistics = total(&group);
-    assert_eq!(statistics.connections, clients.len() as u64);
+    assert_eq!(statistics.connections, clients.clients.len() as u64);
     assert_eq!(statistics.hand_over_dropped, 0);
 }
 
@@ -117,8 +151,9 @@ fn a_configuration_that_cannot_follow_is_refused() {
 fn one_shard_with_quic_lb_is_alone_at_its_port() {
     let group = group(1, Steering::BEST, encrypted(1));
     assert_eq!(group.steering(), None);
-    let (_relay, entrances) = Relay::start(address(&group), 1);
-    let client = download(&client(), &entrances[0], &[1, 2], true);
+    let shard = client();
+    let (_relay, entrances) = Relay::start_for(address(&group), [shard.local_address()]);
+    let client = download(&shard, &entrances[0], &[1, 2], true);
     assert_eq!((client.next(), client.next()), (Ok(2), Ok(1)));
     assert_eq!(configurations(&entrances), BTreeSet::from([1]));
 }

@@ -16,16 +16,21 @@ struct Way {
     /// From where that goes to the server.
     back: UdpSocket,
     rebinds: Arc<AtomicBool>,
-    first_octets: Arc<Mutex<BTreeSet<u8>>>,
+    /// What comes from elsewhere is dropped.
+    only: Option<SocketAddr>,
+    first_octets: FirstOctets,
 }
+
+/// The first octets of connection IDs in packets with short headers.
+pub(super) type FirstOctets = Arc<Mutex<BTreeSet<u8>>>;
 
 /// The client's side of the NAT.
 pub(super) struct Entrance {
     pub(super) address: SocketAddr,
     /// If this is set, the next datagram to the server comes from another port.
     pub(super) rebinds: Arc<AtomicBool>,
-    /// The first octets of the connection IDs of packets to the server with short headers.
-    pub(super) first_octets: Arc<Mutex<BTreeSet<u8>>>,
+    /// Of packets to the server.
+    pub(super) first_octets: FirstOctets,
 }
 
 pub(super) struct Relay {
@@ -36,7 +41,20 @@ pub(super) struct Relay {
 impl Relay {
     /// A NAT with a way for each of `count` clients.
     pub(super) fn start(server: SocketAddr, count: usize) -> (Self, Vec<Entrance>) {
-        let mut ways: Vec<Way> = (0..count).map(|_| Way::new(server)).collect();
+        Self::with_ways(server, (0..count).map(|_| Way::new(server, None)).collect())
+    }
+
+    /// A NAT with a way for each of these clients. What another test still sends to a port that it had does not get through:
+    /// it would be answered with a stateless reset, which looks like a packet with any connection ID.
+    pub(super) fn start_for(
+        server: SocketAddr,
+        clients: impl IntoIterator<Item = SocketAddr>,
+    ) -> (Self, Vec<Entrance>) {
+        let way = |client| Way::new(server, Some(client));
+        Self::with_ways(server, clients.into_iter().map(way).collect())
+    }
+
+    fn with_ways(server: SocketAddr, mut ways: Vec<Way>) -> (Self, Vec<Entrance>) {
         let entrances = ways.iter().map(|way| Entrance {
             address: way.front.local_addr().unwrap(),
             rebinds: way.rebinds.clone(),
@@ -78,16 +96,19 @@ pub(super) fn back(server: SocketAddr) -> UdpSocket {
 }
 
 impl Way {
-    fn new(server: SocketAddr) -> Self {
+    fn new(server: SocketAddr, only: Option<SocketAddr>) -> Self {
         let front = UdpSocket::bind("127.0.0.1:0").unwrap();
         front.set_nonblocking(true).unwrap();
         let (rebinds, first_octets) = (Arc::default(), Arc::default());
-        Self { front, client: None, back: back(server), rebinds, first_octets }
+        Self { front, client: None, back: back(server), rebinds, only, first_octets }
     }
 
     fn forward(&mut self, server: SocketAddr) {
         let mut buffer = [0; 2048];
         while let Ok((length, client)) = self.front.recv_from(&mut buffer) {
+            if self.only.is_some_and(|only| only != client) {
+                continue;
+            }
             self.client = Some(client);
             if let [0x00..=0x7f, first_octet, ..] = buffer[..length] {
                 self.first_octets.lock().unwrap().insert(first_octet);
