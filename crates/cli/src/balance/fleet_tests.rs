@@ -17,7 +17,7 @@ fn backends(more: &str) -> Backends {
 }
 
 fn checked(more: &str) -> Backends {
-    backends(&format!("{more}\n[health]\nslow-start = \"9s\""))
+    backends(&format!("{more}\n[health]\ninterval = \"2s\"\nslow-start = \"9s\""))
 }
 
 fn start(backends: Backends) -> Fleet {

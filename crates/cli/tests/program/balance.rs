@@ -278,7 +278,8 @@ fn clients_move_and_keys_change_and_connections_stay() {
     let by_server_id = count("/means/server_id");
     let others = count("/to_servers/sent") - by_server_id;
     assert!(by_server_id > 50 && others < 20, "{summary}");
-    assert_eq!(count("/to_clients/dropped"), 0, "{summary}");
+    // Where the link has left a port, an ICMP message may take the place of what is sent next.
+    assert!(count("/to_clients/dropped") < 10, "{summary}");
 }
 
 /// What a server logs of a request.
