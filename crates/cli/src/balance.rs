@@ -48,9 +48,9 @@ use supervise::Supervisor;
 /// remembers clients and the connection IDs that it sees.
 ///
 /// The file is read again when it changes, and at SIGHUP: a wrong one is reported with line and column, and the servers stay as
-/// they were. Servers are checked with a QUIC handshake; one that is down gets nothing, and one that is up again gets new
-/// clients little by little. Interrupt it (Ctrl-C) to print what was forwarded. docs/fleet.md has more on several balancers,
-/// on the rotation of keys, and on sizes.
+/// they were. Servers are checked with a QUIC handshake; one that is down gets nothing, unless all are, and one that is up again
+/// gets new clients little by little. Interrupt it (Ctrl-C) to print what was forwarded. docs/fleet.md has more on several
+/// balancers, on the rotation of keys, and on sizes.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct BalanceCommand {
