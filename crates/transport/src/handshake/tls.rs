@@ -146,8 +146,9 @@ impl TlsClientConfig {
     /// Keeps session tickets and tokens in `store` instead of in memory. Configurations from [`new`](Self::new) have a store of
     /// their own, and keep it.
     ///
-    /// A session from the store is resumed only if the server's certificates, which are stored with it, are acceptable to
-    /// this configuration now.
+    /// A session that this configuration has received is resumed as one in memory is. One that another configuration has
+    /// received, or another process, is resumed only if the server's certificates, which are stored with it, are acceptable
+    /// to this configuration now; and that costs about as much as a full handshake.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store.clone());
         if let Some(tickets) = &mut self.tickets {
@@ -601,6 +602,7 @@ impl TlsSession {
             ticket: ticket.ticket.to_vec(),
             parameters: connection.quic_transport_parameters().unwrap_or_default().to_vec(),
             certificates: certificates.iter().map(|it| it.as_ref().to_vec()).collect(),
+            live: client.tickets.as_ref().map(|it| it.take_last()).unwrap_or_default(),
         };
         store.put_session(self.requested_name.as_deref().unwrap_or_default(), session);
     }

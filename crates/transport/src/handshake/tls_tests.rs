@@ -12,6 +12,7 @@ use crate::handshake::tests::{
 use crate::handshake::{
     ClientSessions, ConnectionVersions, Handshake, NewKeys, ServerSessions, Session, SessionError,
 };
+use crate::{MemorySessionStore, SessionStore};
 use crate::{Side, SpaceId, TransportError, TransportErrorCause};
 
 fn failure(client: Handshake, server: Handshake) -> (Side, TransportError) {
@@ -305,9 +306,51 @@ fn a_ticket_is_used_in_its_version_only() {
             (TO_1, IN_2, false),
         ] {
             let client = client_config(&identity, &[b"h3"]);
-            assert!(!resumes(&client, &server, issued));
-            assert_eq!(resumes(&client, &server, used), is_resumed, "{issued:?} {used:?}");
+            let store = Arc::new(MemorySessionStore::default());
+            for client in [client.clone(), client.session_store(store)] {
+                assert!(!resumes(&client, &server, issued));
+                assert_eq!(resumes(&client, &server, used), is_resumed, "{issued:?} {used:?}");
+            }
         }
+    }
+}
+
+/// A session in the application's store is as rustls has it for the configuration that received it, and is made anew for
+/// another one, which verifies the certificates.
+#[test]
+fn a_stored_session_is_made_anew_for_another_configuration_only() {
+    let identity = identity();
+    for server in servers(&identity) {
+        for (is_same, has_certificate, is_resumed) in
+            [(true, true, true), (true, false, true), (false, true, true), (false, false, false)]
+        {
+            let store = Arc::new(MemorySessionStore::default());
+            let receiver = client_config(&identity, &[b"h3"]).session_store(store.clone());
+            assert!(!resumes(&receiver, &server, IN_1));
+            let mut session = store.take_session("localhost", Version::V1).unwrap();
+            if !has_certificate {
+                session.certificates = vec![vec![0; 10]];
+            }
+            store.put_session("localhost", session);
+            let other = client_config(&identity, &[b"h3"]).session_store(store);
+            let client = if is_same { receiver } else { other };
+            assert_eq!(resumes(&client, &server, IN_1), is_resumed, "{is_same} {has_certificate}");
+        }
+    }
+}
+
+/// Sessions that were copied are resumed as often as there are copies, the first without being made anew.
+#[test]
+fn copies_of_a_stored_session_are_all_resumed() {
+    let identity = identity();
+    let [server, _] = servers(&identity);
+    let store = Arc::new(MemorySessionStore::default());
+    let client = client_config(&identity, &[b"h3"]).session_store(store.clone());
+    assert!(!resumes(&client, &server, IN_1));
+    let session = store.take_session("localhost", Version::V1).unwrap();
+    for _ in 0..3 {
+        store.put_session("localhost", session.clone());
+        assert!(resumes(&client, &server, IN_1));
     }
 }
 

@@ -1,8 +1,11 @@
 //! Sessions in a form that can be stored: what a client needs to resume one in another process.
 
 use core::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use clearway_wire::{DecodeError, Reader, Version};
+use rustls::ClientConfig;
+use rustls::client::Tls13ClientSessionValue;
 use rustls::pki_types::CertificateDer;
 
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
@@ -23,7 +26,43 @@ pub struct SavedSession {
     pub(super) ticket: Vec<u8>,
     pub(super) parameters: Vec<u8>,
     pub(super) certificates: Vec<Vec<u8>>,
+    pub(super) live: LiveSession,
 }
+
+/// The session as rustls has it, for the configuration that it was made with. It is not part of what is stored, and the
+/// first connection that resumes the session, of all its clones, takes it.
+#[derive(Clone, Default)]
+pub(super) struct LiveSession(Option<Arc<Live>>);
+
+struct Live {
+    made_with: Weak<ClientConfig>,
+    session: Mutex<Option<Tls13ClientSessionValue>>,
+}
+
+impl LiveSession {
+    pub(super) fn new(config: &Arc<ClientConfig>, session: Tls13ClientSessionValue) -> Self {
+        let session = Mutex::new(Some(session));
+        Self(Some(Arc::new(Live { made_with: Arc::downgrade(config), session })))
+    }
+
+    /// Takes the session, if it was made with this configuration: rustls does not accept that of another one.
+    pub(super) fn take(&self, config: &Arc<ClientConfig>) -> Option<Tls13ClientSessionValue> {
+        let live = self.0.as_ref()?;
+        if !core::ptr::eq(live.made_with.as_ptr(), Arc::as_ptr(config)) {
+            return None;
+        }
+        live.session.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Two sessions are equal if what is stored of them is.
+impl PartialEq for LiveSession {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LiveSession {}
 
 /// The bytes of a stored session cannot be understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +163,7 @@ impl SavedSession {
             ticket: part(&mut reader)?,
             parameters: part(&mut reader)?,
             certificates: Vec::new(),
+            live: LiveSession::default(),
         };
         while !reader.is_empty() {
             if saved.certificates.len() >= MAX_CERTIFICATES {

@@ -1,7 +1,7 @@
 //! Session tickets, each of which belongs to the version of the connection that it was issued on (RFC 9369 §5).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_wire::Version;
 use rustls::client::{
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, NamedGroup};
 
 use super::super::early_limits::EarlyLimits;
 use super::revive::revive;
-use super::saved::SessionStore;
+use super::saved::{LiveSession, SessionStore};
 
 /// How many servers a client keeps sessions of, in each version; rustls's default.
 const SERVERS: usize = 256;
@@ -49,16 +49,25 @@ pub(super) struct ConnectionTickets {
     is_version_2: AtomicBool,
     /// The configuration with which sessions are revived.
     config: Arc<ClientConfig>,
+    /// The session of the last ticket that came, until the application's store has it.
+    last: Mutex<Option<Tls13ClientSessionValue>>,
 }
 
 impl ConnectionTickets {
     pub(super) fn new(tickets: ClientTickets, first: Version, config: Arc<ClientConfig>) -> Self {
-        Self { tickets, first, is_version_2: AtomicBool::new(first == Version::V2), config }
+        let is_version_2 = AtomicBool::new(first == Version::V2);
+        Self { tickets, first, is_version_2, config, last: Mutex::new(None) }
     }
 
     /// The application's store.
     pub(super) fn store(&self) -> Option<&Arc<dyn SessionStore>> {
         self.tickets.store.as_ref()
+    }
+
+    /// The session of the last ticket, if it has not been taken yet, and goes to the application's store.
+    pub(super) fn take_last(&self) -> LiveSession {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last.map_or_else(LiveSession::default, |session| LiveSession::new(&self.config, session))
     }
 
     /// The connection goes on in `version`, and so do the tickets that come on it.
@@ -96,6 +105,8 @@ impl ClientSessionStore for ConnectionTickets {
     ) {
         if self.tickets.store.is_none() {
             self.negotiated().insert_tls13_ticket(server_name, ticket);
+        } else {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
         }
     }
 
@@ -107,8 +118,12 @@ impl ClientSessionStore for ConnectionTickets {
             return self.tickets.of(self.first).take_tls13_ticket(server_name);
         };
         let saved = store.take_session(&server_name.to_str(), self.first)?;
-        let is_usable = saved.version() == self.first;
-        revive(&self.config, &saved, server_name).filter(|_| is_usable)
+        if saved.version() != self.first {
+            return None;
+        }
+        // Making a session anew costs more than a full handshake.
+        let live = saved.live.take(&self.config);
+        live.or_else(|| revive(&self.config, &saved, server_name))
     }
 }
 
