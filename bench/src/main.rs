@@ -31,6 +31,10 @@ use clap::{Parser, Subcommand};
 
 use crate::options::{ClientOptions, Mtu, RawClientOptions, RawServerOptions, ServerOptions};
 
+/// The allocator of the `clearway` program and of the peers in Rust.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 #[derive(Parser)]

@@ -18,6 +18,10 @@ use peer_common::{
     RawServerOptions, ServerOptions, UNSUPPORTED,
 };
 
+/// The allocator of all programs in Rust that are compared.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about)]
 struct Arguments {

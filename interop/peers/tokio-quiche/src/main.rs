@@ -24,6 +24,10 @@ use tokio_quiche::buf_factory::BufFactory;
 use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::settings::QuicSettings;
 
+/// The allocator of all programs in Rust that are compared.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The socket buffer requested from the kernel in each direction.
 const SOCKET_BUFFER: usize = 8 << 20;
 
