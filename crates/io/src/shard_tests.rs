@@ -18,7 +18,8 @@ use clearway_wire::VarInt;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::connections::Connections;
-use super::spawn;
+use super::{Start, listen, spawn, start};
+use crate::balancers::Balancers;
 use crate::mailbox::Mailbox;
 use crate::{
     Accept, Acceptor, Application, ConnectFailure, ConnectRequest, ConnectionWaker, Decision,
@@ -210,6 +211,37 @@ fn handshakes_that_fail_are_counted() {
         let statistics = shard.statistics();
         assert_eq!((statistics.handshakes_completed, statistics.handshakes_failed), (0, 1));
     }
+}
+
+/// ACKs and requests of different connections are not merged by the kernel. If a turn takes few of them, what they lead to
+/// goes out in small batches.
+#[test]
+fn a_turn_receives_what_waits() {
+    const WAITING: u64 = 200;
+    let mut config = Some(Arc::new(server_config()));
+    let sockets = listen("127.0.0.1:0".parse().unwrap(), config.as_mut()).unwrap();
+    let address = sockets.main().unwrap().local_address();
+    for _ in 0..WAITING {
+        // Of a source of its own each, so that no two are merged.
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(source.send_to(&[0x40; 30], address).unwrap(), 30);
+    }
+    let shard = start(Start {
+        sockets,
+        config: endpoint_config(),
+        server: config,
+        acceptor: Some(Box::new(Accepting)),
+        retry_above: usize::MAX,
+        balancers: Balancers::default(),
+        mailbox: Arc::new(Mailbox::new().unwrap()),
+        siblings: None,
+        predecessor: None,
+    })
+    .unwrap();
+    wait_until(&shard, |shard| shard.datagrams_received == WAITING);
+    let turns: u64 = shard.statistics().turns_by_duration.iter().sum();
+    // One for what waits, and few for the start; it takes eight if a turn receives 32 of them.
+    assert!(turns <= 4, "{turns} turns");
 }
 
 #[test]
