@@ -169,7 +169,8 @@ impl Identity {
 /// What is known of the peer.
 #[derive(Debug, Default)]
 struct Peer {
-    parameters: TransportParameters,
+    /// Apart, since few of them are asked for after the handshake, and the connection fits into a page of memory without them.
+    parameters: Box<TransportParameters>,
     parameters_are_known: bool,
 }
 

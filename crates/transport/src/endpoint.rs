@@ -678,3 +678,13 @@ impl core::fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// An allocator with size classes keeps 5 KiB for a connection that is larger.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_connection_fits_into_four_kibibytes() {
+        assert!(size_of::<super::Entry>() <= 4096, "{} bytes", size_of::<super::Entry>());
+    }
+}

@@ -306,7 +306,7 @@ impl Connection {
             self.remote_ids.on_preferred_address(preferred);
         }
         self.idle.negotiate(parameters.max_idle_timeout);
-        self.peer = Peer { parameters, parameters_are_known: true };
+        self.peer = Peer { parameters: Box::new(parameters), parameters_are_known: true };
         Ok(())
     }
 
