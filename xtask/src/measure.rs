@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::set_current_timer_slack;
@@ -180,7 +181,28 @@ impl Server {
     pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
         self.process.resident_bytes()
     }
+
+    /// The bytes of memory that it has once they have not changed for two seconds: what is idle has been given back then.
+    pub(crate) fn settled_bytes(&self) -> Result<u64, String> {
+        let began = Instant::now();
+        let mut last = self.resident_bytes()?;
+        let mut quiet_seconds = 0;
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = self.resident_bytes()?;
+            let is_quiet = now.abs_diff(last) as f64 <= SETTLED * last as f64;
+            quiet_seconds = if is_quiet { quiet_seconds + 1 } else { 0 };
+            if quiet_seconds == 2 || began.elapsed() > MAX_SETTLING {
+                return Ok(now);
+            }
+            last = now;
+        }
+    }
 }
+
+/// Memory does not change if it changes by less than this part in a second.
+const SETTLED: f64 = 0.002;
+const MAX_SETTLING: Duration = Duration::from_secs(30);
 
 /// Runs a client to its end: the JSON object that it printed last, and the CPU seconds that it used.
 pub(crate) fn client(

@@ -1,7 +1,7 @@
 //! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -19,9 +19,6 @@ const MIN_ADDRESSES: u64 = 4;
 const PERIOD: u64 = 30;
 /// As long as some requests may be lost.
 const IDLE_TIMEOUT: u64 = 4 * PERIOD;
-/// Memory is settled when it changes by less than this part in a second.
-const SETTLED: f64 = 0.002;
-const MAX_SETTLING: Duration = Duration::from_secs(30);
 
 #[derive(PartialEq, Debug)]
 struct Options {
@@ -82,7 +79,8 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let warm = used(&server, &generator)?;
     step(&mut generator)?;
     eprintln!("xtask: all connections are open, the server's memory settles");
-    let open = settle(&server, &generator)?;
+    server.settled_bytes()?;
+    let open = used(&server, &generator)?;
     let began = Instant::now();
     let result = step(&mut generator)?;
     let seconds = began.elapsed().as_secs_f64();
@@ -115,21 +113,6 @@ fn used(server: &Server, generator: &Process) -> Result<Used, String> {
         server_cpu: server.cpu_seconds()?,
         generator_cpu: generator.cpu_seconds()?,
     })
-}
-
-/// Waits until the server's memory does not change any more.
-fn settle(server: &Server, generator: &Process) -> Result<Used, String> {
-    let began = Instant::now();
-    let mut last = used(server, generator)?;
-    loop {
-        std::thread::sleep(Duration::from_secs(1));
-        let now = used(server, generator)?;
-        let change = (now.server_bytes - last.server_bytes).abs() / last.server_bytes;
-        if change < SETTLED || began.elapsed() > MAX_SETTLING {
-            return Ok(now);
-        }
-        last = now;
-    }
 }
 
 fn report(options: &Options, measured: &Measured) {

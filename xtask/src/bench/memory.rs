@@ -64,9 +64,9 @@ fn measure(server: &Stack, client: &Stack, count: usize, place: &Place) -> Resul
         Process::start(&client.program, &arguments, CLIENT_CORE, "open")
     };
     let _first = open(FIRST)?;
-    let before = listening.resident_bytes()?;
+    let before = listening.settled_bytes()?;
     let _others = open(count)?;
-    let after = listening.resident_bytes()?;
+    let after = listening.settled_bytes()?;
     Ok((after as f64 - before as f64) / count as f64)
 }
 
