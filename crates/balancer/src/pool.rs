@@ -194,6 +194,12 @@ impl Pool {
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
     }
 
+    /// Whether the connection ID of a long header names a server, and is encrypted: who has not received it hardly guesses one.
+    pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
+        let codec = id.first().and_then(|first| self.codec(*first));
+        codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()
+    }
+
     /// The server that the connection ID of a short header names, of which `octets` is all that follows the first octet of
     /// the packet; `None` if the ID is not routable. The server may be down.
     pub fn by_short_id(&self, octets: &[u8]) -> Option<(ServerKey, &Server)> {

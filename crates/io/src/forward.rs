@@ -8,10 +8,11 @@
 //! them by a hash of addresses and ports. Wherever a client's datagrams come, they are routed alike, if the [`Routing`] of all
 //! threads decides alike.
 //!
-//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those in a row that go to one place leave
+//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those of a turn that go to one place leave
 //! together again (GSO). Datagrams of one client for one server stay in order.
 
 mod batch;
+mod batches;
 mod leg;
 mod ports;
 mod shard;

@@ -1,6 +1,7 @@
 //! An endpoint: it finds the connection of each datagram, and accepts, refuses or retries new connections.
 
 mod config;
+mod offload;
 mod refusal;
 pub(crate) mod reset;
 mod token;
@@ -38,6 +39,7 @@ pub use config::{
 };
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
+pub use offload::{RetryOffload, TokenValidity};
 pub use token::SharedTokens;
 use token::TokenKeys;
 #[cfg(fuzzing)]

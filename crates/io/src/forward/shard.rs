@@ -7,18 +7,21 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::batch::Batch;
+use super::batches::Batches;
 use super::leg::{self, After, Leg, Patience};
 use super::ports::Ports;
 use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
-use super::to_servers::{Reply, ToServers, reply};
+use super::to_servers::{Reply, ToServers};
 use super::{ForwardOptions, Routing, Signal};
 use crate::clock::{Clock, timespec};
 use crate::socket::{ReceiveBuffer, Socket};
 
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold.
-const RECEIVING_CALLS: usize = 4;
+/// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
+/// clients that send one at a time come in one turn, and those for one place leave together.
+const RECEIVING_CALLS: usize = 32;
+/// After so many bytes a turn receives no more from clients.
+const RECEIVING_BYTES: u64 = 2 << 20;
 
 pub(super) struct ForwardShard {
     clock: Clock,
@@ -29,7 +32,7 @@ pub(super) struct ForwardShard {
     /// Towards servers.
     ports: Ports,
     buffer: ReceiveBuffer,
-    batch: Batch,
+    batches: Batches,
     replies: Vec<Reply>,
     /// Ports of one turn; kept for its memory.
     ready: Vec<u32>,
@@ -53,7 +56,7 @@ impl ForwardShard {
             listening: Leg::new(listening),
             ports: Ports::new(options)?,
             buffer: ReceiveBuffer::new(),
-            batch: Batch::new(),
+            batches: Batches::new(),
             replies: Vec::new(),
             ready: Vec::new(),
             patience: Patience::new(),
@@ -83,41 +86,37 @@ impl ForwardShard {
     }
 
     fn receive_from_clients(&mut self) {
-        let port = self.listening.socket.local_address().port();
+        let mut to_servers = ToServers {
+            clock: &self.clock,
+            routing: &mut *self.routing,
+            batches: &mut self.batches,
+            ports: &mut self.ports,
+            replies: &mut self.replies,
+            patience: &mut self.patience,
+            statistics: &mut self.statistics,
+            port: self.listening.socket.local_address().port(),
+        };
+        let enough = to_servers.statistics.to_servers.bytes_received + RECEIVING_BYTES;
         for _ in 0..RECEIVING_CALLS {
             let now = self.clock.now();
             if !self.listening.is_ready(now) {
-                return;
+                break;
             }
-            self.routing.turn(now);
-            let mut to_servers = ToServers {
-                clock: &self.clock,
-                routing: &mut *self.routing,
-                batch: &mut self.batch,
-                ports: &mut self.ports,
-                replies: &mut self.replies,
-                patience: &mut self.patience,
-                statistics: &mut self.statistics,
-                port,
-            };
+            to_servers.routing.turn(now);
             let received =
                 self.listening.receive(&self.clock, &mut self.buffer, |now, meta, datagram| {
                     to_servers.take(now, meta, datagram);
                 });
-            to_servers.flush();
-            received.count(&mut self.statistics.to_servers);
-            reply(
-                &mut self.replies,
-                &mut self.listening.socket,
-                &self.clock,
-                &mut self.patience,
-                &mut self.statistics,
-            );
+            let counts = &mut to_servers.statistics.to_servers;
+            received.count(counts);
             self.is_broken |= received.after == After::Broken;
-            if received.after != After::More {
-                return;
+            let has_enough = counts.bytes_received >= enough;
+            to_servers.reply(&mut self.listening.socket);
+            if received.after != After::More || has_enough {
+                break;
             }
         }
+        to_servers.flush();
     }
 
     /// Receives once from each of some ports: what is left, or comes to others, is for the next turn.
@@ -128,17 +127,17 @@ impl ForwardShard {
         }
         self.routing.turn(now);
         self.ports.ready(&mut self.ready);
+        let mut to_clients = ToClients {
+            clock: &self.clock,
+            routing: &mut *self.routing,
+            batches: &mut self.batches,
+            listening: &mut self.listening.socket,
+            patience: &mut self.patience,
+            statistics: &mut self.statistics,
+        };
         for port in &self.ready {
             let Ports { table, sockets, failures, .. } = &mut self.ports;
             let Some(socket) = sockets.get_mut(*port as usize) else { continue };
-            let mut to_clients = ToClients {
-                clock: &self.clock,
-                routing: &mut *self.routing,
-                batch: &mut self.batch,
-                listening: &mut self.listening.socket,
-                patience: &mut self.patience,
-                statistics: &mut self.statistics,
-            };
             let received = leg::receive(
                 socket,
                 failures,
@@ -148,12 +147,12 @@ impl ForwardShard {
                     to_clients.take(now, meta, datagram, |server| table.client(*port, server));
                 },
             );
-            to_clients.flush();
-            received.count(&mut self.statistics.to_clients);
+            received.count(&mut to_clients.statistics.to_clients);
             self.is_broken |= received.after == After::Broken;
-            let reports = &mut self.statistics.unreachable_reports;
+            let reports = &mut to_clients.statistics.unreachable_reports;
             socket.unreachable(|_| *reports += 1);
         }
+        to_clients.flush();
     }
 
     /// Waits until there is something to do; returns at once if there is already, with what else there is.
