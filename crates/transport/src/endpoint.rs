@@ -37,9 +37,9 @@ use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
 pub use config::{
     AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,
 };
+pub use offload::{RetryOffload, TokenValidity};
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
-pub use offload::{RetryOffload, TokenValidity};
 pub use token::SharedTokens;
 use token::TokenKeys;
 #[cfg(fuzzing)]

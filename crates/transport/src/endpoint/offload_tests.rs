@@ -52,8 +52,7 @@ fn a_client_takes_the_retry_and_a_server_its_token() {
         assert_eq!(retry.source.as_bytes()[0] & UNROUTABLE, UNROUTABLE);
         let (keys, now) = TokenKeys::shared(&offload.tokens).unwrap();
         let lifetime = ServerConfig::RETRY_TOKEN_LIFETIME;
-        let opened =
-            keys.open_retry(version, retry.token, client(5), retry.source, now, lifetime);
+        let opened = keys.open_retry(version, retry.token, client(5), retry.source, now, lifetime);
         assert_eq!(opened, Ok(id(7, 20)), "the server states it in its transport parameters");
         let validity = offload.validity(client(5), version, retry.source, retry.token);
         assert_eq!(validity, TokenValidity::Valid);
