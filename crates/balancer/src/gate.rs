@@ -90,18 +90,22 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate that permits so many Initial packets of new clients in a second; without a limit it stays open.
+    /// A gate that permits so many Initial packets of new clients in a second. Without a limit it stays open, and with one of 0
+    /// it stays closed.
     pub fn new(limit: Option<u64>) -> Self {
-        let statistics = GateStatistics::default();
-        Self { limit, began: Timestamp::ORIGIN, count: 0, closed_at: None, statistics }
+        let (began, statistics) = (Timestamp::ORIGIN, GateStatistics::default());
+        let mut gate = Self { limit: None, began, count: 0, closed_at: None, statistics };
+        gate.set_limit(limit);
+        gate
     }
 
     /// From now on so many are permitted in a second.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
-        if limit.is_none() {
-            self.closed_at = None;
-            self.statistics.is_closed = false;
+        match limit {
+            None => self.open(),
+            Some(0) => self.close(Timestamp::ORIGIN),
+            Some(_) => {}
         }
     }
 
@@ -161,9 +165,9 @@ impl Gate {
         }
         // A second without any Initial packet has had none.
         let is_quiet = passed >= WINDOW.saturating_mul(2);
-        if is_quiet || self.limit.is_none_or(|limit| self.count <= limit) {
-            self.closed_at = None;
-            self.statistics.is_closed = false;
+        let is_over = |limit| limit != 0 && (is_quiet || self.count <= limit);
+        if self.limit.is_none_or(is_over) {
+            self.open();
         }
         self.began = now;
         self.count = 0;
@@ -171,11 +175,19 @@ impl Gate {
 
     fn count(&mut self, now: Timestamp) {
         self.count = self.count.saturating_add(1);
-        let has_too_many = self.limit.is_some_and(|limit| self.count > limit);
-        if has_too_many && self.closed_at.is_none() {
-            self.closed_at = Some(now);
-            self.statistics.is_closed = true;
+        if self.limit.is_some_and(|limit| self.count > limit) {
+            self.close(now);
         }
+    }
+
+    fn close(&mut self, now: Timestamp) {
+        self.closed_at.get_or_insert(now);
+        self.statistics.is_closed = true;
+    }
+
+    fn open(&mut self) {
+        self.closed_at = None;
+        self.statistics.is_closed = false;
     }
 }
 

@@ -217,6 +217,18 @@ fn without_a_limit_all_pass() {
         assert_eq!(scene.send(&initial_with(b"other")), Passes);
     }
     assert!(!scene.gate.statistics().is_closed);
-    scene.gate.set_limit(Some(0));
-    assert_eq!(scene.send(&initial_with(b"")), Both);
+}
+
+#[test]
+fn with_a_limit_of_0_everybody_needs_a_token() {
+    let mut scene = Scene { gate: Gate::new(Some(0)), ..Scene::new() };
+    scene.wait(10_000);
+    for _ in 0..3 {
+        assert_eq!(scene.send(&initial_with(b"")), Retry);
+        assert_eq!(scene.send(&initial_with(b"valid")), Passes);
+        scene.wait(10_000);
+    }
+    scene.gate.set_limit(Some(1));
+    scene.wait(1000);
+    assert_eq!(scene.send(&initial_with(b"")), Passes);
 }

@@ -26,6 +26,11 @@ impl ServerKey {
         Self(siphash::<2, 4>([0, 0], &[], name.as_bytes()))
     }
 
+    /// The key with this [number](Self::number).
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+
     /// Stands in a place that has no server yet.
     pub(crate) const NONE: Self = Self(0);
 
