@@ -2,7 +2,6 @@
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
-use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 

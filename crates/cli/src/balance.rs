@@ -5,6 +5,7 @@ mod check;
 mod counts;
 mod fleet;
 mod metrics;
+mod retries;
 mod routing;
 mod summary;
 mod supervise;
@@ -18,10 +19,12 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use clap::Args;
-use clearway::{MAX_SHARDS, Timestamp};
+use clearway::rustls::time_provider::DefaultTimeProvider;
+use clearway::{MAX_SHARDS, TicketKeys, Timestamp};
 use clearway_balancer::Limits;
 use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
 use clearway_network::parse_duration;
+use clearway_transport::{RetryOffload, SharedTokens};
 use clearway_units::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::mpsc;
@@ -30,11 +33,12 @@ use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
-use crate::output;
+use crate::{output, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
 use metrics::Counted;
+use retries::{Retries, SharedLimit};
 use routing::{ShardRouting, SharedPool};
 use summary::Summary;
 use supervise::Supervisor;
@@ -79,6 +83,10 @@ pub(crate) struct BalanceCommand {
     /// both. Connections with a server ID need it for the first round trip only.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
+    /// The keys of address validation tokens, for [retry] in the file: the file that all servers have as their --ticket-keys.
+    /// It is read again when it changes. The clocks of balancer and servers may differ by less than a minute.
+    #[arg(long, value_name = "FILE")]
+    ticket_keys: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsOptions,
     /// Do not print when servers come up or go down.
@@ -116,6 +124,9 @@ The file (TOML); what is not shown as optional has to be there:
   server-name = \"localhost\"
   application-protocol = \"h3\"
   off = false
+  [retry]                       # optional; needs --ticket-keys, here and on the servers
+  above = 10000                 # with more Initial packets of new clients in a second, these have to answer a Retry first;
+                                # 0: always
 
 Examples:
   Say what is wrong in a file, or what is in it:
@@ -143,17 +154,19 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
             false => backends.text(),
         });
     }
+    let backends = watch::with_keys(backends, command.ticket_keys.is_some())?;
+    let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
     let exporter = command.metrics.listen(false).await?;
     let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
     let summary = backends.summary();
-    let balancer = Balancer::start(&command, backends)?;
+    let balancer = Balancer::start(&command, backends, keys)?;
     let counted = balancer.counted.clone();
     if let Some(exporter) = exporter {
         tokio::spawn(exporter.run(metrics::registry(counted.clone())));
     }
     output::result(&format!("listening on {} for {summary}", balancer.local_address))?;
     let (sender, file) = mpsc::channel(1);
-    tokio::spawn(watch.run(hung_up, sender));
+    tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, sender));
     tokio::select! {
         _ = interrupt.received() => {}
         never = balancer.supervisor.run(file) => match never {},
@@ -173,14 +186,20 @@ struct Balancer {
 }
 
 impl Balancer {
-    fn start(command: &BalanceCommand, backends: Backends) -> Result<Self, Failure> {
+    fn start(
+        command: &BalanceCommand,
+        backends: Backends,
+        keys: Option<TicketKeys>,
+    ) -> Result<Self, Failure> {
+        let retry_limit = Arc::new(SharedLimit::new(backends.retry_above));
         let origin = Instant::now();
         let (fleet, pool) = Fleet::start(backends, Timestamp::ORIGIN).map_err(|error| {
             Failure::new(format!("cannot use {}: {error}", command.backends.display()))
         })?;
         let pool: SharedPool = Arc::new(ArcSwap::new(pool));
         let shards: Vec<_> = (0..shards(command.shards)).map(|_| Arc::default()).collect();
-        let forwarders = forward(command, &pool, &shards)?;
+        let known = Known { pool: pool.clone(), retry_limit: retry_limit.clone(), keys };
+        let forwarders = forward(command, &known, &shards)?;
         let local_address = forwarders.local_address();
         let counts = Arc::new(FleetCounts::default());
         let counted = Arc::new(Counted {
@@ -189,15 +208,33 @@ impl Balancer {
             fleet: counts.clone(),
             pool: pool.clone(),
         });
-        let supervisor = Supervisor::new(fleet, origin, pool, counts, command.quiet);
+        let supervisor = Supervisor::new(fleet, origin, (pool, retry_limit), counts, command.quiet);
         Ok(Self { local_address, supervisor, counted })
+    }
+}
+
+/// What the threads that forward have in common.
+struct Known {
+    pool: SharedPool,
+    retry_limit: Arc<SharedLimit>,
+    /// Those of tokens.
+    keys: Option<TicketKeys>,
+}
+
+impl Known {
+    /// The Retry packets of one of so many threads.
+    fn retries(&self, threads: usize, random: Random) -> Option<Retries> {
+        let keys = self.keys.clone()?;
+        let tokens = SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) };
+        let offload = RetryOffload::new(tokens, random);
+        Some(Retries::new(self.retry_limit.clone(), threads, offload))
     }
 }
 
 /// Starts the threads that forward.
 fn forward(
     command: &BalanceCommand,
-    pool: &SharedPool,
+    known: &Known,
     counts: &[Arc<ShardCounts>],
 ) -> Result<Forwarders, Failure> {
     permit_descriptors();
@@ -213,8 +250,12 @@ fn forward(
         idle: command.idle,
     };
     let mut routing = |shard: usize| -> Box<dyn Routing> {
-        let counts = counts.get(shard).cloned().unwrap_or_default();
-        Box::new(ShardRouting::new(pool, limits, random.fork(), counts))
+        let of_shard = counts.get(shard).cloned().unwrap_or_default();
+        let routing = ShardRouting::new(&known.pool, limits, random.fork(), of_shard);
+        match known.retries(counts.len(), random.fork()) {
+            Some(retries) => Box::new(routing.with_retries(retries)),
+            None => Box::new(routing),
+        }
     };
     spawn_forwarders(options, &mut routing)
         .map_err(|error| Listening::UDP.failed(command.listen, &error))

@@ -29,6 +29,7 @@ mod quic_lb_file;
 mod quic_version;
 mod relay;
 mod serve;
+mod ticket_keys;
 mod units;
 mod view;
 mod watch;

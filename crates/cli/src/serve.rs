@@ -12,7 +12,6 @@ mod quic_lb;
 mod reload;
 mod restart;
 mod store;
-mod ticket_keys;
 mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +37,7 @@ use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::units::bytes_text;
-use crate::{output, quic_version};
+use crate::{output, quic_version, ticket_keys};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
 use metrics::Requests;

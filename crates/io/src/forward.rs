@@ -75,6 +75,8 @@ pub enum Routed {
     To(Target),
     /// It is answered with this datagram, which should not be longer: the client's address may be forged.
     Reply(Vec<u8>),
+    /// Both.
+    ToWithReply(Target, Vec<u8>),
     /// It is dropped.
     Dropped,
 }

@@ -49,20 +49,37 @@ impl ToServers<'_> {
         let client = canonical(meta.remote);
         let local = local_ip(meta, client);
         let routed = self.routing.route(now, client, SocketAddr::new(local, self.port), datagram);
-        match routed {
-            Routed::To(Target { server, has_preface: true }) => {
+        let (target, reply) = match routed {
+            Routed::To(target) => (Some(target), None),
+            Routed::Reply(reply) => (None, Some(reply)),
+            Routed::ToWithReply(target, reply) => (Some(target), Some(reply)),
+            Routed::Dropped => {
+                self.statistics.dropped_not_routed += 1;
+                (None, None)
+            }
+        };
+        match target {
+            Some(Target { server, has_preface: true }) => {
                 self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
             }
-            Routed::To(Target { server, has_preface: false }) => {
+            Some(Target { server, has_preface: false }) => {
                 self.without_preface(now, server, meta, datagram);
             }
-            Routed::Reply(datagram) if self.replies.len() < MAX_REPLIES => {
-                self.statistics.replies += 1;
-                let Meta { remote: client, local_ip, .. } = *meta;
-                self.replies.push(Reply { client, local_ip, datagram });
-            }
-            Routed::Reply(_) => self.statistics.replies_dropped += 1,
-            Routed::Dropped => self.statistics.dropped_not_routed += 1,
+            None => {}
+        }
+        if let Some(reply) = reply {
+            self.keep(meta, reply);
+        }
+    }
+
+    /// Keeps a reply until the batch has been received.
+    fn keep(&mut self, meta: &Meta, datagram: Vec<u8>) {
+        if self.replies.len() < MAX_REPLIES {
+            self.statistics.replies += 1;
+            let Meta { remote: client, local_ip, .. } = *meta;
+            self.replies.push(Reply { client, local_ip, datagram });
+        } else {
+            self.statistics.replies_dropped += 1;
         }
     }
 

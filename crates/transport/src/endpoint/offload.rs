@@ -44,18 +44,16 @@ impl RetryOffload {
         Self { tokens, random }
     }
 
-    /// What a token shows that came from `client` in an Initial packet of `version` to `destination`.
-    pub fn validity(
-        &self,
-        client: SocketAddr,
-        version: Version,
-        destination: ConnectionId,
-        token: &[u8],
-    ) -> TokenValidity {
+    /// What a token shows that came from `client` in an Initial packet of `version`.
+    ///
+    /// To which connection ID the packet goes does not matter, unlike in §4.2 of the draft: once a server has answered, the client
+    /// repeats the token in packets to the ID that the server has chosen (RFC 9000 §17.2.5.3, §7.2). A server that takes the packet
+    /// for the first of a connection checks the ID itself.
+    pub fn validity(&self, client: SocketAddr, version: Version, token: &[u8]) -> TokenValidity {
         let Some((keys, now)) = self.keys() else { return TokenValidity::Unknown };
         if Kind::is_of_retry(token) {
             let lifetime = ServerConfig::RETRY_TOKEN_LIFETIME;
-            return match keys.open_retry(version, token, client, destination, now, lifetime) {
+            return match keys.open_retry_of(version, token, client, now, lifetime) {
                 Ok(_) => TokenValidity::Valid,
                 Err(_) => TokenValidity::InvalidRetry,
             };

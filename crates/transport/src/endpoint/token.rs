@@ -132,6 +132,20 @@ impl TokenKeys {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<ConnectionId, TokenError> {
+        let (original, source) = self.open_retry_of(version, token, client, now, lifetime)?;
+        if source == retry_source { Ok(original) } else { Err(TokenError::WrongAddress) }
+    }
+
+    /// The original Destination Connection ID and that which the client is to use next, if `token` comes from a Retry of
+    /// `version` that was sent to `client`.
+    pub(super) fn open_retry_of(
+        &self,
+        version: Version,
+        token: &[u8],
+        client: SocketAddr,
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<(ConnectionId, ConnectionId), TokenError> {
         let plain = self.open(Kind::RETRY, version, token)?;
         let mut reader = Reader::new(&plain);
         let issued = take_time(&mut reader)?;
@@ -142,11 +156,9 @@ impl TokenKeys {
         if address != address_bytes(client.ip()) || port != client.port() {
             return Err(TokenError::WrongAddress);
         }
-        if source != retry_source.as_bytes() {
-            return Err(TokenError::WrongAddress);
-        }
         check_age(issued, now, lifetime)?;
-        ConnectionId::new(original).map_err(|_| TokenError::NotOurs)
+        let id = |octets| ConnectionId::new(octets).map_err(|_| TokenError::NotOurs);
+        Ok((id(original)?, id(source)?))
     }
 
     /// A token for NEW_TOKEN: it validates the address `client` on a later connection of `version`.
