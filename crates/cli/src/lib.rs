@@ -28,6 +28,7 @@ mod qlog_files;
 mod quic_lb_file;
 mod quic_version;
 mod relay;
+mod replacing;
 mod serve;
 mod ticket_keys;
 mod units;

@@ -143,6 +143,15 @@ impl Routing for ShardRouting {
         }
     }
 
+    fn save(&mut self, now: Timestamp) -> Vec<u8> {
+        self.router.save(now)
+    }
+
+    fn restore(&mut self, now: Timestamp, saved: &[u8]) {
+        self.router.restore(now, saved);
+        self.counts.publish(self.router.statistics());
+    }
+
     fn is_server(&self, address: SocketAddr) -> bool {
         let found = self.router.pool().by_address(address);
         found.is_some_and(|(_, server)| server.has_preface)

@@ -2,19 +2,21 @@
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::batches::Batches;
+use super::heritage::{self, Heritage};
 use super::leg::{self, After, Leg, Patience};
 use super::ports::Ports;
 use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
-use super::{ForwardOptions, Routing, Signal};
+use super::{Command, ForwardOptions, Routing, Signal};
 use crate::clock::{Clock, timespec};
+use crate::restart::HandOver;
 use crate::socket::{ReceiveBuffer, Socket};
 
 /// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
@@ -40,6 +42,10 @@ pub(super) struct ForwardShard {
     statistics: ForwardStatistics,
     /// A socket cannot be used any more.
     is_broken: bool,
+    /// Leads to the same thread of the process before.
+    predecessor: Option<OwnedFd>,
+    /// The event descriptor of the signal was written to.
+    was_woken: bool,
 }
 
 impl ForwardShard {
@@ -48,13 +54,18 @@ impl ForwardShard {
         options: &ForwardOptions,
         routing: Box<dyn Routing>,
         signal: Arc<Signal>,
+        predecessor: Option<OwnedFd>,
     ) -> io::Result<Self> {
+        let mut ports = Ports::new(options)?;
+        if predecessor.is_none() {
+            ports.open_with_preface()?;
+        }
         Ok(Self {
             clock: Clock::start(),
             signal,
             routing,
             listening: Leg::new(listening),
-            ports: Ports::new(options)?,
+            ports,
             buffer: ReceiveBuffer::new(),
             batches: Batches::new(),
             replies: Vec::new(),
@@ -62,6 +73,8 @@ impl ForwardShard {
             patience: Patience::new(),
             statistics: ForwardStatistics::default(),
             is_broken: false,
+            predecessor,
+            was_woken: false,
         })
     }
 
@@ -70,7 +83,19 @@ impl ForwardShard {
     }
 
     pub(super) fn run(mut self) {
-        while !self.is_broken && !self.signal.is_over() {
+        if let Some(pipe) = self.predecessor.take() {
+            self.inherit(pipe);
+            self.wait_for_turn();
+        }
+        while !self.is_broken {
+            if std::mem::take(&mut self.was_woken)
+                && let Some(Command::HandOver(hand_over)) = self.signal.take()
+            {
+                self.hand_over(*hand_over);
+            }
+            if self.signal.is_over() {
+                break;
+            }
             self.patience = Patience::new();
             self.receive_from_clients();
             self.receive_from_servers();
@@ -83,6 +108,54 @@ impl ForwardShard {
             self.signal.statistics.publish(&self.statistics);
             self.sleep();
         }
+    }
+
+    /// Takes over what the same thread of the process before has, once that receives no more.
+    fn inherit(&mut self, pipe: OwnedFd) {
+        let Heritage { ports, leases, routing } = heritage::take(pipe).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a thread of the process before has handed nothing over");
+            Heritage::default()
+        });
+        let now = self.clock.now();
+        let adopted = ports.into_iter().try_for_each(|port| self.ports.adopt(port));
+        match adopted {
+            Ok(()) => leases.into_iter().for_each(|lease| self.ports.table.restore(now, lease)),
+            Err(error) => tracing::warn!(%error, "source ports cannot be taken over"),
+        }
+        if let Err(error) = self.ports.open_with_preface() {
+            tracing::warn!(%error, "source ports cannot be opened");
+        }
+        self.ports.note_readiness(true);
+        self.routing.restore(now, &routing);
+    }
+
+    /// Hands everything over to the process that replaces this one, and does nothing more unless that does not replace it in the
+    /// end.
+    fn hand_over(&mut self, hand_over: HandOver) {
+        let HandOver { pipe, stopped, lasting } = hand_over;
+        let now = self.clock.now();
+        let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
+        let leases = self.ports.table.save(now);
+        let routing = self.routing.save(now);
+        if let Err(error) = heritage::give(pipe.into_socket(), &ports, &leases, &routing) {
+            tracing::warn!(%error, "the next process does not get what this thread remembers");
+        }
+        drop(stopped);
+        self.wait_for_turn();
+        drop(lasting);
+    }
+
+    /// Waits until this process forwards, or it is over.
+    fn wait_for_turn(&mut self) {
+        while !self.signal.is_over() {
+            let mut descriptors = [PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
+            let _ = poll(&mut descriptors, None);
+            if matches!(self.signal.take(), Some(Command::Listen)) {
+                break;
+            }
+        }
+        self.listening.note_readiness(PollFlags::IN);
+        self.ports.note_readiness(true);
     }
 
     fn receive_from_clients(&mut self) {
@@ -173,7 +246,8 @@ impl ForwardShard {
             .extend(waited_for.map(|(source, _)| PollFd::from_borrowed_fd(source, PollFlags::IN)));
         // An interruption by a signal is a wake-up for nothing.
         let _ = poll(&mut descriptors, timeout.map(timespec).as_ref());
-        let mut ready = descriptors.iter().skip(1).map(PollFd::revents);
+        let mut ready = descriptors.iter().map(PollFd::revents);
+        self.was_woken = ready.next().is_some_and(|it| !it.is_empty());
         let [listening, ports] =
             paused.map(|paused| if paused.is_none() { ready.next() } else { None });
         drop(descriptors);
@@ -184,5 +258,11 @@ impl ForwardShard {
             self.ports.note_readiness(!ready.is_empty());
         }
         self.statistics.wakeups += u64::from(!is_busy);
+    }
+}
+
+impl Drop for ForwardShard {
+    fn drop(&mut self) {
+        self.signal.close();
     }
 }
