@@ -90,7 +90,7 @@ impl Scene {
     }
 
     fn wait(&mut self, milliseconds: u64) {
-        self.now = self.now + Duration::from_millis(milliseconds);
+        self.now += Duration::from_millis(milliseconds);
     }
 
     /// A gate that is closed, after the transition.

@@ -91,7 +91,7 @@ fn one_with_less_room_has_what_was_used_last() {
     let mut before = router([1, 0], 64, 1);
     let servers: Vec<_> = (0..20)
         .map(|number| {
-            now = now + Duration::from_millis(1);
+            now += Duration::from_millis(1);
             connect(&mut before, now, number)
         })
         .collect();
@@ -110,11 +110,11 @@ fn what_is_old_expires_in_the_next_one() {
     let mut now = Timestamp::ORIGIN;
     let mut before = router([1, 0], 64, 1);
     connect(&mut before, now, 1);
-    now = now + Duration::from_secs(50);
+    now += Duration::from_secs(50);
     connect(&mut before, now, 2);
     let mut after = router([0, 1], 64, 2);
     after.restore(now, &before.save(now));
-    now = now + Duration::from_secs(15);
+    now += Duration::from_secs(15);
     assert_eq!(route(&mut after, now, 102, &short(&id(2))).1, Means::Learned);
     assert_eq!(route(&mut after, now, 101, &short(&id(1))).1, Means::Hash);
 }

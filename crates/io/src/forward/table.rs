@@ -100,7 +100,8 @@ impl Table {
 
     /// All ports that are in use.
     pub(super) fn save(&self, now: Timestamp) -> Vec<SavedLease> {
-        let leases = self.leases.iter().flatten();
+        // In the order of ports, in which they are taken over soonest.
+        let leases = self.by_port.values().filter_map(|place| self.leases.get(*place)?.as_ref());
         let saved = leases.map(|&Lease { server, client, port, last_used }| {
             let idle = now.saturating_since(last_used);
             SavedLease { server, client, port, idle }
@@ -117,9 +118,12 @@ impl Table {
             return;
         }
         let of_server = self.servers.entry(server).or_default();
-        of_server.free.extend(of_server.begun..port);
-        of_server.free.retain(|free| *free != port);
-        of_server.begun = of_server.begun.max(port + 1);
+        if port < of_server.begun {
+            of_server.free.retain(|free| *free != port);
+        } else {
+            of_server.free.extend(of_server.begun..port);
+            of_server.begun = port + 1;
+        }
         of_server.in_use += 1;
         // The time of this process may have begun after that.
         let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
