@@ -4,9 +4,10 @@
 mod peers;
 
 use core::num::NonZeroUsize;
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clearway_transport::EcnCodepoint;
@@ -463,4 +464,47 @@ fn a_balancer_does_not_replace_a_server() {
     assert!(matches!(HotRestart::at(&path), Err(HotRestartError::Foreign)));
     drop(running);
     assert!(!HotRestart::at(&path).unwrap().replaces());
+}
+
+/// Clients send while one process replaces another, again and again, and each datagram arrives once.
+#[test]
+fn what_clients_send_meanwhile_arrives_once() {
+    let path = std::env::temp_dir().join(format!("clearway-meanwhile-{}", std::process::id()));
+    let mut server = Peer::new(loopback());
+    let script = Script::new(&[server.address()], false);
+    let start = |listen| {
+        let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
+        let shards = NonZeroUsize::new(2).unwrap();
+        let options = ForwardOptions { listen, shards, ..options() };
+        spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
+    };
+    let mut running = start(loopback());
+    let address = running.local_address();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let mut clients: Vec<_> = (0..4).map(|_| Peer::new(loopback())).collect();
+            let (mut sent, mut arrived) = (0_u32, BTreeSet::new());
+            while !is_over.load(Ordering::SeqCst) || arrived.len() < sent as usize {
+                // So few are under way that no buffer is full.
+                if !is_over.load(Ordering::SeqCst) && sent as usize - arrived.len() < 32 {
+                    let datagram = [&[0], &sent.to_be_bytes()[..]].concat();
+                    let client = &mut clients[sent as usize % 4];
+                    client.send(address, EcnCodepoint::NotEct, &datagram, 5);
+                    sent += 1;
+                } else {
+                    assert!(arrived.insert(server.receive().1), "one arrives twice");
+                }
+            }
+            sent
+        });
+        for _ in 0..20 {
+            let before = total(&running).to_servers.datagrams_sent;
+            wait_until(&running, |now| now.to_servers.datagrams_sent > before + 20);
+            let next = start(address);
+            drop(std::mem::replace(&mut running, next));
+        }
+        is_over.store(true, Ordering::SeqCst);
+        assert!(traffic.join().unwrap() > 400);
+    });
 }
