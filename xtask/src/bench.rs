@@ -145,6 +145,39 @@ fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The arguments after an option: where its value is.
+struct Following<'a, 'r> {
+    option: &'a str,
+    rest: &'r mut std::slice::Iter<'a, &'a str>,
+}
+
+impl<'a> Following<'a, '_> {
+    /// The option's value.
+    fn text(&mut self) -> Result<&'a str, String> {
+        self.rest.next().copied().ok_or(format!("{} needs a value", self.option))
+    }
+
+    /// The option's value, a number above 0.
+    fn positive(&mut self) -> Result<u64, String> {
+        positive(self.text()?).map_err(|error| format!("{}: {error}", self.option))
+    }
+}
+
+/// Has `take` take each option of the benchmark `name`: it says whether there is one of that name.
+fn each_option<'a>(
+    name: &str,
+    arguments: &'a [&'a str],
+    mut take: impl FnMut(&str, &mut Following<'a, '_>) -> Result<bool, String>,
+) -> Result<(), String> {
+    let mut rest = arguments.iter();
+    while let Some(option) = rest.next() {
+        if !take(option, &mut Following { option, rest: &mut rest })? {
+            return Err(format!("bench {name} has no option {option}"));
+        }
+    }
+    Ok(())
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }

@@ -3,6 +3,7 @@
 //!
 //! * [`Pool`]: the servers at one point in time, what their connection IDs look like, and which of them get new clients.
 //! * [`Router`]: finds the server of each datagram. What it has to remember is bounded.
+//! * [`Gate`]: whether a new client must show its address first, by answering a Retry.
 //! * [`Health`]: whether a server can be reached, from the outcome of checks, and its part of new clients after it came up.
 #![deny(
     clippy::unwrap_used,
@@ -14,12 +15,14 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
 mod address;
+mod gate;
 mod health;
 mod maglev;
 mod pool;
 mod router;
 mod siphash;
 
+pub use gate::{Admission, Gate, GateStatistics, Initial, Token};
 pub use health::{Health, HealthSettings};
 pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
 pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics, TableStatistics};

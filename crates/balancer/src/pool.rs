@@ -26,6 +26,11 @@ impl ServerKey {
         Self(siphash::<2, 4>([0, 0], &[], name.as_bytes()))
     }
 
+    /// The key with this [number](Self::number).
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self(number)
+    }
+
     /// Stands in a place that has no server yet.
     pub(crate) const NONE: Self = Self(0);
 
@@ -192,6 +197,12 @@ impl Pool {
     pub fn by_long_id(&self, id: &[u8]) -> Option<(ServerKey, &Server)> {
         let codec = self.codec(*id.first()?)?;
         self.decode(codec, id).filter(|_| id.len() == codec.id_len())
+    }
+
+    /// Whether the connection ID of a long header names a server, and is encrypted: who has not received it hardly guesses one.
+    pub(crate) fn is_encrypted_id(&self, id: &[u8]) -> bool {
+        let codec = id.first().and_then(|first| self.codec(*first));
+        codec.is_some_and(IdCodec::is_encrypted) && self.by_long_id(id).is_some()
     }
 
     /// The server that the connection ID of a short header names, of which `octets` is all that follows the first octet of

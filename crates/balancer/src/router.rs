@@ -1,6 +1,7 @@
 //! Finds the server of each datagram.
 
 mod memory;
+mod saved;
 mod statistics;
 mod table;
 
@@ -233,6 +234,21 @@ impl Router {
                 memory.learn_from_server(now, server, client, id);
             }),
         }
+    }
+
+    /// What it remembers, as bytes for the process that takes this one's place. They contain the key of its tables, which
+    /// nobody else may know.
+    pub fn save(&self, now: Timestamp) -> Vec<u8> {
+        self.memory.save(now)
+    }
+
+    /// Takes over what a router has saved; what is not understood is left out. This one must not have routed anything yet. If it
+    /// may remember less, it has what was used last.
+    pub fn restore(&mut self, now: Timestamp, saved: &[u8]) {
+        self.remember(|memory, _| {
+            // It comes from this user's own process: whatever is wrong with it makes flows that lead nowhere, and are forgotten.
+            let _ = memory.restore(now, saved);
+        });
     }
 
     /// What was counted.

@@ -2,7 +2,6 @@
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
-use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
@@ -304,10 +303,6 @@ pub enum ClientCertificates {
 /// See [`ServerConfig::retry_above`].
 const DEFAULT_RETRY_ABOVE: usize = 1000;
 
-/// How long the token of a Retry packet is valid.
-const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
-/// How long the token of a NEW_TOKEN frame is valid.
-const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// The default limit on the number of connections of an endpoint.
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 100_000;
 
@@ -554,8 +549,8 @@ impl ServerConfig {
         Ok(clearway_transport::ServerConfig {
             sessions: self.make_sessions()?,
             transport: self.transport,
-            retry_token_lifetime: RETRY_TOKEN_LIFETIME,
-            new_token_lifetime: NEW_TOKEN_LIFETIME,
+            retry_token_lifetime: clearway_transport::ServerConfig::RETRY_TOKEN_LIFETIME,
+            new_token_lifetime: clearway_transport::ServerConfig::NEW_TOKEN_LIFETIME,
             shared_tokens: self
                 .ticket_keys
                 .map(|keys| SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) }),

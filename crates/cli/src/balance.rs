@@ -5,6 +5,7 @@ mod check;
 mod counts;
 mod fleet;
 mod metrics;
+mod retries;
 mod routing;
 mod summary;
 mod supervise;
@@ -12,29 +13,33 @@ mod watch;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use clap::Args;
-use clearway::{MAX_SHARDS, Timestamp};
+use clearway::rustls::time_provider::DefaultTimeProvider;
+use clearway::{HotRestart, MAX_SHARDS, TicketKeys, Timestamp};
 use clearway_balancer::Limits;
 use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
 use clearway_network::parse_duration;
+use clearway_transport::{RetryOffload, SharedTokens};
 use clearway_units::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
-use crate::output;
+use crate::replacing::{look_for, not_replaced};
+use crate::{output, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
 use metrics::Counted;
+use retries::{Retries, SharedLimit};
 use routing::{ShardRouting, SharedPool};
 use summary::Summary;
 use supervise::Supervisor;
@@ -79,6 +84,15 @@ pub(crate) struct BalanceCommand {
     /// both. Connections with a server ID need it for the first round trip only.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
+    /// Replace the balancer that was started with this unix socket, if there is one, and let the next one replace this one. No
+    /// datagram is lost: the new one gets all sockets and what is remembered, and the old one ends. Both need the same --listen
+    /// and --shards. If this one cannot start, the old one goes on. Only this user can use the socket.
+    #[arg(long, value_name = "SOCKET")]
+    hot_restart: Option<PathBuf>,
+    /// The keys of address validation tokens, for [retry] in the file: the file that all servers have as their --ticket-keys.
+    /// It is read again when it changes. The clocks of balancer and servers may differ by less than a minute.
+    #[arg(long, value_name = "FILE")]
+    ticket_keys: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsOptions,
     /// Do not print when servers come up or go down.
@@ -116,12 +130,17 @@ The file (TOML); what is not shown as optional has to be there:
   server-name = \"localhost\"
   application-protocol = \"h3\"
   off = false
+  [retry]                       # optional; needs --ticket-keys, here and on the servers
+  above = 10000                 # with more Initial packets of new clients in a second, these have to answer a Retry first;
+                                # 0: always
 
 Examples:
   Say what is wrong in a file, or what is in it:
     clearway balance --check --backends backends.toml
   Balance for everyone, with metrics for Prometheus:
     clearway balance --listen 0.0.0.0:443 --backends backends.toml --metrics 127.0.0.1:9434
+  Start a new version in the place of the one that runs, without losing a datagram: the same command twice
+    clearway balance --listen 0.0.0.0:443 --backends backends.toml --hot-restart /run/balance/restart
   Three servers on this machine, which know nothing of the balancer (preface = false in the file):
     clearway serve --listen 127.0.0.1:5001 …
     clearway balance --listen 127.0.0.1:4433 --backends backends.toml
@@ -143,19 +162,24 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
             false => backends.text(),
         });
     }
-    let exporter = command.metrics.listen(false).await?;
+    let backends = watch::with_keys(backends, command.ticket_keys.is_some())?;
+    let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
+    let (hot_restart, replaced) = restart(command.hot_restart.as_deref()).await?;
+    let is_replacing = hot_restart.as_ref().is_some_and(HotRestart::replaces);
+    let exporter = command.metrics.listen(is_replacing).await?;
     let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
     let summary = backends.summary();
-    let balancer = Balancer::start(&command, backends)?;
+    let balancer = Balancer::start(&command, backends, keys, hot_restart)?;
     let counted = balancer.counted.clone();
     if let Some(exporter) = exporter {
         tokio::spawn(exporter.run(metrics::registry(counted.clone())));
     }
     output::result(&format!("listening on {} for {summary}", balancer.local_address))?;
     let (sender, file) = mpsc::channel(1);
-    tokio::spawn(watch.run(hung_up, sender));
+    tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, sender));
     tokio::select! {
         _ = interrupt.received() => {}
+        () = replaced.notified() => output::status("another process has replaced this one"),
         never = balancer.supervisor.run(file) => match never {},
     }
     let summary = Summary::of(&counted);
@@ -173,14 +197,23 @@ struct Balancer {
 }
 
 impl Balancer {
-    fn start(command: &BalanceCommand, backends: Backends) -> Result<Self, Failure> {
+    fn start(
+        command: &BalanceCommand,
+        backends: Backends,
+        keys: Option<TicketKeys>,
+        hot_restart: Option<HotRestart>,
+    ) -> Result<Self, Failure> {
+        let retry_limit = Arc::new(SharedLimit::new(backends.retry_above));
         let origin = Instant::now();
         let (fleet, pool) = Fleet::start(backends, Timestamp::ORIGIN).map_err(|error| {
             Failure::new(format!("cannot use {}: {error}", command.backends.display()))
         })?;
         let pool: SharedPool = Arc::new(ArcSwap::new(pool));
-        let shards: Vec<_> = (0..shards(command.shards)).map(|_| Arc::default()).collect();
-        let forwarders = forward(command, &pool, &shards)?;
+        let there_are = hot_restart.as_ref().and_then(HotRestart::shards);
+        let count = shards(command.shards, there_are);
+        let shards: Vec<_> = (0..count).map(|_| Arc::default()).collect();
+        let known = Known { pool: pool.clone(), retry_limit: retry_limit.clone(), keys };
+        let forwarders = forward(command, &known, &shards, hot_restart)?;
         let local_address = forwarders.local_address();
         let counts = Arc::new(FleetCounts::default());
         let counted = Arc::new(Counted {
@@ -189,16 +222,35 @@ impl Balancer {
             fleet: counts.clone(),
             pool: pool.clone(),
         });
-        let supervisor = Supervisor::new(fleet, origin, pool, counts, command.quiet);
+        let supervisor = Supervisor::new(fleet, origin, (pool, retry_limit), counts, command.quiet);
         Ok(Self { local_address, supervisor, counted })
+    }
+}
+
+/// What the threads that forward have in common.
+struct Known {
+    pool: SharedPool,
+    retry_limit: Arc<SharedLimit>,
+    /// Those of tokens.
+    keys: Option<TicketKeys>,
+}
+
+impl Known {
+    /// The Retry packets of one of so many threads.
+    fn retries(&self, threads: usize, random: Random) -> Option<Retries> {
+        let keys = self.keys.clone()?;
+        let tokens = SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) };
+        let offload = RetryOffload::new(tokens, random);
+        Some(Retries::new(self.retry_limit.clone(), threads, offload))
     }
 }
 
 /// Starts the threads that forward.
 fn forward(
     command: &BalanceCommand,
-    pool: &SharedPool,
+    known: &Known,
     counts: &[Arc<ShardCounts>],
+    hot_restart: Option<HotRestart>,
 ) -> Result<Forwarders, Failure> {
     permit_descriptors();
     let seed = clearway_io::seed()
@@ -213,17 +265,35 @@ fn forward(
         idle: command.idle,
     };
     let mut routing = |shard: usize| -> Box<dyn Routing> {
-        let counts = counts.get(shard).cloned().unwrap_or_default();
-        Box::new(ShardRouting::new(pool, limits, random.fork(), counts))
+        let of_shard = counts.get(shard).cloned().unwrap_or_default();
+        let routing = ShardRouting::new(&known.pool, limits, random.fork(), of_shard);
+        match known.retries(counts.len(), random.fork()) {
+            Some(retries) => Box::new(routing.with_retries(retries)),
+            None => Box::new(routing),
+        }
     };
-    spawn_forwarders(options, &mut routing)
-        .map_err(|error| Listening::UDP.failed(command.listen, &error))
+    spawn_forwarders(options, &mut routing, hot_restart).map_err(|error| {
+        match error.get_ref().and_then(|cause| cause.downcast_ref()) {
+            Some(error) => not_replaced(error),
+            None => Listening::UDP.failed(command.listen, &error),
+        }
+    })
 }
 
-/// As many threads as were asked for, or as there are cores.
-fn shards(asked: Option<u16>) -> usize {
+/// Looks for a balancer to replace; the other is notified when this one has been replaced.
+async fn restart(path: Option<&Path>) -> Result<(Option<HotRestart>, Arc<Notify>), Failure> {
+    let replaced = Arc::new(Notify::new());
+    let Some(path) = path else { return Ok((None, replaced)) };
+    let mut found = look_for(path, HotRestart::of_balancer_at).await?;
+    let notified = replaced.clone();
+    found.on_replaced(move || notified.notify_one());
+    Ok((Some(found), replaced))
+}
+
+/// As many threads as were asked for, or as the balancer has that is replaced, or as there are cores.
+fn shards(asked: Option<u16>, there_are: Option<usize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    asked.map_or_else(cores, usize::from).min(MAX_SHARDS)
+    asked.map(usize::from).or(there_are).unwrap_or_else(cores).min(MAX_SHARDS)
 }
 
 fn at_least_one(count: usize) -> NonZeroUsize {

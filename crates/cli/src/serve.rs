@@ -12,7 +12,6 @@ mod quic_lb;
 mod reload;
 mod restart;
 mod store;
-mod ticket_keys;
 mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};
@@ -37,13 +36,14 @@ use crate::key_exchange::KeyExchangeOptions;
 use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
+use crate::replacing::not_replaced;
 use crate::units::bytes_text;
-use crate::{output, quic_version};
+use crate::{output, quic_version, ticket_keys};
 use certificates::{CertificateOptions, Presented};
 use files::Files;
 use metrics::Requests;
 use quic_lb::Following;
-use restart::{Beginning, Ending, RestartOptions, not_replaced};
+use restart::{Beginning, Ending, RestartOptions};
 use store::Store;
 
 /// Serve the files of a folder over HTTP/3.

@@ -8,10 +8,12 @@
 //! them by a hash of addresses and ports. Wherever a client's datagrams come, they are routed alike, if the [`Routing`] of all
 //! threads decides alike.
 //!
-//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those in a row that go to one place leave
+//! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those of a turn that go to one place leave
 //! together again (GSO). Datagrams of one client for one server stay in order.
 
 mod batch;
+mod batches;
+mod heritage;
 mod leg;
 mod ports;
 mod shard;
@@ -26,13 +28,18 @@ use core::num::NonZeroUsize;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use clearway_units::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::restart::{
+    HandOver, HotRestart, HotRestartError, Inheritance, Inherited, Keeper, Prepared, Replaceable,
+    is_same,
+};
+use crate::shard_ids::Layout;
 use crate::socket::Socket;
 use shard::ForwardShard;
 use statistics::SharedStatistics;
@@ -56,6 +63,12 @@ pub trait Routing: Send {
     /// A server's answer to `client`, before it is sent on.
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]);
 
+    /// What it remembers, for the same thread of the process that replaces this one.
+    fn save(&mut self, now: Timestamp) -> Vec<u8>;
+
+    /// Takes over what that of the process before has [saved](Self::save). It may be of another version of this program.
+    fn restore(&mut self, now: Timestamp, saved: &[u8]);
+
     /// Whether a server with preface has this address. Its answers name the clients that they are for, so whoever sends from such
     /// an address reaches everyone with the balancer's: the network must keep others from that. A server without preface is
     /// not meant; its answers reach only clients that have sent to it.
@@ -74,6 +87,8 @@ pub enum Routed {
     To(Target),
     /// It is answered with this datagram, which should not be longer: the client's address may be forged.
     Reply(Vec<u8>),
+    /// Both.
+    ToWithReply(Target, Vec<u8>),
     /// It is dropped.
     Dropped,
 }
@@ -118,14 +133,54 @@ pub struct ForwardOptions {
 /// If a socket has no room for a batch, the thread waits for it, for 2 ms in a turn of its loop at most, while what arrives
 /// waits in the sockets. Then the batch is dropped ([`dropped_no_room`](DirectionStatistics::dropped_no_room)).
 ///
+/// With `hot_restart`, which is [that of a balancer](HotRestart::of_balancer_at), these replace the forwarders of a process that
+/// runs, if there are any, and can be replaced. When this returns, those do not receive any more.
+///
 /// # Errors
-/// If an address cannot be bound, or the system provides no descriptor or thread.
+/// If an address cannot be bound, or the system provides no descriptor or thread; and those of the hand-over, whose cause is a
+/// [`HotRestartError`]. The process that runs is then not replaced, and goes on.
 pub fn spawn_forwarders(
     options: ForwardOptions,
     routing: &mut dyn FnMut(usize) -> Box<dyn Routing>,
+    hot_restart: Option<HotRestart>,
 ) -> io::Result<Forwarders> {
+    let mut hot_restart = hot_restart;
+    let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
+    let (listening, pipes) = match inherited {
+        Some(Inheritance { shards, .. }) => inherit(shards, &options)?,
+        None => (bind(&options)?, Vec::new()),
+    };
+    let local_address = listening.first().ok_or(io::ErrorKind::NotConnected)?.local_address();
+    let signals = listening.iter().map(|_| Signal::new().map(Arc::new));
+    let signals = signals.collect::<io::Result<Vec<_>>>()?;
+    let prepare = |hot_restart: HotRestart| {
+        let duplicate = |socket: &Socket| Ok(vec![socket.as_fd().try_clone_to_owned()?]);
+        let sockets = listening.iter().map(duplicate).collect::<io::Result<Vec<_>>>()?;
+        let shards = signals.iter().map(|it| it.clone() as Arc<dyn Replaceable>);
+        hot_restart.prepare(sockets, shards.collect(), None, Layout::OWN)
+    };
+    let prepared = hot_restart.map(prepare).transpose()?;
+    let mut pipes = pipes.into_iter();
+    // All of them before the first thread runs: a failure then leaves none behind.
+    let shards = listening.into_iter().zip(signals).enumerate();
+    let shards = shards.map(|(number, (listening, signal))| {
+        ForwardShard::new(listening, &options, routing(number), signal, pipes.next())
+    });
+    let shards = shards.collect::<io::Result<Vec<_>>>()?;
+    let mut forwarders = Forwarders { local_address, threads: Vec::new(), keeper: None };
+    for shard in shards {
+        let signal = shard.signal().clone();
+        let thread = thread::Builder::new().name("clearway-forward".to_owned());
+        let thread = thread.spawn(move || shard.run())?;
+        forwarders.threads.push(Running { signal, thread: Some(thread) });
+    }
+    forwarders.keeper = prepared.map(Prepared::take_over).transpose()?;
+    Ok(forwarders)
+}
+
+/// The sockets that clients send to, one for each thread.
+fn bind(options: &ForwardOptions) -> io::Result<Vec<Socket>> {
     let first = Socket::bind(options.listen)?;
-    let local_address = first.local_address();
     let count = options.shards.get();
     if count > 1 {
         first.permit_twins()?;
@@ -134,19 +189,31 @@ pub fn spawn_forwarders(
     for _ in 1..count {
         listening.push(listening[0].bind_twin()?);
     }
-    let mut forwarders = Forwarders { local_address, threads: Vec::new() };
-    // All of them before the first thread runs: a failure then leaves none behind.
-    let shards = listening.into_iter().enumerate().map(|(number, listening)| {
-        let signal = Arc::new(Signal::new()?);
-        ForwardShard::new(listening, &options, routing(number), signal)
-    });
-    for shard in shards.collect::<io::Result<Vec<_>>>()? {
-        let signal = shard.signal().clone();
-        let thread = thread::Builder::new().name("clearway-forward".to_owned());
-        let thread = thread.spawn(move || shard.run())?;
-        forwarders.threads.push(Running { signal, thread: Some(thread) });
+    Ok(listening)
+}
+
+/// Those of the process that this one replaces, and what leads to its threads.
+fn inherit(
+    shards: Vec<Inherited>,
+    options: &ForwardOptions,
+) -> io::Result<(Vec<Socket>, Vec<OwnedFd>)> {
+    let (running, asked) = (shards.len(), options.shards.get());
+    if running != asked {
+        return Err(HotRestartError::ShardCount { running, asked }.into());
     }
-    Ok(forwarders)
+    let (mut listening, mut pipes) = (Vec::new(), Vec::new());
+    for Inherited { sockets, pipe } in shards {
+        let socket = sockets.into_iter().next().ok_or(io::ErrorKind::NotConnected)?;
+        let socket = Socket::bound(socket)?;
+        let (running, asked) = (socket.local_address(), options.listen);
+        if !is_same(running, asked) {
+            let (running, asked) = (vec![running], vec![asked]);
+            return Err(HotRestartError::Addresses { running, asked }.into());
+        }
+        listening.push(socket);
+        pipes.push(pipe);
+    }
+    Ok((listening, pipes))
 }
 
 /// The threads that forward. They end, and are waited for, when this is dropped.
@@ -154,6 +221,8 @@ pub fn spawn_forwarders(
 pub struct Forwarders {
     local_address: SocketAddr,
     threads: Vec<Running>,
+    /// Waits for the process that replaces this one.
+    keeper: Option<Keeper>,
 }
 
 #[derive(Debug)]
@@ -176,6 +245,8 @@ impl Forwarders {
 
 impl Drop for Forwarders {
     fn drop(&mut self) {
+        // From here on nobody can replace this process.
+        self.keeper = None;
         self.threads.iter().for_each(|it| it.signal.end());
         for running in &mut self.threads {
             // A panic was reported when it came.
@@ -187,25 +258,80 @@ impl Drop for Forwarders {
 /// What a thread and its owner share.
 struct Signal {
     is_over: AtomicBool,
-    /// Wakes the thread when it is over.
+    inbox: Mutex<Inbox>,
+    /// Wakes the thread when it is over, or there is a command.
     event: OwnedFd,
     statistics: SharedStatistics,
+}
+
+#[derive(Default)]
+struct Inbox {
+    command: Option<Command>,
+    /// The thread has ended.
+    is_closed: bool,
+}
+
+/// What another process has to do with a thread.
+enum Command {
+    /// That one forwards from now on.
+    HandOver(Box<HandOver>),
+    /// This one forwards from now on, or again.
+    Listen,
 }
 
 impl Signal {
     fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { is_over: AtomicBool::new(false), event, statistics: SharedStatistics::default() })
+        let (is_over, statistics) = (AtomicBool::new(false), SharedStatistics::default());
+        Ok(Self { is_over, inbox: Mutex::default(), event, statistics })
     }
 
     fn end(&self) {
         self.is_over.store(true, Ordering::Release);
-        // It is written once.
+        self.wake();
+    }
+
+    fn give(&self, command: Command) {
+        let mut inbox = self.lock();
+        if !inbox.is_closed {
+            inbox.command = Some(command);
+            self.wake();
+        }
+    }
+
+    /// The thread has ended: it takes no command any more.
+    fn close(&self) {
+        *self.lock() = Inbox { command: None, is_closed: true };
+    }
+
+    /// The command that was given last. Called when the thread was woken, before [`is_over`](Self::is_over).
+    fn take(&self) -> Option<Command> {
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        self.lock().command.take()
+    }
+
+    fn wake(&self) {
+        // A full counter means that the thread is being woken already.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Nothing that panics runs while the lock is held.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire)
+    }
+}
+
+impl Replaceable for Signal {
+    fn hand_over(&self, hand_over: HandOver) {
+        self.give(Command::HandOver(Box::new(hand_over)));
+    }
+
+    fn listen(&self) {
+        self.give(Command::Listen);
     }
 }
 

@@ -4,9 +4,10 @@
 mod peers;
 
 use core::num::NonZeroUsize;
+use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clearway_transport::EcnCodepoint;
@@ -14,6 +15,7 @@ use clearway_wire::preface::{Preface, V4_LEN};
 
 use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
 use crate::socket::Meta;
+use crate::{HotRestart, HotRestartError};
 use peers::{PATIENCE, Peer, Script};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
@@ -34,7 +36,7 @@ fn options() -> ForwardOptions {
 }
 
 fn start(options: ForwardOptions, script: &Script) -> Forwarders {
-    spawn_forwarders(options, &mut |_| Box::new(script.clone())).unwrap()
+    spawn_forwarders(options, &mut |_| Box::new(script.clone()), None).unwrap()
 }
 
 fn total(forwarders: &Forwarders) -> ForwardStatistics {
@@ -109,8 +111,8 @@ fn a_batch_for_several_servers_arrives_in_order_at_each() {
             assert_eq!(numbers, expected.collect::<Vec<u8>>());
         }
         let now = wait_until(&forwarders, |now| now.to_servers.datagrams_sent == 56);
-        // As many batches as there were runs: what the kernel had merged was not sent one by one.
-        assert_eq!(now.to_servers.batches_sent, 8, "{now:?}");
+        // As many batches as there are servers: what the kernel had merged was not sent one by one.
+        assert_eq!(now.to_servers.batches_sent, 2, "{now:?}");
         assert_eq!(now.to_servers.datagrams_received, 56);
         let prefaces = if has_preface { 56 * V4_LEN as u64 } else { 0 };
         assert_eq!(now.to_servers.bytes_sent, 5600 + prefaces);
@@ -337,17 +339,22 @@ fn the_port_is_shared_and_given_back() {
     let script = Script::new(&[server.address()], true);
     let shards = NonZeroUsize::new(3).unwrap();
     let made = Arc::new(AtomicU64::new(0));
-    let forwarders = spawn_forwarders(ForwardOptions { shards, ..options() }, &mut |number| {
-        assert_eq!(made.fetch_add(1, Ordering::Relaxed), number as u64);
-        Box::new(script.clone())
-    });
+    let forwarders = spawn_forwarders(
+        ForwardOptions { shards, ..options() },
+        &mut |number| {
+            assert_eq!(made.fetch_add(1, Ordering::Relaxed), number as u64);
+            Box::new(script.clone())
+        },
+        None,
+    );
     let forwarders = forwarders.unwrap();
     let address = forwarders.local_address();
     assert!(UdpSocket::bind(address).is_err());
-    let taken =
-        spawn_forwarders(ForwardOptions { listen: address, shards, ..options() }, &mut |_| {
-            Box::new(script.clone())
-        });
+    let taken = spawn_forwarders(
+        ForwardOptions { listen: address, shards, ..options() },
+        &mut |_| Box::new(script.clone()),
+        None,
+    );
     assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
     // Each thread has its own port towards servers, to which answers are sent back.
     let mut clients: Vec<_> = (0..30).map(|_| Peer::new(loopback())).collect();
@@ -377,4 +384,127 @@ fn a_server_that_cannot_be_reached_is_counted() {
         client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, 1], 2);
         wait_until(&forwarders, |now| now.to_servers.dropped_unreachable == 1);
     }
+}
+
+/// A process replaces another one, and then a third one that: not one datagram is lost in either direction, each server still
+/// sees each client at the same port, and what was remembered goes with it.
+#[test]
+fn forwarders_are_replaced_and_nothing_is_lost() {
+    for has_preface in [true, false] {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("clearway-forward-{}-{has_preface}", std::process::id()));
+        let mut server = Peer::new(loopback());
+        let script = Script::new(&[server.address()], has_preface);
+        let shards = NonZeroUsize::new(2).unwrap();
+        let start = |listen, script: &Script| {
+            let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
+            let options = ForwardOptions { listen, shards, ..options() };
+            spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
+        };
+        let mut running = start(loopback(), &script);
+        let address = running.local_address();
+        let mut clients: Vec<_> = (0..4).map(|_| Peer::new(loopback())).collect();
+        let mut seen = [None; 4];
+        for round in 0..3_u8 {
+            let mut ways = Vec::new();
+            for (number, client) in (0..4).zip(&mut clients) {
+                client.send(address, EcnCodepoint::NotEct, &[0, number, round], 3);
+                let received = server.receive();
+                let way = received.0.remote;
+                let datagram = match has_preface {
+                    true => without_preface(received).2,
+                    false => received.1,
+                };
+                assert_eq!(datagram, [0, number, round]);
+                if !has_preface {
+                    assert_eq!(*seen[usize::from(number)].get_or_insert(way), way);
+                }
+                ways.push(way);
+            }
+            // Answers to the process before, and what clients send, wait while nobody receives.
+            let next = script.clone();
+            let before = std::mem::replace(&mut running, {
+                let preface = |client| match has_preface {
+                    true => with_preface(client, address, &[9, round]),
+                    false => vec![9, round],
+                };
+                for (client, way) in clients.iter().zip(&ways) {
+                    let answer = preface(client.address());
+                    server.send(*way, EcnCodepoint::NotEct, &answer, 100);
+                }
+                start(address, &next)
+            });
+            drop(before);
+            for client in &mut clients {
+                assert_eq!(client.receive().1, [9, round]);
+            }
+        }
+        // Two threads, three times.
+        wait_until(&running, |_| script.restored() == 6);
+        let more = HotRestart::of_balancer_at(&path).unwrap();
+        let options = ForwardOptions { listen: address, ..options() };
+        let refused = spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(more));
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("2 shards"), "{error}");
+        // The one that runs goes on.
+        clients[0].send(address, EcnCodepoint::NotEct, &[0, 7], 2);
+        assert!(server.receive().1.ends_with(&[0, 7]));
+        drop(running);
+        assert!(!path.exists() && UdpSocket::bind(address).is_ok());
+    }
+}
+
+#[test]
+fn a_balancer_does_not_replace_a_server() {
+    let path = std::env::temp_dir().join(format!("clearway-roles-{}", std::process::id()));
+    let script = Script::new(&[loopback()], true);
+    let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
+    let running = spawn_forwarders(options(), &mut |_| Box::new(script.clone()), Some(hot_restart));
+    let running = running.unwrap();
+    assert!(matches!(HotRestart::at(&path), Err(HotRestartError::Foreign)));
+    drop(running);
+    assert!(!HotRestart::at(&path).unwrap().replaces());
+}
+
+/// Clients send while one process replaces another, again and again, and each datagram arrives once.
+#[test]
+fn what_clients_send_meanwhile_arrives_once() {
+    let path = std::env::temp_dir().join(format!("clearway-meanwhile-{}", std::process::id()));
+    let mut server = Peer::new(loopback());
+    let script = Script::new(&[server.address()], false);
+    let start = |listen| {
+        let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
+        let shards = NonZeroUsize::new(2).unwrap();
+        let options = ForwardOptions { listen, shards, ..options() };
+        spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
+    };
+    let mut running = start(loopback());
+    let address = running.local_address();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            let mut clients: Vec<_> = (0..4).map(|_| Peer::new(loopback())).collect();
+            let (mut sent, mut arrived) = (0_u32, BTreeSet::new());
+            while !is_over.load(Ordering::SeqCst) || arrived.len() < sent as usize {
+                // So few are under way that no buffer is full.
+                if !is_over.load(Ordering::SeqCst) && sent as usize - arrived.len() < 32 {
+                    let datagram = [&[0], &sent.to_be_bytes()[..]].concat();
+                    let client = &mut clients[sent as usize % 4];
+                    client.send(address, EcnCodepoint::NotEct, &datagram, 5);
+                    sent += 1;
+                } else {
+                    assert!(arrived.insert(server.receive().1), "one arrives twice");
+                }
+            }
+            sent
+        });
+        for _ in 0..20 {
+            let before = total(&running).to_servers.datagrams_sent;
+            wait_until(&running, |now| now.to_servers.datagrams_sent > before + 20);
+            let next = start(address);
+            drop(std::mem::replace(&mut running, next));
+        }
+        is_over.store(true, Ordering::SeqCst);
+        assert!(traffic.join().unwrap() > 400);
+    });
 }

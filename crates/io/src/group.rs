@@ -14,7 +14,7 @@ use crate::application::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
-use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared};
+use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
 use crate::shard::{GroupStart, Siblings, Start, listen, spawn, start};
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::steering::{self, Steering};
@@ -199,7 +199,8 @@ pub(crate) fn spawn_steered(
     let quic_lb = quic_lb.map(|config| SharedQuicLb::new(config, format, generation));
     let quic_lb = quic_lb.transpose()?.map(Arc::new);
     let prepare = |hot_restart: HotRestart| {
-        hot_restart.prepare(sockets::duplicates(&sockets)?, &mailboxes, steering, layout)
+        let shards = mailboxes.iter().map(|it| it.clone() as Arc<dyn Replaceable>);
+        hot_restart.prepare(sockets::duplicates(&sockets)?, shards.collect(), steering, layout)
     };
     let prepared = hot_restart.map(prepare).transpose()?;
     let places = Siblings::all(GroupStart {

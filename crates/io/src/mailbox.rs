@@ -5,7 +5,6 @@ use core::net::SocketAddr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
@@ -13,7 +12,7 @@ use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
-use crate::restart::{Conversation, Pipe};
+use crate::restart::{HandOver, Replaceable};
 use crate::socket::Socket;
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::tasks::Task;
@@ -41,16 +40,6 @@ pub(crate) enum Command {
     ReplaceIds,
     /// The program is about to end.
     Halt,
-}
-
-/// What a shard gets when another process replaces this one.
-pub(crate) struct HandOver {
-    /// Where it receives what is for its connections.
-    pub(crate) pipe: Pipe,
-    /// Dropped when it has stopped to receive from its listening sockets.
-    pub(crate) stopped: Sender<()>,
-    /// Kept until the shard ends: the other process learns from it when all have ended.
-    pub(crate) lasting: Arc<Conversation>,
 }
 
 /// A request to move a client's connection to another local address.
@@ -170,6 +159,16 @@ impl Mailbox {
         let mut inbox = self.lock();
         inbox.is_closed = true;
         std::mem::take(&mut inbox.commands)
+    }
+}
+
+impl Replaceable for Mailbox {
+    fn hand_over(&self, hand_over: HandOver) {
+        let _ = self.send(Command::HandOver(Box::new(hand_over)));
+    }
+
+    fn listen(&self) {
+        let _ = self.send(Command::Listen);
     }
 }
 

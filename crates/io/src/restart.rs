@@ -17,11 +17,11 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::mailbox::{Command, Mailbox};
 use crate::random::seed;
 use crate::shard_ids::{Generation, Layout};
 use crate::steering::Steering;
@@ -29,12 +29,31 @@ use crate::steering::Steering;
 pub use error::HotRestartError;
 pub(crate) use keeper::Keeper;
 use keeper::{Kept, SocketPath};
-pub(crate) use message::Conversation;
-use message::{Message, Offer, Secrets};
+pub(crate) use message::{Conversation, MAX_DESCRIPTORS, Message, Role};
+use message::{Offer, Secrets};
 pub(crate) use pipe::{Pipe, Piped, Sent};
 
 /// How long a process that starts waits for the one that runs to answer, and to stop receiving.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A thread whose sockets another process takes over.
+pub(crate) trait Replaceable: Send + Sync {
+    /// Has it receive no more. If it has ended, it receives nothing.
+    fn hand_over(&self, hand_over: HandOver);
+
+    /// Has it receive, or receive again.
+    fn listen(&self);
+}
+
+/// What a thread gets when another process replaces this one.
+pub(crate) struct HandOver {
+    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
+    pub(crate) pipe: Pipe,
+    /// Dropped when it has stopped to receive from its listening sockets.
+    pub(crate) stopped: Sender<()>,
+    /// Kept until the thread ends: the other process learns from it when all have ended.
+    pub(crate) lasting: Arc<Conversation>,
+}
 
 /// Lets a server replace another one that runs, and be replaced: without a connection cut and without a client refused.
 ///
@@ -46,6 +65,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The socket is accessible to this user alone, and each process checks that the other one has its own effective user ID.
 pub struct HotRestart {
     path: PathBuf,
+    role: Role,
     secrets: Secrets,
     predecessor: Option<Predecessor>,
     on_replaced: Option<Box<dyn FnOnce() + Send>>,
@@ -80,15 +100,30 @@ impl HotRestart {
     /// [`HotRestartError::Draining`] if the process that runs has replaced another one that has connections yet: try again
     /// later. Other errors are about the process that runs, or the path.
     pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
-        let path = path.as_ref().to_owned();
+        Self::of(Role::Server, path.as_ref())
+    }
+
+    /// The same for [forwarders](crate::spawn_forwarders), which replace others. What they have they hand over, so that the process
+    /// that was replaced can end at once: its sockets, what its [`Routing`](crate::Routing) remembers, and which client has which
+    /// source port. What arrives meanwhile waits in the sockets.
+    ///
+    /// # Errors
+    /// As for [`at`](Self::at).
+    pub fn of_balancer_at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
+        Self::of(Role::Balancer, path.as_ref())
+    }
+
+    fn of(role: Role, path: &Path) -> Result<Self, HotRestartError> {
+        let (path, on_replaced) = (path.to_owned(), None);
         let unusable = |error: io::Error| HotRestartError::Path { path: path.clone(), error };
         if let Some(conversation) = reach(&path).map_err(unusable)? {
-            let (secrets, predecessor) = listen_to(conversation, &path)?;
-            return Ok(Self { path, secrets, predecessor: Some(predecessor), on_replaced: None });
+            let (secrets, predecessor) = listen_to(conversation, role, &path)?;
+            let predecessor = Some(predecessor);
+            return Ok(Self { path, role, secrets, predecessor, on_replaced });
         }
         let secret = || seed().map_err(HotRestartError::NoSeed);
         let secrets = Secrets { reset_key: secret()?, ticket_secret: secret()? };
-        Ok(Self { path, secrets, predecessor: None, on_replaced: None })
+        Ok(Self { path, role, secrets, predecessor: None, on_replaced })
     }
 
     /// Whether there is a process to replace.
@@ -151,14 +186,14 @@ impl HotRestart {
     pub(crate) fn prepare(
         self,
         sockets: Vec<Vec<OwnedFd>>,
-        mailboxes: &[Arc<Mailbox>],
+        shards: Vec<Arc<dyn Replaceable>>,
         steering: Option<Steering>,
         layout: Layout,
     ) -> io::Result<Prepared> {
         let generation = self.generation();
-        let Self { path, secrets, predecessor, on_replaced } = self;
+        let Self { path, role, secrets, predecessor, on_replaced } = self;
         let count = u16::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
-        let offer = Offer { secrets, count, generation, steering, layout };
+        let offer = Offer { secrets, count, generation, steering, layout, role };
         let (path, predecessor) = match predecessor {
             Some(Predecessor { conversation, listener, .. }) => {
                 (SocketPath::inherited(path, listener), Some(conversation))
@@ -169,8 +204,7 @@ impl HotRestart {
             }
         };
         let on_replaced = on_replaced.unwrap_or_else(|| Box::new(|| {}));
-        let mailboxes = mailboxes.to_vec();
-        let kept = Kept { path, offer, sockets, mailboxes, predecessor, on_replaced };
+        let kept = Kept { path, offer, sockets, shards, predecessor, on_replaced };
         Ok(Prepared { kept, keeper: Keeper::start()? })
     }
 }
@@ -196,10 +230,7 @@ impl Prepared {
         if let Some(predecessor) = &kept.predecessor {
             take_over(predecessor)?;
             kept.path.own();
-            for mailbox in &kept.mailboxes {
-                // A shard that has ended already is none the less replaced.
-                let _ = mailbox.send(Command::Listen);
-            }
+            kept.shards.iter().for_each(|shard| shard.listen());
         }
         keeper.begin(kept);
         Ok(keeper)
@@ -234,6 +265,11 @@ fn silent(error: &io::Error) -> HotRestartError {
     }
 }
 
+/// Whether an address is that at which the process to replace listens; a port of 0 means any.
+pub(crate) fn is_same(running: SocketAddr, asked: SocketAddr) -> bool {
+    running.ip() == asked.ip() && (asked.port() == 0 || running.port() == asked.port())
+}
+
 /// Connects to the process that listens at `path`; `None` if there is none.
 fn reach(path: &Path) -> io::Result<Option<Conversation>> {
     let address = SocketAddrUnix::new(path)?;
@@ -250,6 +286,7 @@ fn reach(path: &Path) -> io::Result<Option<Conversation>> {
 /// Receives what the process that runs hands over.
 fn listen_to(
     conversation: Conversation,
+    role: Role,
     path: &Path,
 ) -> Result<(Secrets, Predecessor), HotRestartError> {
     let user = conversation
@@ -261,11 +298,13 @@ fn listen_to(
     conversation.send(Message::HELLO, &[]).map_err(|error| silent(&error))?;
     let next = || conversation.receive().map_err(|error| silent(&error));
     let (offer, listener) = match next()? {
-        (Message::Offer(offer), descriptors) => (offer, descriptors.into_iter().next()),
+        (Message::Offer(offer), descriptors) if offer.role == role => {
+            (offer, descriptors.into_iter().next())
+        }
         (Message::Draining, _) => return Err(HotRestartError::Draining),
         _ => return Err(HotRestartError::Foreign),
     };
-    let Offer { secrets, count, generation, steering, layout } = offer;
+    let Offer { secrets, count, generation, steering, layout, .. } = offer;
     let listener = listener.ok_or(HotRestartError::Foreign)?;
     let mut shards = Vec::new();
     for _ in 0..count {

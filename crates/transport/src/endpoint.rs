@@ -1,6 +1,7 @@
 //! An endpoint: it finds the connection of each datagram, and accepts, refuses or retries new connections.
 
 mod config;
+mod offload;
 mod refusal;
 pub(crate) mod reset;
 mod token;
@@ -36,6 +37,7 @@ use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
 pub use config::{
     AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,
 };
+pub use offload::{RetryOffload, TokenValidity};
 use reset::ResetLimiter;
 use routes::{InitialKey, Routes};
 pub use token::SharedTokens;

@@ -138,7 +138,8 @@ pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistic
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig,
-    EndpointTotals, Incoming, PreferredAddresses, Received, ServerConfig, SharedTokens,
+    EndpointTotals, Incoming, PreferredAddresses, Received, RetryOffload, ServerConfig,
+    SharedTokens, TokenValidity,
 };
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use self::proxy::Programs;
 use super::bounded::Bounded;
-use super::positive;
+use super::each_option;
 use super::report::Results;
 use super::stacks::build;
 
@@ -75,19 +75,17 @@ pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
     let mut options = Options { case: None, rounds: 5, seconds: 3, picture: None, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        let named = |error| format!("{argument}: {error}");
-        match *argument {
+    each_option("balance", arguments, |option, value| {
+        match option {
             "--json" => options.json = true,
-            "--rounds" => options.rounds = positive(value()?).map_err(named)?,
-            "--seconds" => options.seconds = positive(value()?).map_err(named)?,
-            "--case" => options.case = Some(case_named(value()?)?),
-            "--picture" => options.picture = Some(value()?.to_owned()),
-            other => return Err(format!("bench balance has no option {other}")),
+            "--rounds" => options.rounds = value.positive()?,
+            "--seconds" => options.seconds = value.positive()?,
+            "--case" => options.case = Some(case_named(value.text()?)?),
+            "--picture" => options.picture = Some(value.text()?.to_owned()),
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     match (&options.picture, options.case) {
         (Some(_), Some(_)) => Err("--picture measures something else than the cases".to_owned()),
         _ => Ok(options),

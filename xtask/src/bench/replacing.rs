@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::bounded::{ALL_CORES, Bounded, ending_with_this};
 use super::place::{CLIENT_CORE, Place, SERVER_CORE};
 use super::stacks::build;
-use super::{median, positive, round, sorted, text};
+use super::{each_option, median, round, sorted, text};
 use crate::command::{cargo, run as show, target};
 use crate::measure::Process;
 
@@ -226,17 +226,15 @@ fn verdict(measured: &Measured) -> Result<(), String> {
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
     let mut options = Options { times: 20, rate: 500, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        let named = |error| format!("{argument}: {error}");
-        match *argument {
+    each_option("replacing", arguments, |option, value| {
+        match option {
             "--json" => options.json = true,
-            "--times" => options.times = positive(value()?).map_err(named)?,
-            "--rate" => options.rate = positive(value()?).map_err(named)?,
-            other => return Err(format!("bench replacing has no option {other}")),
+            "--times" => options.times = value.positive()?,
+            "--rate" => options.rate = value.positive()?,
+            _ => return Ok(false),
         }
-    }
+        Ok(true)
+    })?;
     Ok(options)
 }
 

@@ -25,9 +25,9 @@ const ADDRESS: usize = 2;
 
 /// When connection IDs of each length were last used. Those of a length that was not used for the lifetime are forgotten.
 #[derive(Debug)]
-struct Lengths {
-    used: [Option<Timestamp>; ConnectionId::MAX_LEN + 1],
-    lifetime: Duration,
+pub(super) struct Lengths {
+    pub(super) used: [Option<Timestamp>; ConnectionId::MAX_LEN + 1],
+    pub(super) lifetime: Duration,
 }
 
 impl Lengths {
@@ -55,10 +55,10 @@ impl Lengths {
 /// grows only with what clients have shown, whatever they or others send after that.
 #[derive(Debug)]
 pub(super) struct Memory {
-    key: [u64; 2],
-    flows: Table<1>,
-    learned: Table<KEYS>,
-    lengths: Lengths,
+    pub(super) key: [u64; 2],
+    pub(super) flows: Table<1>,
+    pub(super) learned: Table<KEYS>,
+    pub(super) lengths: Lengths,
     ids: u64,
 }
 

@@ -17,6 +17,14 @@ impl Fingerprint {
     pub(super) fn new(hash: u64) -> Self {
         Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
     }
+
+    pub(super) const fn of_number(number: NonZeroU64) -> Self {
+        Self(number)
+    }
+
+    pub(super) const fn number(self) -> u64 {
+        self.0.get()
+    }
 }
 
 /// In place of a number: none.
@@ -29,10 +37,10 @@ const EXPIRED_AT_A_TIME: usize = 4;
 /// An entry, which is found by up to `K` fingerprints.
 #[derive(Debug)]
 pub(super) struct Entry<const K: usize> {
-    keys: [Option<Fingerprint>; K],
+    pub(super) keys: [Option<Fingerprint>; K],
     /// Where it goes.
     pub(super) server: ServerKey,
-    used: Timestamp,
+    pub(super) used: Timestamp,
     /// The entry that was used before it and still exists.
     older: u32,
     /// The entry that was used after it; of a vacant one, the next vacant one.
@@ -46,7 +54,7 @@ pub(super) struct Entry<const K: usize> {
 }
 
 impl<const K: usize> Entry<K> {
-    const VACANT: Self = Self {
+    pub(super) const VACANT: Self = Self {
         keys: [None; K],
         server: ServerKey::NONE,
         used: Timestamp::ORIGIN,
@@ -161,6 +169,39 @@ impl<const K: usize> Table<K> {
         let entry = self.entry_mut(number)?;
         entry.server = server;
         Some(entry)
+    }
+
+    /// All entries, that first which was not used for the longest time.
+    pub(super) fn by_use(&self) -> impl Iterator<Item = &Entry<K>> {
+        core::iter::successors(self.entry(self.oldest), |entry| self.entry(entry.newer))
+    }
+
+    /// Adds an entry, which was used after all that are there. If one of its keys is taken it stays out; if the table is full, it
+    /// takes the place of that which was not used for the longest time.
+    pub(super) fn insert(&mut self, entry: Entry<K>) {
+        let keys = entry.keys.into_iter().zip(0..).filter_map(|(key, which)| Some((key?, which)));
+        let keys: Vec<_> = keys.collect();
+        let has_one_twice = (1..keys.len()).any(|at| {
+            let (before, rest) = keys.split_at(at);
+            rest.first().is_some_and(|(key, _)| before.iter().any(|(other, _)| other == key))
+        });
+        let is_taken = keys.iter().any(|(key, _)| self.number(*key).is_some());
+        if keys.is_empty() || has_one_twice || is_taken {
+            return;
+        }
+        if self.vacant == NONE {
+            self.vacate(self.oldest);
+        }
+        let number = self.vacant;
+        let Some(vacant) = self.entry_mut(number) else { return };
+        let (next, used) = (vacant.newer, entry.used);
+        *vacant = Entry { older: NONE, newer: NONE, ..entry };
+        self.vacant = next;
+        self.append(used, number);
+        for (key, which) in keys {
+            self.add_to_index(key, number, which);
+        }
+        self.counts.entries = self.counts.entries.saturating_add(1);
     }
 
     /// A newcomer of another table had no room here.

@@ -27,6 +27,8 @@ pub(super) struct Backends {
     pub(super) servers: Vec<Server>,
     /// How they are checked.
     pub(super) health: Checks,
+    /// With more new clients than this in a second, they have to answer a Retry.
+    pub(super) retry_above: Option<u64>,
 }
 
 impl Backends {
@@ -48,14 +50,15 @@ impl Backends {
     /// What is wrong in it.
     pub(super) fn parse(text: &str) -> Result<Self, Fault> {
         let file = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
-        let resolve::Resolved { seed, configs, servers, health, places } = resolve::resolve(&file)?;
+        let resolve::Resolved { seed, configs, servers, health, retry_above, places } =
+            resolve::resolve(&file)?;
         if servers.is_empty() {
             return Err(Fault::new(
                 0..0,
                 "there is no server; add [[server]] with name and address",
             ));
         }
-        let backends = Self { seed, configs, servers, health };
+        let backends = Self { seed, configs, servers, health, retry_above };
         match backends.pool(backends.servers.clone()) {
             Ok(_) => Ok(backends),
             Err(error) => Err(places.fault(&error, &backends.configs, &backends.servers)),

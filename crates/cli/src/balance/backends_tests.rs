@@ -53,6 +53,15 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
+fn retries_need_servers_that_see_their_clients() {
+    let file = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n[retry]\nabove = 500\n";
+    assert_eq!(parse(file).unwrap().retry_above, Some(500));
+    let said = fault(&file.replace("[retry]", "preface = false\n[retry]"));
+    assert!(said.starts_with("f:6:9: ") && said.contains("preface = false"), "{said}");
+    assert!(fault(&file.replace("500", "-1")).contains("from 0 to"));
+}
+
+#[test]
 fn a_file_with_everything() {
     let backends = parse(WHOLE).unwrap();
     let [encrypted, plain] = &backends.configs[..] else { panic!("{backends:?}") };

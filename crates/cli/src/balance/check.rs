@@ -32,6 +32,11 @@ impl Backends {
         text.push_str(&columns(&self.server_rows()));
         text.push_str("\n\n");
         text.push_str(&self.checks_text());
+        if let Some(above) = self.retry_above {
+            text.push_str(&format!(
+                "\n\nwith more than {above} Initial packets of new clients in a second, these have to answer a Retry"
+            ));
+        }
         text
     }
 

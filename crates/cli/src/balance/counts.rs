@@ -1,11 +1,12 @@
 //! What is counted beside datagrams. Each thread that forwards writes counters of its own; the metrics read them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_balancer::{
-    Decision, DropReason, Means, RouterStatistics, Server, ServerKey, TableStatistics,
+    Decision, DropReason, GateStatistics, Means, RouterStatistics, Server, ServerKey,
+    TableStatistics,
 };
 
 use super::routing::increment;
@@ -19,6 +20,7 @@ pub(super) struct ShardCounts {
     learned: TableCounts,
     learned_ids: AtomicU64,
     contradicting: AtomicU64,
+    pub(super) gate: GateCounts,
     /// The datagrams for each server. The thread locks this only when it takes a new pool.
     servers: Mutex<BTreeMap<ServerKey, Arc<AtomicU64>>>,
 }
@@ -30,6 +32,16 @@ struct TableCounts {
     evicted: AtomicU64,
     expired: AtomicU64,
     refused: AtomicU64,
+}
+
+/// The counters of a gate: `GateStatistics` as one thread writes and others read it.
+#[derive(Debug, Default)]
+pub(super) struct GateCounts {
+    retries: AtomicU64,
+    valid_tokens: AtomicU64,
+    invalid_tokens: AtomicU64,
+    dropped: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 /// What a thread has counted.
@@ -45,6 +57,7 @@ pub(super) struct ShardCounted {
     pub(super) learned_ids: u64,
     /// Long headers of servers with a connection ID that names another server.
     pub(super) contradicting: u64,
+    pub(super) gate: GateStatistics,
 }
 
 impl ShardCounts {
@@ -97,6 +110,7 @@ impl ShardCounts {
             learned: self.learned.read(),
             learned_ids: load(&self.learned_ids),
             contradicting: load(&self.contradicting),
+            gate: self.gate.read(),
         }
     }
 
@@ -108,6 +122,26 @@ impl ShardCounts {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerKey, Arc<AtomicU64>>> {
         // Nothing panics while the lock is held.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl GateCounts {
+    pub(super) fn publish(&self, gate: &GateStatistics) {
+        self.retries.store(gate.retries, Ordering::Relaxed);
+        self.valid_tokens.store(gate.valid_tokens, Ordering::Relaxed);
+        self.invalid_tokens.store(gate.invalid_tokens, Ordering::Relaxed);
+        self.dropped.store(gate.dropped, Ordering::Relaxed);
+        self.is_closed.store(gate.is_closed, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> GateStatistics {
+        GateStatistics {
+            retries: load(&self.retries),
+            valid_tokens: load(&self.valid_tokens),
+            invalid_tokens: load(&self.invalid_tokens),
+            dropped: load(&self.dropped),
+            is_closed: self.is_closed.load(Ordering::Relaxed),
+        }
     }
 }
 

@@ -52,7 +52,7 @@ type OfShard = (&'static str, MetricType, &'static str, fn(&ForwardStatistics) -
 /// A metric of each thread's tables.
 type OfTable = (&'static str, MetricType, &'static str, fn(&TableStatistics) -> u64);
 /// A metric of what each thread has decided.
-type OfDecisions = (&'static str, &'static str, fn(&ShardCounted) -> u64);
+type OfDecisions = (&'static str, MetricType, &'static str, fn(&ShardCounted) -> u64);
 
 const OF_DIRECTION: [OfDirection; 8] = [
     ("datagrams_received", None, "UDP payloads received", |it| it.datagrams_received),
@@ -117,10 +117,22 @@ const OF_TABLE: [OfTable; 4] = [
     }),
 ];
 
-const OF_DECISIONS: [OfDecisions; 2] = [
-    ("ids_learned", "Connection IDs learned of servers without server ID", |it| it.learned_ids),
+const OF_DECISIONS: [OfDecisions; 4] = [
+    (
+        "ids_learned",
+        MetricType::Counter,
+        "Connection IDs learned of servers without server ID",
+        |it| it.learned_ids,
+    ),
+    ("retries", MetricType::Counter, "New clients that were sent a Retry packet", |it| {
+        it.gate.retries
+    }),
+    ("retry_active", MetricType::Gauge, "1 while new clients are sent Retry packets", |it| {
+        u64::from(it.gate.is_closed)
+    }),
     (
         "ids_contradicting",
+        MetricType::Counter,
         "Long headers of servers with a connection ID that names another server",
         |it| it.contradicting,
     ),
@@ -147,10 +159,17 @@ impl Collector for Counted {
             "UDP payloads of clients by how their server was found",
             samples,
         )?;
-        for (name, help, value) in OF_DECISIONS {
+        for (name, kind, help, value) in OF_DECISIONS {
             let samples = each(&decided, |shard| vec![(Vec::new(), value(shard) as f64)]);
-            counter(&mut encoder, name, help, samples)?;
+            metric(&mut encoder, name, None, help, kind, samples)?;
         }
+        let samples = each(&decided, |shard| {
+            let tokens =
+                [("valid", shard.gate.valid_tokens), ("invalid", shard.gate.invalid_tokens)];
+            tokens.map(|(outcome, count)| (label("outcome", outcome), count as f64)).into()
+        });
+        let help = "Address validation tokens of new clients that were checked, by the outcome";
+        counter(&mut encoder, "tokens", help, samples)?;
         tables(&mut encoder, &decided)?;
         self.servers(&mut encoder)?;
         let [ok, failed] = self.fleet.reloads();
@@ -246,12 +265,13 @@ fn drops(forwarded: &[ForwardStatistics], decided: &[ShardCounted]) -> Vec<Sampl
     });
     let without_server = each(decided, |shard| {
         let reasons = DropReason::ALL.iter().zip(shard.dropped);
+        let reasons = reasons.map(|(reason, count)| match reason {
+            DropReason::NotQuic => ("not_quic", count),
+            DropReason::NoServer => ("no_server", count),
+            _ => ("other", count),
+        });
+        let reasons = reasons.chain([("not_admitted", shard.gate.dropped)]);
         let reasons = reasons.map(|(reason, count)| {
-            let reason = match reason {
-                DropReason::NotQuic => "not_quic",
-                DropReason::NoServer => "no_server",
-                _ => "other",
-            };
             let labels = [label("direction", "to_servers"), label("reason", reason)].concat();
             (labels, count as f64)
         });

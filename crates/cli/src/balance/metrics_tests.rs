@@ -1,5 +1,5 @@
 use arc_swap::ArcSwap;
-use clearway_balancer::{Decision, RouterStatistics, ServerKey};
+use clearway_balancer::{Decision, GateStatistics, RouterStatistics, ServerKey};
 
 use super::super::backends::Backends;
 use super::*;
@@ -23,6 +23,14 @@ fn counted() -> Arc<Counted> {
         shard.count(decision, &statistics);
     }
     shards[1].count(Decision::Drop(DropReason::NoServer), &statistics);
+    let (retries, valid_tokens, invalid_tokens, dropped) = (20, 9, 8, 3);
+    shards[1].gate.publish(&GateStatistics {
+        retries,
+        valid_tokens,
+        invalid_tokens,
+        dropped,
+        is_closed: true,
+    });
     let fleet = Arc::new(FleetCounts::default());
     fleet.reloaded(false);
     fleet.checked("a", true);
@@ -55,6 +63,11 @@ fn values_have_their_labels() {
         "datagrams_dropped_total{shard=\"0\",direction=\"to_clients\",reason=\"too_large\"} 5.0",
         "datagrams_dropped_total{shard=\"0\",direction=\"to_servers\",reason=\"no_port\"} 2.0",
         "datagrams_dropped_total{shard=\"1\",direction=\"to_servers\",reason=\"no_server\"} 1.0",
+        "datagrams_dropped_total{shard=\"1\",direction=\"to_servers\",reason=\"not_admitted\"} 3.0",
+        "retries_total{shard=\"1\"} 20.0",
+        "retry_active{shard=\"0\"} 0.0",
+        "retry_active{shard=\"1\"} 1.0",
+        "tokens_total{shard=\"1\",outcome=\"valid\"} 9.0",
         "routed_total{shard=\"1\",means=\"learned\"} 1.0",
         "table_entries{shard=\"0\",table=\"learned\"} 0.0",
         "server_datagrams_total{server=\"a\"} 14.0",
@@ -75,5 +88,5 @@ fn drops_are_counted_once() {
     let counted = counted();
     let decided: Vec<_> = counted.shards.iter().map(|shard| shard.read()).collect();
     let sum: f64 = drops(&(counted.forwarded)(), &decided).iter().map(|(_, count)| count).sum();
-    assert_eq!(sum, 5.0 + 2.0 + 1.0);
+    assert_eq!(sum, 5.0 + 2.0 + 1.0 + 3.0);
 }

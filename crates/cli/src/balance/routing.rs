@@ -12,6 +12,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::header::is_long;
 
 use super::counts::ShardCounts;
+use super::retries::{Answer, Retries};
 
 /// The pool that is in use, for all threads.
 pub(super) type SharedPool = Arc<ArcSwap<Pool>>;
@@ -24,6 +25,8 @@ pub(super) struct ShardRouting {
     /// In the order of their keys.
     servers: Vec<KnownServer>,
     counts: Arc<ShardCounts>,
+    /// Without keys for tokens there are none.
+    retries: Option<Retries>,
 }
 
 /// A server of the router's pool.
@@ -45,7 +48,41 @@ impl ShardRouting {
         let mut pool = Cache::new(pool.clone());
         let current = pool.load().clone();
         let servers = known(&current, &counts);
-        Self { router: Router::new(current, limits, random), pool, servers, counts }
+        let router = Router::new(current, limits, random);
+        Self { router, pool, servers, counts, retries: None }
+    }
+
+    /// The same that sends Retry packets.
+    pub(super) fn with_retries(self, retries: Retries) -> Self {
+        Self { retries: Some(retries), ..self }
+    }
+
+    /// The server for a datagram.
+    fn target(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Option<Target> {
+        let decision = self.router.route(now, client, local, datagram);
+        self.counts.count(decision, self.router.statistics());
+        let Decision::Forward { server, .. } = decision else { return None };
+        let found = self.servers.binary_search_by_key(&server, |known| known.key);
+        let known = self.servers.get(found.ok()?)?;
+        increment(&known.datagrams);
+        Some(known.target)
+    }
+
+    /// What is to be said to a client before its datagram is routed, if that has a long header.
+    fn answer(&mut self, now: Timestamp, client: SocketAddr, datagram: &[u8]) -> Answer {
+        let has_long_header = datagram.first().is_some_and(|first| is_long(*first));
+        let Some(retries) = self.retries.as_mut().filter(|_| has_long_header) else {
+            return Answer::Pass;
+        };
+        let answer = retries.answer(now, self.router.pool(), client, datagram);
+        self.counts.gate.publish(retries.statistics());
+        answer
     }
 }
 
@@ -70,6 +107,10 @@ impl Routing for ShardRouting {
             self.servers = known(&pool, &self.counts);
             self.router.replace(now, pool);
         }
+        if let Some(retries) = &mut self.retries {
+            retries.turn(now);
+            self.counts.gate.publish(retries.statistics());
+        }
     }
 
     fn route(
@@ -79,16 +120,17 @@ impl Routing for ShardRouting {
         local: SocketAddr,
         datagram: &[u8],
     ) -> Routed {
-        let decision = self.router.route(now, client, local, datagram);
-        self.counts.count(decision, self.router.statistics());
-        let Decision::Forward { server, .. } = decision else { return Routed::Dropped };
-        let found = self.servers.binary_search_by_key(&server, |known| known.key);
-        match found.ok().and_then(|at| self.servers.get(at)) {
-            Some(known) => {
-                increment(&known.datagrams);
-                Routed::To(known.target)
-            }
-            None => Routed::Dropped,
+        let reply = match self.answer(now, client, datagram) {
+            Answer::Pass => None,
+            Answer::RetryAndPass(reply) => Some(reply),
+            Answer::Retry(reply) => return Routed::Reply(reply),
+            Answer::Drop => return Routed::Dropped,
+        };
+        match (self.target(now, client, local, datagram), reply) {
+            (Some(target), None) => Routed::To(target),
+            (Some(target), Some(reply)) => Routed::ToWithReply(target, reply),
+            (None, Some(reply)) => Routed::Reply(reply),
+            (None, None) => Routed::Dropped,
         }
     }
 
@@ -99,6 +141,15 @@ impl Routing for ShardRouting {
             self.router.observe(now, key, client, datagram);
             self.counts.publish(self.router.statistics());
         }
+    }
+
+    fn save(&mut self, now: Timestamp) -> Vec<u8> {
+        self.router.save(now)
+    }
+
+    fn restore(&mut self, now: Timestamp, saved: &[u8]) {
+        self.router.restore(now, saved);
+        self.counts.publish(self.router.statistics());
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {

@@ -1,5 +1,12 @@
-use clearway_balancer::{DropReason, Means, Server, ServerState};
+use std::time::Duration;
 
+use clearway::TicketKeys;
+use clearway_balancer::{DropReason, Means, Server, ServerState};
+use clearway_transport::{RetryOffload, SharedTokens};
+use clearway_wire::header::{HeaderKind, LongHeader, ProtectedHeader, set_length};
+use clearway_wire::{ConnectionId, LongPacketType, PacketNumber, Version, Writer};
+
+use super::super::retries::SharedLimit;
 use super::*;
 
 const NOW: Timestamp = Timestamp::ORIGIN;
@@ -118,4 +125,47 @@ fn without_servers_datagrams_are_dropped() {
     let mut thread = Thread::with(vec![down]);
     assert_eq!(thread.route(1), Routed::Dropped);
     assert_eq!(thread.counts.read().dropped[DropReason::NoServer as usize], 1);
+}
+
+/// A client answers the Retry with another Initial packet, which is forwarded.
+#[test]
+fn with_too_many_new_clients_each_answers_a_retry() {
+    let mut thread = Thread::with(vec![server("a", true)]);
+    let clock = Arc::new(clearway::rustls::time_provider::DefaultTimeProvider);
+    let tokens = SharedTokens { keys: TicketKeys::new(&[1; 32]), clock };
+    let offload = RetryOffload::new(tokens, Random::from_number(2));
+    let retries = Retries::new(Arc::new(SharedLimit::new(Some(20))), 2, offload);
+    thread.routing = thread.routing.with_retries(retries);
+    let initial = |number: u16, destination: &[u8], token: &[u8]| {
+        let id = |octets: &[u8]| ConnectionId::new(octets).unwrap();
+        let (destination, source) = (id(destination), id(&number.to_be_bytes()));
+        let packet_type = LongPacketType::Initial;
+        let header = LongHeader { packet_type, version: Version::V1, destination, source, token };
+        let mut buffer = vec![0; 1200];
+        let offsets = header.encode(&mut Writer::new(&mut buffer), PacketNumber::ZERO, 1).unwrap();
+        set_length(&mut buffer, offsets.length, 1200 - offsets.packet_number).unwrap();
+        buffer
+    };
+    thread.routing.turn(NOW);
+    let later = NOW + Duration::from_millis(500);
+    // Of a limit of 20 each of two threads has 10.
+    for number in 0..10 {
+        let routed =
+            thread.routing.route(NOW, client(number), local(), &initial(number, &[7; 8], b""));
+        assert!(matches!(routed, Routed::To(_)), "{routed:?}");
+    }
+    let routed = thread.routing.route(NOW, client(11), local(), &initial(11, &[7; 8], b""));
+    assert!(matches!(routed, Routed::ToWithReply(..)), "{routed:?}");
+    let routed = thread.routing.route(later, client(12), local(), &initial(12, &[7; 8], b""));
+    let Routed::Reply(packet) = routed else { panic!("{routed:?}") };
+    let HeaderKind::Retry(retry) = ProtectedHeader::decode(&packet, 0).unwrap().kind else {
+        panic!("{packet:?}")
+    };
+    let answer = initial(12, retry.source.as_bytes(), retry.token);
+    let mut route = |from| thread.routing.route(later, client(from), local(), &answer);
+    assert!(matches!(route(12), Routed::To(_)));
+    assert_eq!(route(13), Routed::Dropped);
+    let gate = thread.counts.read().gate;
+    assert_eq!((gate.retries, gate.valid_tokens, gate.invalid_tokens, gate.dropped), (2, 1, 1, 1));
+    assert!(gate.is_closed);
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::backends::Checks;
 use super::counts::FleetCounts;
 use super::fleet::{Check, CheckFailure, Fleet};
+use super::retries::SharedLimit;
 use super::routing::SharedPool;
 use super::watch::Reread;
 use crate::output;
@@ -29,6 +30,7 @@ pub(super) struct Supervisor {
     fleet: Fleet,
     origin: Instant,
     pool: SharedPool,
+    retry_limit: Arc<SharedLimit>,
     counts: Arc<FleetCounts>,
     checks: JoinSet<Outcome>,
     endpoints: Endpoints,
@@ -40,12 +42,12 @@ impl Supervisor {
     pub(super) fn new(
         fleet: Fleet,
         origin: Instant,
-        pool: SharedPool,
+        (pool, retry_limit): (SharedPool, Arc<SharedLimit>),
         counts: Arc<FleetCounts>,
         is_quiet: bool,
     ) -> Self {
         let (checks, endpoints) = (JoinSet::new(), Endpoints::default());
-        Self { fleet, origin, pool, counts, checks, endpoints, is_quiet }
+        Self { fleet, origin, pool, retry_limit, counts, checks, endpoints, is_quiet }
     }
 
     /// Checks servers, and takes what `file` says after changes.
@@ -103,6 +105,7 @@ impl Supervisor {
             Ok(backends) => {
                 output::status(&format!("reloaded the backends: {}", backends.summary()));
                 self.counts.retain(&backends.servers);
+                self.retry_limit.set(backends.retry_above);
                 self.fleet.replace(self.now(), backends);
             }
             Err(failure) => output::status(&format!(

@@ -22,6 +22,18 @@ pub(super) fn read(path: PathBuf) -> Result<(Backends, BackendsWatch), Failure> 
     Ok((backends, BackendsWatch { path, watch }))
 }
 
+/// The servers, if there are keys for the tokens that their file asks for.
+///
+/// # Errors
+/// If there are none.
+pub(super) fn with_keys(backends: Backends, has_keys: bool) -> Result<Backends, Failure> {
+    if backends.retry_above.is_some() && !has_keys {
+        return Err(Failure::new("the backends have [retry], and there are no keys for tokens")
+            .advise("give --ticket-keys the file that the servers have, or remove [retry]"));
+    }
+    Ok(backends)
+}
+
 /// The file, and what was seen of it.
 #[derive(Debug)]
 pub(super) struct BackendsWatch {
@@ -31,11 +43,17 @@ pub(super) struct BackendsWatch {
 
 impl BackendsWatch {
     /// Reads the file again when `asked` is notified and when it has changed, and sends what it says.
-    pub(super) async fn run(self, asked: Arc<Notify>, sender: mpsc::Sender<Reread>) {
+    pub(super) async fn run(
+        self,
+        has_keys: bool,
+        asked: Arc<Notify>,
+        sender: mpsc::Sender<Reread>,
+    ) {
         let Self { path, watch } = self;
         let read_again = move || {
+            let read = Backends::read(&path).and_then(|it| with_keys(it, has_keys));
             // If nobody receives it, the program ends.
-            let _ = sender.blocking_send(Backends::read(&path));
+            let _ = sender.blocking_send(read);
         };
         watch.run(asked, read_again).await;
     }

@@ -3,22 +3,17 @@
 use std::future::Future;
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
-use clearway::{Endpoint, HotRestart, HotRestartError, ServerConfig};
+use clearway::{Endpoint, HotRestart, ServerConfig};
 use listenfd::ListenFd;
 
 use super::parse_timeout;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output;
-
-/// How often a process that waits looks whether it is its turn.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// How often it says so.
-const PROGRESS: Duration = Duration::from_secs(10);
+use crate::{output, replacing};
 
 /// The options that concern the processes before and after this one.
 #[derive(Args, Debug)]
@@ -68,7 +63,7 @@ impl RestartOptions {
             beginning.shards = NonZeroUsize::new(beginning.sockets.len());
         }
         if let Some(path) = &self.hot_restart {
-            let found = look_for(path).await?;
+            let found = replacing::look_for(path, HotRestart::at).await?;
             if let Some(shards) = found.shards() {
                 beginning.shards = NonZeroUsize::new(shards);
                 beginning.is_replacing = true;
@@ -105,61 +100,6 @@ fn activated() -> Result<Vec<UdpSocket>, Failure> {
 fn unusable(error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot use the sockets of the service manager: {error}"))
         .advise("use ListenDatagram= in its configuration, with one address")
-}
-
-/// Looks for a server to replace, and waits until it can be replaced.
-async fn look_for(path: &Path) -> Result<HotRestart, Failure> {
-    let begun = Instant::now();
-    let mut said: Option<Instant> = None;
-    loop {
-        let at = path.to_owned();
-        let found = tokio::task::spawn_blocking(move || HotRestart::at(at)).await;
-        match found {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(error @ HotRestartError::Draining)) => {
-                if said.is_none_or(|said| said.elapsed() >= PROGRESS) {
-                    let seconds = begun.elapsed().as_secs();
-                    output::status(&format!("{error}; waiting until it has ended ({seconds} s)"));
-                    said = Some(Instant::now());
-                }
-                tokio::time::sleep(INTERVAL).await;
-            }
-            Ok(Err(error)) => return Err(not_replaced(&error)),
-            Err(error) => return Err(Failure::new(format!("cannot start threads: {error}"))),
-        }
-    }
-}
-
-/// The failure of a server that cannot replace another one.
-pub(super) fn not_replaced(error: &HotRestartError) -> Failure {
-    let failure = Failure::new(format!("cannot take over: {error}"));
-    match error {
-        HotRestartError::ShardCount { running, .. } => {
-            failure.advise(format!("give --shards {running}, or stop the running process first"))
-        }
-        HotRestartError::Addresses { .. } => failure.advise(
-            "give --listen and --preferred-address as they are there, or stop the running process \
-             first",
-        ),
-        HotRestartError::ConnectionIds { .. } => failure.advise(
-            "give --quic-lb a file with IDs of the same length, or none if the running process has \
-             none, or stop that first",
-        ),
-        HotRestartError::TooManyShards { limit } => {
-            failure.advise(format!("give --shards {limit} or less"))
-        }
-        HotRestartError::OtherUser { .. } => {
-            failure.advise("start this server as that user, or choose another --hot-restart")
-        }
-        HotRestartError::Foreign => {
-            failure.advise("stop it first; the next restart can be a hot one again")
-        }
-        HotRestartError::Busy | HotRestartError::Ended => failure.advise("start this server again"),
-        HotRestartError::Path { .. } => {
-            failure.advise("choose a folder that exists, and that only this user can write to")
-        }
-        _ => failure,
-    }
 }
 
 /// How the server ends.

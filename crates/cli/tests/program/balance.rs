@@ -362,3 +362,52 @@ fn a_balancer_that_cannot_start_says_why() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
 }
+
+/// Everybody has to answer a Retry, also a client of version 2; the server accepts the token, and says so in its transport
+/// parameters, which clients check.
+#[test]
+fn new_clients_answer_a_retry_of_the_balancer() {
+    let scratch = scratch("balance-retry", &["a"]);
+    let keys = scratch.path("keys");
+    fs::write(&keys, "5a".repeat(32)).unwrap();
+    let more = ["--listen", "127.0.0.1:0", "--balancer", "127.0.0.1", "--ticket-keys", &keys];
+    let server = serve(&scratch, "a", &more);
+    let entry = entry("a", &server, "").replace("preface = false", "preface = true");
+    let file = format!("{entry}[retry]\nabove = 0\n[health]\noff = true\n");
+    let path = scratch.path("backends.toml");
+    fs::write(&path, &file).unwrap();
+    let said = fail(&["balance", "--listen", "127.0.0.1:0", "--backends", &path]);
+    assert!(said.contains("give --ticket-keys"), "{said}");
+    let options = ["--ticket-keys", &keys, "--metrics", "127.0.0.1:0"];
+    let mut balancer = Balancer::start(&scratch, &file, &options);
+    let line = balancer.wait_for("metrics are at ");
+    let page = line.trim().strip_prefix("metrics are at ").unwrap().to_owned();
+    let count = |name: &str| {
+        let text = ureq::get(&page).call().unwrap().body_mut().read_to_string().unwrap();
+        let values = text.lines().filter(|line| line.starts_with(name));
+        values.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum::<f64>()
+    };
+    let (certificate, url) = (scratch.path("cert.pem"), balancer.running.url("large"));
+    let large = fs::read(scratch.path("a/large")).unwrap();
+    for version in ["1", "2", "1", "2"] {
+        let get = ["get", "--quiet", "--ca", &certificate, "--quic-version", version, &url];
+        assert!(succeed(&get).stdout == large);
+    }
+    let tokens = |outcome: &str| {
+        let all = [0, 1].map(|shard| {
+            count(&format!(
+                "clearway_balance_tokens_total{{shard=\"{shard}\",outcome=\"{outcome}\"}}"
+            ))
+        });
+        all[0] + all[1]
+    };
+    assert!(tokens("valid") >= 4.0 && count("clearway_balance_retries_total") >= 4.0);
+    assert_eq!(tokens("invalid"), 0.0);
+    // Without the limit nobody has to.
+    let before = count("clearway_balance_retries_total");
+    balancer.rewrite(&file.replace("[retry]\nabove = 0\n", ""), "reloaded the backends");
+    assert!(balancer.get(&scratch, "large") == large);
+    assert_eq!(count("clearway_balance_retries_total"), before);
+    // A file that needs keys is not taken without them: here they are, so it is.
+    balancer.rewrite(&file, "reloaded the backends");
+}

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod balance;
+mod balance_restart;
 mod certificates;
 mod demo;
 mod hot_restart;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
@@ -186,6 +187,19 @@ impl Running {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let _ = kill_process(pid, signal);
+    }
+
+    /// Waits until it ends by itself, with success.
+    pub(crate) fn end(mut self, patience: Duration) {
+        let begun = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(begun.elapsed() < patience, "it does not end"),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(status.success(), "{status}");
     }
 
     /// Interrupts it, as Ctrl-C does, and returns the rest of its output. It must end with success.

@@ -21,9 +21,9 @@ pub(super) struct Heading {
 }
 
 /// Datagrams of one size with one heading, the last of which may be smaller. Its memory is used again and again.
+#[derive(Default)]
 pub(super) struct Batch {
-    buffer: Box<[u8]>,
-    length: usize,
+    bytes: Vec<u8>,
     count: usize,
     /// The size of the first.
     size: usize,
@@ -32,9 +32,16 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn new() -> Self {
-        let buffer = vec![0; MAX_BATCH_BYTES].into();
-        Self { buffer, length: 0, count: 0, size: 0, heading: None }
+    /// How many bytes there are.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether no further datagram of the same size can be added.
+    pub(super) fn is_full(&self) -> bool {
+        let ends_smaller = self.bytes.len() < self.count * self.size;
+        let has_no_room = self.bytes.len() + self.size > MAX_BATCH_BYTES;
+        ends_smaller || has_no_room || self.count == MAX_DATAGRAMS
     }
 
     /// Adds a datagram of two parts after those that are there; `false` if it cannot go along with them, and stays out.
@@ -45,21 +52,18 @@ impl Batch {
             None => self.size = size,
             Some(first) => {
                 let is_like_first = first == *heading && size <= self.size;
-                let follows_smaller = self.length < self.count * self.size;
+                let follows_smaller = self.bytes.len() < self.count * self.size;
                 if !is_like_first || follows_smaller || self.count == MAX_DATAGRAMS {
                     return false;
                 }
             }
         }
-        let Some(room) = self.buffer.get_mut(self.length..).and_then(|it| it.get_mut(..size))
-        else {
+        if self.bytes.len() + size > MAX_BATCH_BYTES {
             return false;
-        };
-        let (first, second) = room.split_at_mut(parts[0].len());
-        first.copy_from_slice(parts[0]);
-        second.copy_from_slice(parts[1]);
+        }
+        self.bytes.extend_from_slice(parts[0]);
+        self.bytes.extend_from_slice(parts[1]);
         self.heading = Some(*heading);
-        self.length += size;
         self.count += 1;
         true
     }
@@ -68,14 +72,14 @@ impl Batch {
     pub(super) fn contents(&self) -> Option<(Transmit, &[u8])> {
         let Heading { socket, destination, source_ip, ecn } = self.heading?;
         let segment_size = (self.count > 1).then_some(self.size);
-        let transmit =
-            Transmit { destination, socket, source_ip, size: self.length, segment_size, ecn };
-        Some((transmit, self.buffer.get(..self.length)?))
+        let size = self.bytes.len();
+        let transmit = Transmit { destination, socket, source_ip, size, segment_size, ecn };
+        Some((transmit, &self.bytes))
     }
 
     pub(super) fn clear(&mut self) {
         self.heading = None;
-        self.length = 0;
+        self.bytes.clear();
         self.count = 0;
     }
 }
@@ -118,7 +122,7 @@ mod tests {
                 Just(1200_usize), Just(1201), 1_usize..40, Just(30_000)
             ], 1_usize..70), 0..12)
         ) {
-            let mut batch = Batch::new();
+            let mut batch = Batch::default();
             let (mut given, mut sent) = (Vec::new(), Vec::new());
             for (number, size, repeat) in all {
                 for _ in 0..repeat {
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_alike_goes_together() {
-        let mut batch = Batch::new();
+        let mut batch = Batch::default();
         let full = [7; 1200];
         let mut add = |size: usize| batch.add(&heading(0), [&[], &full[..size]]);
         for _ in 0..54 {
@@ -155,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_datagram_too_large_for_any_batch_stays_out() {
-        let mut batch = Batch::new();
+        let mut batch = Batch::default();
         let large = vec![0; MAX_BATCH_BYTES];
         assert!(!batch.add(&heading(0), [&[1], &large]) && batch.contents().is_none());
         assert!(batch.add(&heading(0), [&[], &large]));

@@ -8,6 +8,7 @@ use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use clearway_units::Timestamp;
@@ -47,12 +48,12 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Opens the ports towards servers with preface.
+    /// No ports yet.
     pub(super) fn new(options: &ForwardOptions) -> io::Result<Self> {
         // There are no more ports than this.
         let count = options.ports.get().min(usize::from(u16::MAX)) as u32;
         let with_preface = WITH_PREFACE.div_ceil(options.shards.get()).max(LEAST_WITH_PREFACE);
-        let mut ports = Self {
+        Ok(Self {
             table: Table::new(count, options.idle),
             sockets: Vec::new(),
             with_preface,
@@ -61,11 +62,20 @@ impl Ports {
             failures: ReceiveFailures::default(),
             is_ready: false,
             cannot_open: false,
-        };
-        for _ in 0..with_preface {
-            ports.open()?;
+        })
+    }
+
+    /// Opens the ports towards servers with preface that there are not yet.
+    pub(super) fn open_with_preface(&mut self) -> io::Result<()> {
+        while self.sockets.len() < self.with_preface {
+            self.open()?;
         }
-        Ok(ports)
+        Ok(())
+    }
+
+    /// Takes over a port of the process before.
+    pub(super) fn adopt(&mut self, socket: UdpSocket) -> io::Result<()> {
+        self.add(Socket::bound(socket)?)
     }
 
     /// The port of a client towards servers with preface, and its socket.
@@ -104,7 +114,10 @@ impl Ports {
     }
 
     fn open(&mut self) -> io::Result<()> {
-        let socket = bind_any()?;
+        self.add(bind_any()?)
+    }
+
+    fn add(&mut self, socket: Socket) -> io::Result<()> {
         let number = epoll::EventData::new_u64(self.sockets.len() as u64);
         epoll::add(&self.epoll, &socket, number, epoll::EventFlags::IN)?;
         self.sockets.push(socket);

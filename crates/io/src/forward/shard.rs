@@ -2,23 +2,28 @@
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::batch::Batch;
+use super::batches::Batches;
+use super::heritage::{self, Heritage};
 use super::leg::{self, After, Leg, Patience};
 use super::ports::Ports;
 use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
-use super::to_servers::{Reply, ToServers, reply};
-use super::{ForwardOptions, Routing, Signal};
+use super::to_servers::{Reply, ToServers};
+use super::{Command, ForwardOptions, Routing, Signal};
 use crate::clock::{Clock, timespec};
+use crate::restart::HandOver;
 use crate::socket::{ReceiveBuffer, Socket};
 
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold.
-const RECEIVING_CALLS: usize = 4;
+/// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
+/// clients that send one at a time come in one turn, and those for one place leave together.
+const RECEIVING_CALLS: usize = 32;
+/// After so many bytes a turn receives no more from clients.
+const RECEIVING_BYTES: u64 = 2 << 20;
 
 pub(super) struct ForwardShard {
     clock: Clock,
@@ -29,7 +34,7 @@ pub(super) struct ForwardShard {
     /// Towards servers.
     ports: Ports,
     buffer: ReceiveBuffer,
-    batch: Batch,
+    batches: Batches,
     replies: Vec<Reply>,
     /// Ports of one turn; kept for its memory.
     ready: Vec<u32>,
@@ -37,6 +42,10 @@ pub(super) struct ForwardShard {
     statistics: ForwardStatistics,
     /// A socket cannot be used any more.
     is_broken: bool,
+    /// Leads to the same thread of the process before.
+    predecessor: Option<OwnedFd>,
+    /// The event descriptor of the signal was written to.
+    was_woken: bool,
 }
 
 impl ForwardShard {
@@ -45,20 +54,27 @@ impl ForwardShard {
         options: &ForwardOptions,
         routing: Box<dyn Routing>,
         signal: Arc<Signal>,
+        predecessor: Option<OwnedFd>,
     ) -> io::Result<Self> {
+        let mut ports = Ports::new(options)?;
+        if predecessor.is_none() {
+            ports.open_with_preface()?;
+        }
         Ok(Self {
             clock: Clock::start(),
             signal,
             routing,
             listening: Leg::new(listening),
-            ports: Ports::new(options)?,
+            ports,
             buffer: ReceiveBuffer::new(),
-            batch: Batch::new(),
+            batches: Batches::new(),
             replies: Vec::new(),
             ready: Vec::new(),
             patience: Patience::new(),
             statistics: ForwardStatistics::default(),
             is_broken: false,
+            predecessor,
+            was_woken: false,
         })
     }
 
@@ -67,7 +83,19 @@ impl ForwardShard {
     }
 
     pub(super) fn run(mut self) {
-        while !self.is_broken && !self.signal.is_over() {
+        if let Some(pipe) = self.predecessor.take() {
+            self.inherit(pipe);
+            self.wait_for_turn();
+        }
+        while !self.is_broken {
+            if std::mem::take(&mut self.was_woken)
+                && let Some(Command::HandOver(hand_over)) = self.signal.take()
+            {
+                self.hand_over(*hand_over);
+            }
+            if self.signal.is_over() {
+                break;
+            }
             self.patience = Patience::new();
             self.receive_from_clients();
             self.receive_from_servers();
@@ -82,42 +110,86 @@ impl ForwardShard {
         }
     }
 
+    /// Takes over what the same thread of the process before has, once that receives no more.
+    fn inherit(&mut self, pipe: OwnedFd) {
+        let Heritage { ports, leases, routing } = heritage::take(pipe).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a thread of the process before has handed nothing over");
+            Heritage::default()
+        });
+        let now = self.clock.now();
+        let adopted = ports.into_iter().try_for_each(|port| self.ports.adopt(port));
+        match adopted {
+            Ok(()) => leases.into_iter().for_each(|lease| self.ports.table.restore(now, lease)),
+            Err(error) => tracing::warn!(%error, "source ports cannot be taken over"),
+        }
+        if let Err(error) = self.ports.open_with_preface() {
+            tracing::warn!(%error, "source ports cannot be opened");
+        }
+        self.ports.note_readiness(true);
+        self.routing.restore(now, &routing);
+    }
+
+    /// Hands everything over to the process that replaces this one, and does nothing more unless that does not replace it in the
+    /// end.
+    fn hand_over(&mut self, hand_over: HandOver) {
+        let HandOver { pipe, stopped, lasting } = hand_over;
+        let now = self.clock.now();
+        let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
+        let leases = self.ports.table.save(now);
+        let routing = self.routing.save(now);
+        if let Err(error) = heritage::give(pipe.into_socket(), &ports, &leases, &routing) {
+            tracing::warn!(%error, "the next process does not get what this thread remembers");
+        }
+        drop(stopped);
+        self.wait_for_turn();
+        drop(lasting);
+    }
+
+    /// Waits until this process forwards, or it is over.
+    fn wait_for_turn(&mut self) {
+        while !self.signal.is_over() {
+            let mut descriptors = [PollFd::from_borrowed_fd(self.signal.as_fd(), PollFlags::IN)];
+            let _ = poll(&mut descriptors, None);
+            if matches!(self.signal.take(), Some(Command::Listen)) {
+                break;
+            }
+        }
+        self.listening.note_readiness(PollFlags::IN);
+        self.ports.note_readiness(true);
+    }
+
     fn receive_from_clients(&mut self) {
-        let port = self.listening.socket.local_address().port();
+        let mut to_servers = ToServers {
+            clock: &self.clock,
+            routing: &mut *self.routing,
+            batches: &mut self.batches,
+            ports: &mut self.ports,
+            replies: &mut self.replies,
+            patience: &mut self.patience,
+            statistics: &mut self.statistics,
+            port: self.listening.socket.local_address().port(),
+        };
+        let enough = to_servers.statistics.to_servers.bytes_received + RECEIVING_BYTES;
         for _ in 0..RECEIVING_CALLS {
             let now = self.clock.now();
             if !self.listening.is_ready(now) {
-                return;
+                break;
             }
-            self.routing.turn(now);
-            let mut to_servers = ToServers {
-                clock: &self.clock,
-                routing: &mut *self.routing,
-                batch: &mut self.batch,
-                ports: &mut self.ports,
-                replies: &mut self.replies,
-                patience: &mut self.patience,
-                statistics: &mut self.statistics,
-                port,
-            };
+            to_servers.routing.turn(now);
             let received =
                 self.listening.receive(&self.clock, &mut self.buffer, |now, meta, datagram| {
                     to_servers.take(now, meta, datagram);
                 });
-            to_servers.flush();
-            received.count(&mut self.statistics.to_servers);
-            reply(
-                &mut self.replies,
-                &mut self.listening.socket,
-                &self.clock,
-                &mut self.patience,
-                &mut self.statistics,
-            );
+            let counts = &mut to_servers.statistics.to_servers;
+            received.count(counts);
             self.is_broken |= received.after == After::Broken;
-            if received.after != After::More {
-                return;
+            let has_enough = counts.bytes_received >= enough;
+            to_servers.reply(&mut self.listening.socket);
+            if received.after != After::More || has_enough {
+                break;
             }
         }
+        to_servers.flush();
     }
 
     /// Receives once from each of some ports: what is left, or comes to others, is for the next turn.
@@ -128,17 +200,17 @@ impl ForwardShard {
         }
         self.routing.turn(now);
         self.ports.ready(&mut self.ready);
+        let mut to_clients = ToClients {
+            clock: &self.clock,
+            routing: &mut *self.routing,
+            batches: &mut self.batches,
+            listening: &mut self.listening.socket,
+            patience: &mut self.patience,
+            statistics: &mut self.statistics,
+        };
         for port in &self.ready {
             let Ports { table, sockets, failures, .. } = &mut self.ports;
             let Some(socket) = sockets.get_mut(*port as usize) else { continue };
-            let mut to_clients = ToClients {
-                clock: &self.clock,
-                routing: &mut *self.routing,
-                batch: &mut self.batch,
-                listening: &mut self.listening.socket,
-                patience: &mut self.patience,
-                statistics: &mut self.statistics,
-            };
             let received = leg::receive(
                 socket,
                 failures,
@@ -148,12 +220,12 @@ impl ForwardShard {
                     to_clients.take(now, meta, datagram, |server| table.client(*port, server));
                 },
             );
-            to_clients.flush();
-            received.count(&mut self.statistics.to_clients);
+            received.count(&mut to_clients.statistics.to_clients);
             self.is_broken |= received.after == After::Broken;
-            let reports = &mut self.statistics.unreachable_reports;
+            let reports = &mut to_clients.statistics.unreachable_reports;
             socket.unreachable(|_| *reports += 1);
         }
+        to_clients.flush();
     }
 
     /// Waits until there is something to do; returns at once if there is already, with what else there is.
@@ -174,7 +246,8 @@ impl ForwardShard {
             .extend(waited_for.map(|(source, _)| PollFd::from_borrowed_fd(source, PollFlags::IN)));
         // An interruption by a signal is a wake-up for nothing.
         let _ = poll(&mut descriptors, timeout.map(timespec).as_ref());
-        let mut ready = descriptors.iter().skip(1).map(PollFd::revents);
+        let mut ready = descriptors.iter().map(PollFd::revents);
+        self.was_woken = ready.next().is_some_and(|it| !it.is_empty());
         let [listening, ports] =
             paused.map(|paused| if paused.is_none() { ready.next() } else { None });
         drop(descriptors);
@@ -185,5 +258,11 @@ impl ForwardShard {
             self.ports.note_readiness(!ready.is_empty());
         }
         self.statistics.wakeups += u64::from(!is_busy);
+    }
+}
+
+impl Drop for ForwardShard {
+    fn drop(&mut self) {
+        self.signal.close();
     }
 }

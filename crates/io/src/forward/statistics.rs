@@ -71,72 +71,55 @@ pub struct ForwardStatistics {
 const OF_DIRECTION: usize = 14;
 const COUNTERS: usize = 2 * OF_DIRECTION + 9;
 
-impl DirectionStatistics {
-    fn counters(&mut self) -> [&mut u64; OF_DIRECTION] {
-        let Self {
-            datagrams_received,
-            bytes_received,
-            batches_received,
-            receive_failures,
-            datagrams_sent,
-            bytes_sent,
-            batches_sent,
-            send_blocked,
-            dropped_empty,
-            dropped_too_large,
-            dropped_no_room,
-            dropped_unreachable,
-            dropped_not_permitted,
-            dropped_failed,
-        } = self;
-        [
-            datagrams_received,
-            bytes_received,
-            batches_received,
-            receive_failures,
-            datagrams_sent,
-            bytes_sent,
-            batches_sent,
-            send_blocked,
-            dropped_empty,
-            dropped_too_large,
-            dropped_no_room,
-            dropped_unreachable,
-            dropped_not_permitted,
-            dropped_failed,
-        ]
-    }
+/// The function `counters`, which gives all counters of a struct: those of its directions, then its own in this order. Without
+/// one of the fields it does not compile.
+macro_rules! counters {
+    ($statistics:ident, [$($direction:ident),*], [$($counter:ident),+ $(,)?]) => {
+        impl $statistics {
+            fn counters(&mut self) -> impl Iterator<Item = &mut u64> {
+                let Self { $($direction,)* $($counter),+ } = self;
+                let own = [$($counter),+].into_iter();
+                core::iter::empty()$(.chain($direction.counters()))*.chain(own)
+            }
+        }
+    };
 }
 
-impl ForwardStatistics {
-    fn counters(&mut self) -> impl Iterator<Item = &mut u64> {
-        let Self {
-            to_servers,
-            to_clients,
-            replies,
-            replies_dropped,
-            dropped_not_routed,
-            dropped_no_port,
-            dropped_unknown_sender,
-            dropped_no_preface,
-            unreachable_reports,
-            wakeups,
-            ports_in_use,
-        } = self;
-        let own = [
-            replies,
-            replies_dropped,
-            dropped_not_routed,
-            dropped_no_port,
-            dropped_unknown_sender,
-            dropped_no_preface,
-            unreachable_reports,
-            wakeups,
-            ports_in_use,
-        ];
-        to_servers.counters().into_iter().chain(to_clients.counters()).chain(own)
-    }
-}
+counters!(
+    DirectionStatistics,
+    [],
+    [
+        datagrams_received,
+        bytes_received,
+        batches_received,
+        receive_failures,
+        datagrams_sent,
+        bytes_sent,
+        batches_sent,
+        send_blocked,
+        dropped_empty,
+        dropped_too_large,
+        dropped_no_room,
+        dropped_unreachable,
+        dropped_not_permitted,
+        dropped_failed,
+    ]
+);
+counters!(
+    ForwardStatistics,
+    [to_servers, to_clients],
+    [
+        replies,
+        replies_dropped,
+        dropped_not_routed,
+        dropped_no_port,
+        dropped_unknown_sender,
+        dropped_no_preface,
+        unreachable_reports,
+        wakeups,
+        ports_in_use,
+    ]
+);
 
 impl core::iter::Sum for ForwardStatistics {
     /// What several threads have done together.

@@ -25,6 +25,16 @@ struct Lease {
     last_used: Timestamp,
 }
 
+/// A lease as another process takes it over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SavedLease {
+    pub(super) server: SocketAddr,
+    pub(super) client: Client,
+    pub(super) port: u32,
+    /// How long ago it was used last.
+    pub(super) idle: Duration,
+}
+
 /// The ports towards one server.
 #[derive(Debug, Default)]
 struct OfServer {
@@ -88,6 +98,38 @@ impl Table {
         Some(lease.port)
     }
 
+    /// All ports that are in use.
+    pub(super) fn save(&self, now: Timestamp) -> Vec<SavedLease> {
+        // In the order of ports, in which they are taken over soonest.
+        let leases = self.by_port.values().filter_map(|place| self.leases.get(*place)?.as_ref());
+        let saved = leases.map(|&Lease { server, client, port, last_used }| {
+            let idle = now.saturating_since(last_used);
+            SavedLease { server, client, port, idle }
+        });
+        saved.collect()
+    }
+
+    /// Takes over a port that was in use in the process before, unless there is none of this number now, or somebody has it.
+    pub(super) fn restore(&mut self, now: Timestamp, saved: SavedLease) {
+        let SavedLease { server, client, port, idle } = saved;
+        let is_taken = self.by_port.contains_key(&(server, port))
+            || self.by_client.contains_key(&(server, client));
+        if port >= self.ports || is_taken {
+            return;
+        }
+        let of_server = self.servers.entry(server).or_default();
+        if port < of_server.begun {
+            of_server.free.retain(|free| *free != port);
+        } else {
+            of_server.free.extend(of_server.begun..port);
+            of_server.begun = port + 1;
+        }
+        of_server.in_use += 1;
+        // The time of this process may have begun after that.
+        let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
+        self.insert(Lease { server, client, port, last_used });
+    }
+
     fn begin(&mut self, now: Timestamp, server: SocketAddr, client: Client) -> Option<u32> {
         let of_server = self.servers.entry(server).or_default();
         let port = match of_server.free.pop_front() {
@@ -99,15 +141,20 @@ impl Table {
             None => return None,
         };
         of_server.in_use += 1;
+        self.insert(Lease { server, client, port, last_used: now });
+        Some(port)
+    }
+
+    fn insert(&mut self, lease: Lease) {
+        let Lease { server, client, port, last_used } = lease;
         let place = self.empty.pop().unwrap_or(self.leases.len());
         if place == self.leases.len() {
             self.leases.push(None);
         }
-        self.leases[place] = Some(Lease { server, client, port, last_used: now });
+        self.leases[place] = Some(lease);
         self.by_client.insert((server, client), place);
         self.by_port.insert((server, port), place);
-        self.timers.set(place, Some(now + self.idle));
-        Some(port)
+        self.timers.set(place, Some(last_used + self.idle));
     }
 
     /// The client that a port stands for towards a server.

@@ -108,3 +108,36 @@ proptest! {
         prop_assert_eq!((table.in_use(), table.servers.len()), (0, 0));
     }
 }
+
+#[test]
+fn the_next_process_knows_whose_ports_they_are() {
+    let (server, idle) = (server(1), Duration::from_secs(60));
+    let mut before = Table::new(8, idle);
+    let now = Timestamp::ORIGIN + Duration::from_secs(1000);
+    for number in 0..4 {
+        assert_eq!(before.port(now, server, client(number)), Some(number.into()));
+    }
+    before.give_back(1, server);
+    let later = now + Duration::from_secs(30);
+    before.port(later, server, client(3));
+    let mut after = Table::new(8, idle);
+    let mut saved = before.save(later);
+    // In any order, and one of them twice.
+    saved.rotate_left(1);
+    saved.push(saved[0]);
+    saved.iter().for_each(|lease| after.restore(now, *lease));
+    assert_eq!(after.in_use(), 3);
+    for number in [0, 2, 3] {
+        assert_eq!(after.client(u32::from(number), server), Some(client(number)));
+    }
+    assert_eq!(after.port(now, server, client(9)), Some(1), "it was given back");
+    assert_eq!(after.port(now, server, client(10)), Some(4));
+    // What was idle for a while remains so.
+    after.expire(now + Duration::from_secs(31));
+    assert_eq!(after.client(0, server), None);
+    assert_eq!(after.client(3, server), Some(client(3)));
+    // With fewer ports there are fewer clients.
+    let mut smaller = Table::new(3, idle);
+    saved.iter().for_each(|lease| smaller.restore(now, *lease));
+    assert_eq!(smaller.in_use(), 2);
+}

@@ -6,7 +6,8 @@ use clearway_transport::{EcnCodepoint, SocketIndex};
 use clearway_units::Timestamp;
 use clearway_wire::preface::Preface;
 
-use super::batch::{Batch, Heading};
+use super::batch::Heading;
+use super::batches::Batches;
 use super::leg::{Patience, send};
 use super::statistics::ForwardStatistics;
 use super::table::Client;
@@ -18,7 +19,7 @@ use crate::socket::{Meta, Socket};
 pub(super) struct ToClients<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
-    pub(super) batch: &'a mut Batch,
+    pub(super) batches: &'a mut Batches,
     pub(super) listening: &'a mut Socket,
     pub(super) patience: &'a mut Patience,
     pub(super) statistics: &'a mut ForwardStatistics,
@@ -76,21 +77,18 @@ impl ToClients<'_> {
         };
         self.routing.observe(now, server, canonical(client), answer);
         let heading = Heading { socket: SocketIndex::default(), destination, source_ip, ecn };
-        if !self.batch.add(&heading, [&[], answer]) {
-            self.flush();
-            // Without its preface it is shorter than what a batch holds.
-            if !self.batch.add(&heading, [&[], answer]) {
-                self.statistics.to_clients.dropped_too_large += 1;
-            }
-        }
+        let Self { clock, listening, patience, statistics, .. } = self;
+        let counts = &mut statistics.to_clients;
+        let is_added = self.batches.add(&heading, [&[], answer], |batch| {
+            send(listening, batch, clock, patience, counts);
+        });
+        counts.dropped_too_large += u64::from(!is_added);
     }
 
     /// Sends what there is.
     pub(super) fn flush(&mut self) {
-        if let Some(batch) = self.batch.contents() {
-            let counts = &mut self.statistics.to_clients;
-            send(self.listening, batch, self.clock, self.patience, counts);
-        }
-        self.batch.clear();
+        let Self { clock, listening, patience, statistics, .. } = self;
+        let counts = &mut statistics.to_clients;
+        self.batches.flush(|batch| send(listening, batch, clock, patience, counts));
     }
 }

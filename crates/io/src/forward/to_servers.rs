@@ -6,10 +6,11 @@ use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
 use clearway_units::Timestamp;
 use clearway_wire::preface::{self, Preface};
 
-use super::batch::{Batch, Heading};
+use super::batch::Heading;
+use super::batches::Batches;
 use super::leg::{Patience, send};
 use super::ports::Ports;
-use super::statistics::ForwardStatistics;
+use super::statistics::{DirectionStatistics, ForwardStatistics};
 use super::table::Client;
 use super::{Routed, Routing, Target, canonical};
 use crate::clock::Clock;
@@ -29,7 +30,7 @@ pub(super) struct Reply {
 pub(super) struct ToServers<'a> {
     pub(super) clock: &'a Clock,
     pub(super) routing: &'a mut dyn Routing,
-    pub(super) batch: &'a mut Batch,
+    pub(super) batches: &'a mut Batches,
     pub(super) ports: &'a mut Ports,
     pub(super) replies: &'a mut Vec<Reply>,
     pub(super) patience: &'a mut Patience,
@@ -48,20 +49,37 @@ impl ToServers<'_> {
         let client = canonical(meta.remote);
         let local = local_ip(meta, client);
         let routed = self.routing.route(now, client, SocketAddr::new(local, self.port), datagram);
-        match routed {
-            Routed::To(Target { server, has_preface: true }) => {
+        let (target, reply) = match routed {
+            Routed::To(target) => (Some(target), None),
+            Routed::Reply(reply) => (None, Some(reply)),
+            Routed::ToWithReply(target, reply) => (Some(target), Some(reply)),
+            Routed::Dropped => {
+                self.statistics.dropped_not_routed += 1;
+                (None, None)
+            }
+        };
+        match target {
+            Some(Target { server, has_preface: true }) => {
                 self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
             }
-            Routed::To(Target { server, has_preface: false }) => {
+            Some(Target { server, has_preface: false }) => {
                 self.without_preface(now, server, meta, datagram);
             }
-            Routed::Reply(datagram) if self.replies.len() < MAX_REPLIES => {
-                self.statistics.replies += 1;
-                let Meta { remote: client, local_ip, .. } = *meta;
-                self.replies.push(Reply { client, local_ip, datagram });
-            }
-            Routed::Reply(_) => self.statistics.replies_dropped += 1,
-            Routed::Dropped => self.statistics.dropped_not_routed += 1,
+            None => {}
+        }
+        if let Some(reply) = reply {
+            self.keep(meta, reply);
+        }
+    }
+
+    /// Keeps a reply until the batch has been received.
+    fn keep(&mut self, meta: &Meta, datagram: Vec<u8>) {
+        if self.replies.len() < MAX_REPLIES {
+            self.statistics.replies += 1;
+            let Meta { remote: client, local_ip, .. } = *meta;
+            self.replies.push(Reply { client, local_ip, datagram });
+        } else {
+            self.statistics.replies_dropped += 1;
         }
     }
 
@@ -112,49 +130,53 @@ impl ToServers<'_> {
     }
 
     fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) {
-        if self.batch.add(heading, parts) {
-            return;
-        }
-        self.flush();
-        if !self.batch.add(heading, parts) {
-            self.statistics.to_servers.dropped_too_large += 1;
+        let Self { clock, ports, patience, statistics, .. } = self;
+        let counts = &mut statistics.to_servers;
+        let is_added = self.batches.add(heading, parts, |batch| {
+            send_from(ports, batch, clock, patience, counts);
+        });
+        counts.dropped_too_large += u64::from(!is_added);
+    }
+
+    /// Sends the replies to clients.
+    pub(super) fn reply(&mut self, listening: &mut Socket) {
+        let Self { clock, patience, statistics, .. } = self;
+        for Reply { client, local_ip, datagram } in self.replies.drain(..) {
+            if datagram.is_empty() || datagram.len() > MAX_BATCH_BYTES {
+                statistics.replies_dropped += 1;
+                continue;
+            }
+            let transmit = Transmit {
+                destination: client,
+                socket: SocketIndex::default(),
+                source_ip: local_ip,
+                size: datagram.len(),
+                segment_size: None,
+                ecn: EcnCodepoint::NotEct,
+            };
+            send(listening, (transmit, &datagram), clock, patience, &mut statistics.to_clients);
         }
     }
 
     /// Sends what there is.
     pub(super) fn flush(&mut self) {
-        let Some(batch) = self.batch.contents() else { return };
-        let SocketIndex(port) = batch.0.socket;
-        if let Some(socket) = self.ports.socket_mut(port) {
-            send(socket, batch, self.clock, self.patience, &mut self.statistics.to_servers);
-        }
-        self.batch.clear();
+        let Self { clock, ports, patience, statistics, .. } = self;
+        let counts = &mut statistics.to_servers;
+        self.batches.flush(|batch| send_from(ports, batch, clock, patience, counts));
     }
 }
 
-/// Sends the replies to clients.
-pub(super) fn reply(
-    replies: &mut Vec<Reply>,
-    listening: &mut Socket,
+/// Sends a batch from its port.
+fn send_from(
+    ports: &mut Ports,
+    batch: (Transmit, &[u8]),
     clock: &Clock,
     patience: &mut Patience,
-    statistics: &mut ForwardStatistics,
+    counts: &mut DirectionStatistics,
 ) {
-    for Reply { client, local_ip, datagram } in replies.drain(..) {
-        let counts = &mut statistics.to_clients;
-        if datagram.is_empty() || datagram.len() > MAX_BATCH_BYTES {
-            statistics.replies_dropped += 1;
-            continue;
-        }
-        let transmit = Transmit {
-            destination: client,
-            socket: SocketIndex::default(),
-            source_ip: local_ip,
-            size: datagram.len(),
-            segment_size: None,
-            ecn: EcnCodepoint::NotEct,
-        };
-        send(listening, (transmit, &datagram), clock, patience, counts);
+    let SocketIndex(port) = batch.0.socket;
+    if let Some(socket) = ports.socket_mut(port) {
+        send(socket, batch, clock, patience, counts);
     }
 }
 

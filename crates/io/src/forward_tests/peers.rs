@@ -102,6 +102,7 @@ struct Counts {
     observed: AtomicU64,
     turns: AtomicU64,
     clients: Mutex<BTreeSet<SocketAddr>>,
+    restored: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Script {
@@ -127,6 +128,11 @@ impl Script {
         self.counts.turns.load(Ordering::SeqCst)
     }
 
+    /// What threads of the process before have saved.
+    pub(super) fn restored(&self) -> usize {
+        self.counts.restored.lock().unwrap().len()
+    }
+
     /// The clients whose datagrams were routed since the last call.
     pub(super) fn clients(&self) -> BTreeSet<SocketAddr> {
         std::mem::take(&mut *self.counts.clients.lock().unwrap())
@@ -150,6 +156,14 @@ impl Routing for Script {
         assert!(self.servers.contains(&server));
         assert!(client.ip() == client.ip().to_canonical());
         self.counts.observed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn save(&mut self, _: Timestamp) -> Vec<u8> {
+        vec![self.counts.turns.load(Ordering::SeqCst) as u8]
+    }
+
+    fn restore(&mut self, _: Timestamp, saved: &[u8]) {
+        self.counts.restored.lock().unwrap().push(saved.to_vec());
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clearway_transport::{PreferredAddresses, ServerConfig};
 
-use crate::restart::{HotRestartError, Inherited, Pipe};
+use crate::restart::{HotRestartError, Inherited, Pipe, is_same};
 use crate::shard::{Sockets, listen_at_preferred};
 use crate::socket::Socket;
 
@@ -89,10 +89,8 @@ pub(super) fn inherit(
     let v4 = preferred.v4.map(SocketAddr::from);
     let v6 = preferred.v6.map(SocketAddr::from);
     let asked: Vec<_> = [Some(address), v4, v6].into_iter().flatten().collect();
-    let is_same = |(running, asked): (&SocketAddr, &SocketAddr)| {
-        running.ip() == asked.ip() && (asked.port() == 0 || running.port() == asked.port())
-    };
-    if running.len() != asked.len() || !running.iter().zip(&asked).all(is_same) {
+    let mut both = running.iter().zip(&asked);
+    if running.len() != asked.len() || !both.all(|(running, asked)| is_same(*running, *asked)) {
         return Err(HotRestartError::Addresses { running, asked }.into());
     }
     if let Some(server) = server {

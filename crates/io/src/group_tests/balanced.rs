@@ -87,6 +87,12 @@ impl Routing for ByNumber {
         assert!(self.servers.contains(&server));
     }
 
+    fn save(&mut self, _: Timestamp) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, _: Timestamp, _: &[u8]) {}
+
     fn is_server(&self, address: SocketAddr) -> bool {
         self.has_preface && self.servers.contains(&address)
     }
@@ -160,7 +166,7 @@ fn forward(
         idle: Duration::from_secs(60),
     };
     let routing = ByNumber::new(servers, has_preface);
-    spawn_forwarders(options, &mut |_| Box::new(routing.clone())).unwrap()
+    spawn_forwarders(options, &mut |_| Box::new(routing.clone()), None).unwrap()
 }
 
 /// What all threads have forwarded, of which nothing may be lost. What was sent to sockets of other tests may come to one of the

@@ -18,7 +18,7 @@ use rustix::net::{
 
 use super::message::{Conversation, Message, Offer};
 use super::pipe::Pipe;
-use crate::mailbox::{Command, HandOver, Mailbox};
+use super::{HandOver, Replaceable};
 
 /// How long a process that connects may take for its first message.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
@@ -93,7 +93,7 @@ pub(super) struct Kept {
     pub(super) offer: Offer,
     /// Duplicates of the sockets of all shards.
     pub(super) sockets: Vec<Vec<OwnedFd>>,
-    pub(super) mailboxes: Vec<Arc<Mailbox>>,
+    pub(super) shards: Vec<Arc<dyn Replaceable>>,
     /// Ends when the process before has ended.
     pub(super) predecessor: Option<Conversation>,
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
@@ -263,11 +263,10 @@ impl Kept {
     /// Has no shard receive from the UDP sockets any more; whether all have stopped.
     fn stop_receiving(&self, pipes: Vec<OwnedFd>, lasting: &Arc<Conversation>) -> bool {
         let (stopped, all_stopped) = channel::<()>();
-        for (mailbox, pipe) in self.mailboxes.iter().zip(pipes) {
+        for (shard, pipe) in self.shards.iter().zip(pipes) {
             let (stopped, lasting) = (stopped.clone(), lasting.clone());
             let hand_over = HandOver { pipe: Pipe::new(pipe), stopped, lasting };
-            // A shard that has ended receives nothing.
-            let _ = mailbox.send(Command::HandOver(Box::new(hand_over)));
+            shard.hand_over(hand_over);
         }
         drop(stopped);
         // They say nothing, but drop their ends.
@@ -275,8 +274,6 @@ impl Kept {
     }
 
     fn receive_again(&self) {
-        for mailbox in &self.mailboxes {
-            let _ = mailbox.send(Command::Listen);
-        }
+        self.shards.iter().for_each(|shard| shard.listen());
     }
 }

@@ -9,6 +9,8 @@
 //!                            <-   Go: from now on the new one receives
 //! ```
 //!
+//! Between Ready and Go each thread of a balancer hands over what it has through its pipe: State, and then Ports.
+//!
 //! Instead of Offer there may be Draining or Version, and instead of Go there may be Stay. The conversation is kept open
 //! until the running process has ended, so that the new one knows of that.
 
@@ -31,8 +33,8 @@ use crate::steering::Steering;
 const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"clearway hot restart";
 const MAX_LEN: usize = 128;
-/// A shard listens at three addresses at most; there is one pipe.
-const MAX_DESCRIPTORS: usize = 4;
+/// A shard listens at three addresses at most, and there is one pipe; but a balancer has many ports.
+pub(crate) const MAX_DESCRIPTORS: usize = 64;
 
 /// What both processes need, and nobody else may know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,16 @@ pub(crate) struct Offer {
     pub(crate) steering: Option<Steering>,
     /// That of its connection IDs.
     pub(crate) layout: Layout,
+    pub(crate) role: Role,
+}
+
+/// What a process is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// An endpoint with connections.
+    Server,
+    /// It forwards.
+    Balancer,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,6 +80,10 @@ pub(crate) enum Message {
     Go,
     /// The running process cannot stop receiving, and goes on.
     Stay,
+    /// A thread of a balancer has so many ports; what it remembers comes with this.
+    State(u32),
+    /// Some of these ports come with this.
+    Ports,
 }
 
 impl Message {
@@ -80,9 +96,13 @@ impl Message {
             Self::Draining => vec![1],
             Self::Version(version) => vec![2, version],
             Self::Offer(offer) => {
-                let Offer { secrets, count, generation, steering, layout } = offer;
+                let Offer { secrets, count, generation, steering, layout, role } = offer;
                 let [high, low] = count.to_be_bytes();
-                let head = [3, high, low, generation.number(), number(steering)];
+                let kind = match role {
+                    Role::Server => 3,
+                    Role::Balancer => 10,
+                };
+                let head = [kind, high, low, generation.number(), number(steering)];
                 // Only QUIC-LB adds an octet: a process that does not know it says that this message is foreign.
                 let id_len = layout.quic_lb_len();
                 [&head[..], &secrets.reset_key, &secrets.ticket_secret, id_len.as_slice()].concat()
@@ -91,6 +111,8 @@ impl Message {
             Self::Ready => vec![5],
             Self::Go => vec![6],
             Self::Stay => vec![7],
+            Self::State(ports) => [&[8], &ports.to_be_bytes()[..]].concat(),
+            Self::Ports => vec![9],
         }
     }
 
@@ -99,7 +121,8 @@ impl Message {
             [0, version, ref magic @ ..] if magic == MAGIC => Self::Hello(version),
             [1] => Self::Draining,
             [2, version] => Self::Version(version),
-            [3, high, low, generation, steering, ref secrets @ ..] => {
+            [kind @ (3 | 10), high, low, generation, steering, ref secrets @ ..] => {
+                let role = if kind == 10 { Role::Balancer } else { Role::Server };
                 let (reset_key, rest) = secrets.split_first_chunk()?;
                 let (ticket_secret, id_len) = rest.split_first_chunk()?;
                 let secrets = Secrets { reset_key: *reset_key, ticket_secret: *ticket_secret };
@@ -111,12 +134,14 @@ impl Message {
                 let count = u16::from_be_bytes([high, low]);
                 let generation = Generation::from_number(generation);
                 let steering = steered(steering);
-                Self::Offer(Offer { secrets, count, generation, steering, layout })
+                Self::Offer(Offer { secrets, count, generation, steering, layout, role })
             }
             [4] => Self::Shard,
             [5] => Self::Ready,
             [6] => Self::Go,
             [7] => Self::Stay,
+            [8, ref ports @ ..] => Self::State(u32::from_be_bytes(ports.try_into().ok()?)),
+            [9] => Self::Ports,
             _ => return None,
         })
     }
@@ -238,14 +263,17 @@ mod tests {
             [None, Some(Steering::Hash), Some(Steering::ClassicBpf), Some(Steering::Ebpf)];
         let offer = |steering| {
             let (generation, layout) = (Generation::Odd, Layout::OWN);
-            Message::Offer(Offer { secrets, count: 128, generation, steering, layout })
+            let role = Role::Balancer;
+            Message::Offer(Offer { secrets, count: 128, generation, steering, layout, role })
         };
         let (generation, layout) = (Generation::Even, Layout::quic_lb(17));
-        let quic_lb = Offer { secrets, count: 2, generation, steering: None, layout };
+        let role = Role::Server;
+        let quic_lb = Offer { secrets, count: 2, generation, steering: None, layout, role };
         let mut messages = vec![Message::HELLO, Message::Draining, Message::OTHER_VERSION];
         messages.extend(steerings.map(offer));
         messages.push(Message::Offer(quic_lb));
         messages.extend([Message::Shard, Message::Ready, Message::Go, Message::Stay]);
+        messages.extend([Message::State(300), Message::Ports]);
         for message in messages {
             let file = std::fs::File::open("/dev/null").unwrap();
             one.send(message, &[file.as_fd(); MAX_DESCRIPTORS]).unwrap();

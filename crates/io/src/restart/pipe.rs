@@ -90,6 +90,11 @@ impl Pipe {
         Self { socket, has_ended: AtomicBool::new(false) }
     }
 
+    /// This end, for what is no datagram.
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Nobody is at the other end any more.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)

@@ -40,6 +40,13 @@ pub struct ServerConfig {
     pub preferred_addresses: PreferredAddresses,
 }
 
+impl ServerConfig {
+    /// How long the token of a Retry packet is valid by default.
+    pub const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
+    /// How long the token of a NEW_TOKEN frame is valid by default.
+    pub const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+}
+
 /// The addresses that a server asks its clients to move to after the handshake, one of each family (RFC 9000 §9.6).
 /// Its driver has to receive there too, through a socket with another [`SocketIndex`](crate::SocketIndex) than that of
 /// the address that clients connect to. The default is none.

@@ -59,7 +59,7 @@ const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// What a token is for, and in which version: the first byte, in the clear and authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Kind(u8);
+pub(super) struct Kind(u8);
 
 impl Kind {
     const RETRY: Self = Self(0xb1);
@@ -71,6 +71,12 @@ impl Kind {
             Version::V2 => Self(self.0.wrapping_add(1)),
             _ => self,
         }
+    }
+
+    /// Whether a token looks like one of a Retry, of any version.
+    pub(super) fn is_of_retry(token: &[u8]) -> bool {
+        let of = |version: &Version| token.first() == Some(&Self::RETRY.of(*version).0);
+        Version::KNOWN.iter().any(of)
     }
 }
 
@@ -88,8 +94,12 @@ impl TokenKeys {
         own: &Self,
         now: Timestamp,
     ) -> (Self, Timestamp) {
-        let shared = shared.and_then(|shared| Some((Self(shared.keys.of_tokens()), shared.now()?)));
-        shared.unwrap_or_else(|| (own.clone(), now))
+        shared.and_then(Self::shared).unwrap_or_else(|| (own.clone(), now))
+    }
+
+    /// The shared keys that are in use now, and the time by their clock; `None` if that tells no time.
+    pub(super) fn shared(shared: &SharedTokens) -> Option<(Self, Timestamp)> {
+        Some((Self(shared.keys.of_tokens()), shared.now()?))
     }
 
     /// A token for a Retry packet of `version` to the client at `client`, which first sent to `original_destination` and is to use
@@ -122,6 +132,20 @@ impl TokenKeys {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<ConnectionId, TokenError> {
+        let (original, source) = self.open_retry_of(version, token, client, now, lifetime)?;
+        if source == retry_source { Ok(original) } else { Err(TokenError::WrongAddress) }
+    }
+
+    /// The original Destination Connection ID and that which the client is to use next, if `token` comes from a Retry of
+    /// `version` that was sent to `client`.
+    pub(super) fn open_retry_of(
+        &self,
+        version: Version,
+        token: &[u8],
+        client: SocketAddr,
+        now: Timestamp,
+        lifetime: Duration,
+    ) -> Result<(ConnectionId, ConnectionId), TokenError> {
         let plain = self.open(Kind::RETRY, version, token)?;
         let mut reader = Reader::new(&plain);
         let issued = take_time(&mut reader)?;
@@ -132,11 +156,9 @@ impl TokenKeys {
         if address != address_bytes(client.ip()) || port != client.port() {
             return Err(TokenError::WrongAddress);
         }
-        if source != retry_source.as_bytes() {
-            return Err(TokenError::WrongAddress);
-        }
         check_age(issued, now, lifetime)?;
-        ConnectionId::new(original).map_err(|_| TokenError::NotOurs)
+        let id = |octets| ConnectionId::new(octets).map_err(|_| TokenError::NotOurs);
+        Ok((id(original)?, id(source)?))
     }
 
     /// A token for NEW_TOKEN: it validates the address `client` on a later connection of `version`.

@@ -75,7 +75,8 @@ impl Servers {
 pub(super) struct Run {
     /// Datagrams that the clients have sent in a second.
     pub(super) offered: f64,
-    /// Datagrams that have arrived in a second.
+    /// Datagrams that have arrived in a second, from the first one's arrival to the last one's, or of the time in which the
+    /// clients sent if that is longer.
     pub(super) reached: f64,
     /// Datagrams that have arrived for each CPU second of the proxies.
     pub(super) per_cpu_second: f64,
@@ -194,7 +195,8 @@ impl Run {
         let arrived_count = received as f64;
         Ok(Self {
             offered: total / elapsed,
-            reached: arrived_count / seconds,
+            // What comes in bursts arrives in less time than it was sent in, and not faster for that.
+            reached: arrived_count / seconds.max(elapsed),
             per_cpu_second: arrived_count / of_cpu,
             used: cpu.iter().map(|cpu| cpu / elapsed).collect(),
             lost: 1.0 - arrived_count / total,
@@ -270,8 +272,25 @@ pub(super) mod tests {
             "seconds": 1.0,
         });
         let run = Run::new(&sent, &arrived, &[0.5, 0.3], Drops::default()).unwrap();
-        assert_eq!((run.offered, run.reached, run.per_cpu_second), (200.0, 200.0, 250.0));
+        assert_eq!((run.offered, run.reached, run.per_cpu_second), (200.0, 100.0, 250.0));
         assert_eq!((run.used, run.misrouted, run.unreadable), (vec![0.25, 0.15], 3, 2));
+    }
+
+    /// The clients are planned to send for two seconds. If they are the limit, the last datagram arrives before the end.
+    #[test]
+    fn no_more_arrives_in_a_second_than_was_sent() {
+        let rates = |seconds: f64| {
+            let arrived = json!({
+                "received": 400, "misrouted": 0, "unreadable": 0, "prefaced": 0, "batches": 400,
+                "seconds": seconds,
+            });
+            let sent = json!({"sent": 400, "seconds": 2.0});
+            let run = Run::new(&[sent], &arrived, &[0.5], Drops::default()).unwrap();
+            (run.offered, run.reached)
+        };
+        assert_eq!(rates(1.5), (200.0, 200.0));
+        // What is still under way then takes its time.
+        assert_eq!(rates(2.5), (200.0, 160.0));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(super) struct BackendsFile {
     pub(super) server: Vec<ServerTable>,
     #[serde(default)]
     pub(super) health: HealthTable,
+    pub(super) retry: Option<RetryTable>,
 }
 
 /// What connection IDs look like.
@@ -57,6 +58,13 @@ pub(super) struct HealthTable {
     pub(super) server_name: Option<Spanned<String>>,
     pub(super) application_protocol: Option<Spanned<String>>,
     pub(super) off: Option<bool>,
+}
+
+/// When new clients have to answer a Retry.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RetryTable {
+    pub(super) above: Spanned<Whole<0, { u32::MAX as u64 }>>,
 }
 
 /// The server IDs of a server, as hexadecimal digits.

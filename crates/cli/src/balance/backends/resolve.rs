@@ -9,7 +9,7 @@ use clearway_balancer::{HealthSettings, Server, ServerState};
 use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 use toml::Spanned;
 
-use super::file::{BackendsFile, ConfigTable, HealthTable, ServerIds, ServerTable};
+use super::file::{BackendsFile, ConfigTable, HealthTable, RetryTable, ServerIds, ServerTable};
 use super::places::{Places, ServerPlaces};
 use crate::file_fault::Fault;
 use crate::quic_lb_file;
@@ -42,6 +42,7 @@ pub(super) struct Resolved {
     pub(super) configs: Vec<IdCodec>,
     pub(super) servers: Vec<Server>,
     pub(super) health: Checks,
+    pub(super) retry_above: Option<u64>,
     pub(super) places: Places,
 }
 
@@ -49,12 +50,28 @@ pub(super) struct Resolved {
 pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     let configs = file.config.iter().map(config).collect::<Result<Vec<_>, _>>()?;
     let resolved = file.server.iter().map(|table| server(table, &configs));
-    let (servers, server_places) = resolved.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let (servers, server_places): (Vec<_>, _) =
+        resolved.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
     let config_places = configs.iter().zip(&file.config);
     let config_places = config_places.map(|(codec, table)| (codec.config(), table.id.span()));
     let places = Places { configs: config_places.collect(), servers: server_places };
     let seed = file.seed.map_or(0, |seed| seed.get());
-    Ok(Resolved { seed, configs, servers, health: health(&file.health)?, places })
+    let retry_above = file.retry.as_ref().map(|table| retry(table, &servers)).transpose()?;
+    let health = health(&file.health)?;
+    Ok(Resolved { seed, configs, servers, health, retry_above, places })
+}
+
+/// Tokens are bound to a client's true address, which a server must see to accept one.
+fn retry(table: &RetryTable, servers: &[Server]) -> Result<u64, Fault> {
+    if let Some(server) = servers.iter().find(|server| !server.has_preface) {
+        let message = format!(
+            "{:?} has preface = false, and takes no token from this balancer, since it does not see the clients' addresses; \
+             remove [retry], or use clearway serve --balancer there",
+            server.name
+        );
+        return Err(Fault::new(table.above.span(), message));
+    }
+    Ok(table.above.get_ref().get())
 }
 
 fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {

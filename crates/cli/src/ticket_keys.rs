@@ -1,4 +1,4 @@
-//! The file of `serve --ticket-keys`.
+//! The file of `--ticket-keys`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ struct Secrets {
 ///
 /// # Errors
 /// If the file cannot be read or understood.
-pub(super) fn follow(path: &Path) -> Result<TicketKeys, Failure> {
+pub(crate) fn follow(path: &Path) -> Result<TicketKeys, Failure> {
     let secrets = read(path).map_err(|why| {
         Failure::new(format!("cannot read the ticket keys in {}: {why}", path.display()))
             .advise("write a line of 64 random hexadecimal digits: openssl rand -hex 32")

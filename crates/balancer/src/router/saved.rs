@@ -1,0 +1,123 @@
+//! What a router remembers, as bytes: for the process that takes this one's place.
+//!
+//! ```text
+//! Format (8) = 1
+//! Key (128)             of the fingerprints
+//! Lengths (21 x 64)     how long ago IDs of each length were used, or all ones
+//! Flows                 a table of entries with one fingerprint
+//! Learned               a table of entries with three fingerprints
+//!
+//! Table {
+//!   Count (32)
+//!   Entry (..) ...      that first which was not used for the longest time
+//! }
+//! Entry {
+//!   Fingerprint (64) ... 0 for none
+//!   Server (64)
+//!   Age (64)
+//!   ID Length (8)
+//!   Flags (8)            1: of a connection ID of the server, 2: it was refused
+//! }
+//! ```
+//! Times are nanoseconds.
+
+use core::num::NonZeroU64;
+
+use clearway_units::Timestamp;
+use clearway_wire::{ConnectionId, Reader};
+
+use super::memory::{Lengths, Memory};
+use super::table::{Entry, Fingerprint, Table};
+use crate::ServerKey;
+
+const FORMAT: u8 = 1;
+/// In place of an age: there is none.
+const NEVER: u64 = u64::MAX;
+
+const IS_OF_SERVER: u8 = 1;
+const WAS_REFUSED: u8 = 2;
+
+impl Memory {
+    pub(super) fn save(&self, now: Timestamp) -> Vec<u8> {
+        let mut bytes = vec![FORMAT];
+        self.key.iter().for_each(|word| bytes.extend(word.to_be_bytes()));
+        for used in &self.lengths.used {
+            bytes.extend(used.map_or(NEVER, |used| age(now, used)).to_be_bytes());
+        }
+        self.flows.save(now, &mut bytes);
+        self.learned.save(now, &mut bytes);
+        bytes
+    }
+
+    /// Takes over what a memory has saved that was empty so far; `None` if it was not understood, or had a part that was not.
+    pub(super) fn restore(&mut self, now: Timestamp, saved: &[u8]) -> Option<()> {
+        let mut reader = Reader::new(saved);
+        if reader.u8("format").ok()? != FORMAT {
+            return None;
+        }
+        let key = [word(&mut reader)?, word(&mut reader)?];
+        let mut used = [None; ConnectionId::MAX_LEN + 1];
+        for used in &mut used {
+            *used = Some(word(&mut reader)?).filter(|age| *age != NEVER).map(|age| ago(now, age));
+        }
+        self.key = key;
+        self.lengths = Lengths { used, ..self.lengths };
+        self.flows.restore(now, &mut reader)?;
+        self.learned.restore(now, &mut reader)
+    }
+}
+
+impl<const K: usize> Table<K> {
+    fn save(&self, now: Timestamp, bytes: &mut Vec<u8>) {
+        let count = u32::try_from(self.statistics().entries).unwrap_or(u32::MAX);
+        bytes.extend(count.to_be_bytes());
+        for entry in self.by_use() {
+            for key in entry.keys {
+                bytes.extend(key.map_or(0, Fingerprint::number).to_be_bytes());
+            }
+            bytes.extend(entry.server.number().to_be_bytes());
+            bytes.extend(age(now, entry.used).to_be_bytes());
+            let flags = [(entry.is_of_server, IS_OF_SERVER), (entry.was_refused, WAS_REFUSED)];
+            let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag);
+            bytes.extend([entry.id_len, flags.fold(0, |all, flag| all | flag)]);
+        }
+    }
+
+    /// Those that were used last have the room that there is.
+    fn restore(&mut self, now: Timestamp, reader: &mut Reader<'_>) -> Option<()> {
+        let count = u32::from_be_bytes(reader.array("count").ok()?);
+        for _ in 0..count {
+            let mut keys = [None; K];
+            for key in &mut keys {
+                *key = NonZeroU64::new(word(reader)?).map(Fingerprint::of_number);
+            }
+            let server = ServerKey::of_number(word(reader)?);
+            let used = ago(now, word(reader)?);
+            let id_len = reader.u8("ID length").ok()?;
+            let flags = reader.u8("flags").ok()?;
+            let mut entry = Entry::VACANT;
+            (entry.keys, entry.server, entry.used, entry.id_len) = (keys, server, used, id_len);
+            entry.is_of_server = flags & IS_OF_SERVER != 0;
+            entry.was_refused = flags & WAS_REFUSED != 0;
+            self.insert(entry);
+        }
+        Some(())
+    }
+}
+
+fn age(now: Timestamp, used: Timestamp) -> u64 {
+    u64::try_from(now.saturating_since(used).as_nanos()).unwrap_or(NEVER)
+}
+
+/// The beginning of this process's time, if it was before that.
+fn ago(now: Timestamp, age: u64) -> Timestamp {
+    Timestamp::from_nanos(now.as_nanos().saturating_sub(age))
+}
+
+fn word(reader: &mut Reader<'_>) -> Option<u64> {
+    reader.array("number").ok().map(u64::from_be_bytes)
+}
+
+#[cfg(test)]
+#[path = "saved_tests.rs"]
+mod tests;

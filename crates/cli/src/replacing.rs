@@ -1,0 +1,74 @@
+//! One process of this program takes the place of another one.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clearway::{HotRestart, HotRestartError};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// How often a process that waits looks whether it is its turn.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How often it says so.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// How a process looks for one to replace.
+type Looking = fn(PathBuf) -> Result<HotRestart, HotRestartError>;
+
+/// Looks for a process to replace at the path of its unix socket, and waits until it can be replaced.
+pub(crate) async fn look_for(path: &Path, looking: Looking) -> Result<HotRestart, Failure> {
+    let begun = Instant::now();
+    let mut said: Option<Instant> = None;
+    loop {
+        let at = path.to_owned();
+        let found = tokio::task::spawn_blocking(move || looking(at)).await;
+        match found {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(error @ HotRestartError::Draining)) => {
+                if said.is_none_or(|said| said.elapsed() >= PROGRESS) {
+                    let seconds = begun.elapsed().as_secs();
+                    output::status(&format!("{error}; waiting until it has ended ({seconds} s)"));
+                    said = Some(Instant::now());
+                }
+                tokio::time::sleep(INTERVAL).await;
+            }
+            Ok(Err(error)) => return Err(not_replaced(&error)),
+            Err(error) => return Err(Failure::new(format!("cannot start threads: {error}"))),
+        }
+    }
+}
+
+/// The failure of a process that cannot replace another one.
+pub(crate) fn not_replaced(error: &HotRestartError) -> Failure {
+    let failure = Failure::new(format!("cannot take over: {error}"));
+    match error {
+        HotRestartError::ShardCount { running, .. } => {
+            failure.advise(format!("give --shards {running}, or stop the running process first"))
+        }
+        HotRestartError::Addresses { .. } => failure.advise(
+            "give --listen and --preferred-address as they are there, or stop the running process \
+             first",
+        ),
+        HotRestartError::ConnectionIds { .. } => failure.advise(
+            "give --quic-lb a file with IDs of the same length, or none if the running process has \
+             none, or stop that first",
+        ),
+        HotRestartError::TooManyShards { limit } => {
+            failure.advise(format!("give --shards {limit} or less"))
+        }
+        HotRestartError::OtherUser { .. } => {
+            failure.advise("start this program as that user, or choose another --hot-restart")
+        }
+        HotRestartError::Foreign => {
+            failure.advise("stop it first; the next restart can be a hot one again")
+        }
+        HotRestartError::Busy | HotRestartError::Ended => {
+            failure.advise("start this program again")
+        }
+        HotRestartError::Path { .. } => {
+            failure.advise("choose a folder that exists, and that only this user can write to")
+        }
+        _ => failure,
+    }
+}

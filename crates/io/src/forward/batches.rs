@@ -1,0 +1,221 @@
+//! Batches that are filled side by side: datagrams for one place leave together, though others have come between them.
+
+use core::net::IpAddr;
+
+use clearway_transport::Transmit;
+
+use super::batch::{Batch, Heading};
+
+/// How many are filled at a time.
+const MAX_OPEN: usize = 128;
+/// How many bytes are in them together, before all are sent.
+const MAX_BYTES: usize = 1 << 20;
+/// How many places there are, a power of two: a few times as many as batches, so that few want the same one.
+const PLACES: usize = 512;
+const PLACE_BITS: u32 = PLACES.trailing_zeros();
+
+/// One for each socket and destination, found by a hash of both. If two want one place, the first is sent, and the second takes
+/// it. So datagrams of one client for one server stay in order, whatever else they differ in.
+pub(super) struct Batches {
+    /// Those that are being filled, and others for their memory.
+    all: Vec<Batch>,
+    /// The numbers of those that are empty. The one that was used last is the next: its memory is in the cache.
+    empty: Vec<u8>,
+    /// The number of the batch at each place.
+    places: Box<[u8; PLACES]>,
+    /// Which places have one.
+    taken: [u64; PLACES / 64],
+    /// In all of them.
+    bytes: usize,
+}
+
+impl Batches {
+    pub(super) fn new() -> Self {
+        let places = Box::new([0; PLACES]);
+        Self { all: Vec::new(), empty: Vec::new(), places, taken: [0; PLACES / 64], bytes: 0 }
+    }
+
+    /// Adds a datagram of two parts. `send` gets the batches that have to leave now; `false` if it is larger than any batch.
+    #[must_use]
+    pub(super) fn add(
+        &mut self,
+        heading: &Heading,
+        parts: [&[u8]; 2],
+        mut send: impl FnMut((Transmit, &[u8])),
+    ) -> bool {
+        if self.bytes >= MAX_BYTES {
+            self.flush(&mut send);
+        }
+        let place = place(heading);
+        let number = match self.at(place) {
+            Some(number) => number,
+            None => self.open(place, &mut send),
+        };
+        let batch = &mut self.all[usize::from(number)];
+        let before = batch.len();
+        if !batch.add(heading, parts) {
+            batch.contents().into_iter().for_each(&mut send);
+            batch.clear();
+            self.bytes -= before;
+            if !batch.add(heading, parts) {
+                self.close(place);
+                return false;
+            }
+            self.bytes += batch.len();
+        } else {
+            self.bytes += batch.len() - before;
+        }
+        if self.all[usize::from(number)].is_full() {
+            self.send(place, &mut send);
+        }
+        true
+    }
+
+    /// Has all of them sent.
+    pub(super) fn flush(&mut self, mut send: impl FnMut((Transmit, &[u8]))) {
+        for word in 0..self.taken.len() {
+            while self.taken[word] != 0 {
+                let bit = self.taken[word].trailing_zeros() as usize;
+                self.send(word * 64 + bit, &mut send);
+            }
+        }
+    }
+
+    fn at(&self, place: usize) -> Option<u8> {
+        let is_taken = self.taken[place / 64] >> (place % 64) & 1 == 1;
+        is_taken.then(|| self.places[place])
+    }
+
+    /// Gives an empty batch to a place that has none.
+    fn open(&mut self, place: usize, send: impl FnMut((Transmit, &[u8]))) -> u8 {
+        if self.empty.is_empty() {
+            if self.all.len() < MAX_OPEN {
+                self.empty.push(self.all.len() as u8);
+                self.all.push(Batch::default());
+            } else {
+                self.flush(send);
+            }
+        }
+        // After the above there is one.
+        let number = self.empty.pop().unwrap_or_default();
+        self.places[place] = number;
+        self.taken[place / 64] |= 1 << (place % 64);
+        number
+    }
+
+    fn send(&mut self, place: usize, send: impl FnMut((Transmit, &[u8]))) {
+        if let Some(number) = self.at(place) {
+            let batch = &mut self.all[usize::from(number)];
+            batch.contents().into_iter().for_each(send);
+            self.bytes -= batch.len();
+            batch.clear();
+            self.close(place);
+        }
+    }
+
+    /// Takes an empty batch from its place.
+    fn close(&mut self, place: usize) {
+        self.taken[place / 64] &= !(1 << (place % 64));
+        self.empty.push(self.places[place]);
+    }
+}
+
+/// Where the batch is of the same socket and destination.
+fn place(heading: &Heading) -> usize {
+    let (ip, port) = (heading.destination.ip(), heading.destination.port());
+    let ip = match ip {
+        IpAddr::V4(ip) => u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
+    };
+    let ways = u64::from(heading.socket.0) << 16 | u64::from(port);
+    // Fibonacci hashing: all bits count for the highest ones.
+    let hash = (ip ^ ways.rotate_right(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (u64::BITS - PLACE_BITS)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::SocketAddr;
+    use std::collections::BTreeMap;
+
+    use clearway_transport::{EcnCodepoint, SocketIndex};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn heading(key: u16, ecn: bool) -> Heading {
+        Heading {
+            socket: SocketIndex(u32::from(key % 7)),
+            destination: SocketAddr::from(([192, 0, 2, 1], 1000 + key)),
+            source_ip: None,
+            ecn: EcnCodepoint::from_bits(u8::from(ecn)),
+        }
+    }
+
+    /// Sent datagrams, for each destination, and how many batches there were.
+    #[derive(Default)]
+    struct Sent(BTreeMap<SocketAddr, Vec<Vec<u8>>>, usize);
+
+    impl Sent {
+        fn take(&mut self, (transmit, bytes): (Transmit, &[u8])) {
+            let datagrams = bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()));
+            let of_destination = self.0.entry(transmit.destination).or_default();
+            of_destination.extend(datagrams.map(<[u8]>::to_vec));
+            self.1 += 1;
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        /// Also with more destinations than places.
+        #[test]
+        fn datagrams_for_one_destination_stay_in_order(
+            all in prop::collection::vec((prop_oneof![0_u16..9, 0_u16..700], any::<bool>(), prop_oneof![
+                Just(120_usize), Just(121), 5_usize..40, Just(30_000)
+            ]), 0..400)
+        ) {
+            let (mut batches, mut sent) = (Batches::new(), Sent::default());
+            let mut given = BTreeMap::<_, Vec<_>>::new();
+            for (number, (key, ecn, size)) in (0_u32..).zip(all) {
+                let (heading, mut datagram) = (heading(key, ecn), vec![key as u8; size]);
+                datagram[..4].copy_from_slice(&number.to_be_bytes());
+                prop_assert!(batches.add(&heading, [&datagram[..3], &datagram[3..]], |it| sent.take(it)));
+                given.entry(heading.destination).or_default().push(datagram);
+                prop_assert!(batches.bytes <= MAX_BYTES + 65_507 && batches.all.len() <= MAX_OPEN);
+            }
+            batches.flush(|it| sent.take(it));
+            prop_assert!(given == sent.0);
+            prop_assert_eq!((batches.bytes, batches.empty.len()), (0, batches.all.len()));
+        }
+    }
+
+    #[test]
+    fn what_others_have_sent_in_between_does_not_divide_a_batch() {
+        let (mut batches, mut sent) = (Batches::new(), Sent::default());
+        for round in 0..4 {
+            for key in 0..8 {
+                assert!(
+                    batches.add(&heading(key, false), [&[], &[round; 1200]], |it| sent.take(it))
+                );
+            }
+        }
+        assert_eq!(sent.1, 0);
+        batches.flush(|it| sent.take(it));
+        assert_eq!((sent.0.len(), sent.1), (8, 8));
+    }
+
+    #[test]
+    fn a_full_batch_leaves_at_once() {
+        let (mut batches, mut sent) = (Batches::new(), Sent::default());
+        for _ in 0..54 {
+            assert_eq!(sent.1, 0);
+            assert!(batches.add(&heading(1, false), [&[], &[1; 1200]], |it| sent.take(it)));
+        }
+        assert_eq!((sent.1, batches.bytes), (1, 0));
+        // One too large for any goes nowhere, and does not stop others.
+        assert!(!batches.add(&heading(1, false), [&[], &[1; 65_508]], |it| sent.take(it)));
+        assert!(batches.add(&heading(1, false), [&[], &[1; 65_507]], |it| sent.take(it)));
+        assert_eq!((sent.1, batches.empty.len()), (2, 1));
+    }
+}

@@ -1,0 +1,99 @@
+//! Retry packets from a balancer in front of servers (draft-ietf-quic-retry-offload, shared state).
+
+use core::net::SocketAddr;
+
+use clearway_units::{Random, Timestamp};
+use clearway_wire::{ConnectionId, Version};
+
+use super::ServerConfig;
+use super::token::{Kind, SharedTokens, TokenError, TokenKeys};
+use crate::handshake::retry;
+
+/// The length of the connection IDs that clients are asked to use.
+const SOURCE_LEN: usize = 16;
+/// The first three bits of an ID that names no server (draft-ietf-quic-load-balancers §3).
+const UNROUTABLE: u8 = 0xe0;
+
+/// Sends Retry packets in the place of servers, and checks tokens in the place of servers. It keeps nothing of a client.
+///
+/// The servers have to have the same keys in their [`shared_tokens`](crate::ServerConfig::shared_tokens), and must see the
+/// clients' true addresses, to which tokens are bound. Then a server accepts a token from here as one of its own: it takes the
+/// original_destination_connection_id transport parameter from the token, and the retry_source_connection_id from the destination
+/// of the packet that carries it. Tokens have the servers' form, which is that of the draft in what it contains, but not in its bytes.
+#[derive(Debug)]
+pub struct RetryOffload {
+    tokens: SharedTokens,
+    random: Random,
+}
+
+/// What the token of an Initial packet shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenValidity {
+    /// The client receives what is sent to its address.
+    Valid,
+    /// Nothing: it is of no Retry, so one may be sent.
+    Unknown,
+    /// Nothing, and it is of a Retry: a second one would be discarded (RFC 9000 §17.2.5.2).
+    InvalidRetry,
+}
+
+impl RetryOffload {
+    /// With the keys and the clock of the servers, whose tokens live as long as by default:
+    /// [`ServerConfig::RETRY_TOKEN_LIFETIME`], [`ServerConfig::NEW_TOKEN_LIFETIME`].
+    pub fn new(tokens: SharedTokens, random: Random) -> Self {
+        Self { tokens, random }
+    }
+
+    /// What a token shows that came from `client` in an Initial packet of `version`.
+    ///
+    /// To which connection ID the packet goes does not matter, unlike in §4.2 of the draft: once a server has answered, the client
+    /// repeats the token in packets to the ID that the server has chosen (RFC 9000 §17.2.5.3, §7.2). A server that takes the packet
+    /// for the first of a connection checks the ID itself.
+    pub fn validity(&self, client: SocketAddr, version: Version, token: &[u8]) -> TokenValidity {
+        let Some((keys, now)) = self.keys() else { return TokenValidity::Unknown };
+        if Kind::is_of_retry(token) {
+            let lifetime = ServerConfig::RETRY_TOKEN_LIFETIME;
+            return match keys.open_retry_of(version, token, client, now, lifetime) {
+                Ok(_) => TokenValidity::Valid,
+                Err(_) => TokenValidity::InvalidRetry,
+            };
+        }
+        let lifetime = ServerConfig::NEW_TOKEN_LIFETIME;
+        match keys.open_new_token(version, token, client.ip(), now, lifetime) {
+            Ok(()) => TokenValidity::Valid,
+            Err(
+                TokenError::NotOurs
+                | TokenError::WrongAddress
+                | TokenError::WrongVersion
+                | TokenError::Expired,
+            ) => TokenValidity::Unknown,
+        }
+    }
+
+    /// The Retry packet for `client`, whose Initial packet of `version` went from `source` to `destination`. It has less than
+    /// 256 bytes. `None` if the clock tells no time, or the version is none of [`Version::KNOWN`].
+    pub fn retry(
+        &mut self,
+        client: SocketAddr,
+        version: Version,
+        destination: ConnectionId,
+        source: ConnectionId,
+    ) -> Option<Vec<u8>> {
+        let (keys, now) = self.keys()?;
+        let mut octets = self.random.array::<SOURCE_LEN>();
+        octets[0] |= UNROUTABLE;
+        let ours = ConnectionId::new(&octets).ok()?;
+        let random = &mut self.random;
+        let token = keys.seal_retry(version, client, destination, ours, now, random);
+        let [unused] = random.array();
+        retry::build(version, source, ours, destination, &token, unused)
+    }
+
+    fn keys(&self) -> Option<(TokenKeys, Timestamp)> {
+        TokenKeys::shared(&self.tokens)
+    }
+}
+
+#[cfg(test)]
+#[path = "offload_tests.rs"]
+mod tests;
