@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::file::{BackendsFile, ConfigTable, HealthTable, ServerIds, ServerTable};
 use super::places::{Places, ServerPlaces};
+use super::source::{Source, source};
 use crate::file_fault::Fault;
 use crate::quic_lb_file;
 
@@ -41,6 +42,7 @@ pub(super) struct Resolved {
     pub(super) seed: u64,
     pub(super) configs: Vec<IdCodec>,
     pub(super) servers: Vec<Server>,
+    pub(super) sources: Vec<Source>,
     pub(super) health: Checks,
     pub(super) places: Places,
 }
@@ -53,8 +55,10 @@ pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     let config_places = configs.iter().zip(&file.config);
     let config_places = config_places.map(|(codec, table)| (codec.config(), table.id.span()));
     let places = Places { configs: config_places.collect(), servers: server_places };
+    let sources =
+        file.source.iter().map(|table| source(table, &configs)).collect::<Result<_, _>>()?;
     let seed = file.seed.map_or(0, |seed| seed.get());
-    Ok(Resolved { seed, configs, servers, health: health(&file.health)?, places })
+    Ok(Resolved { seed, configs, servers, sources, health: health(&file.health)?, places })
 }
 
 fn config(table: &ConfigTable) -> Result<IdCodec, Fault> {
