@@ -22,7 +22,7 @@ mod tables;
 mod world;
 
 pub use report::{Report, Violation};
-pub use rules::{Reason, Rule};
+pub use rules::{FleetRule, Reason};
 pub use settings::{Circumstance, Form, Settings, Size};
 pub use sweep::sweep;
 pub use world::simulate;

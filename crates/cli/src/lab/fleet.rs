@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use clap::Args;
-use clearway_lab::fleet::{Circumstance, Form, Reason, Report, Rule, Settings, Size, sweep};
+use clearway_lab::fleet::{Circumstance, FleetRule, Form, Reason, Report, Settings, Size, sweep};
 use serde_json::{Value, json};
 
 use super::interruptible::{Words, interruptible};
@@ -161,7 +161,7 @@ impl FleetCommand {
 }
 
 fn object((form, circumstance): (Form, Circumstance), report: &Report) -> String {
-    let violated = |rule: &Rule| {
+    let violated = |rule: &FleetRule| {
         let count = report.violated.get(rule)?;
         let first = report.violations.iter().find(|violation| violation.rule == *rule)?;
         Some(json!({
@@ -180,7 +180,7 @@ fn object((form, circumstance): (Form, Circumstance), report: &Report) -> String
         "datagrams": report.datagrams, "hostile": report.hostile, "changes": report.changes,
         "moves": report.moves, "forwarded": forwarded, "evicted": report.evicted, "lost": lost,
         "moved_by_changes": report.moved_by_changes(),
-        "violated": Rule::ALL.iter().filter_map(violated).collect::<Vec<Value>>(),
+        "violated": FleetRule::ALL.iter().filter_map(violated).collect::<Vec<Value>>(),
     })
     .to_string()
 }

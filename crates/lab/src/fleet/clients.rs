@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use clearway_balancer::{Decision, Means, Pool, Router, ServerKey};
+use clearway_balancer::{Decision, Means, Pool, Router, ServerKey, ServerState};
 use clearway_units::Timestamp;
 use clearway_wire::quic_lb::ConfigId;
 
 use super::datagrams::{long, octets, short};
-use super::rules::{Reason, Rule};
+use super::rules::{FleetRule, Reason};
+use super::servers::takes_new_clients;
 use super::world::Fleet;
 
 /// Where clients send to.
@@ -244,10 +245,10 @@ impl Fleet {
         let number = self.connections[place].number;
         let balancer = &self.balancers[self.connections[place].balancer];
         let version = balancer.version;
-        let takes = balancer.router.pool().server(key).is_some_and(|it| it.takes_new_clients());
+        let takes = balancer.router.pool().server(key).is_some_and(takes_new_clients);
         if !takes && means != Means::Flow {
             let name = self.name(key);
-            self.report.violate(self.seed, Rule::Takes, || {
+            self.report.violate(self.seed, FleetRule::Takes, || {
                 format!("connection {number} is new, and goes to {name} by {means:?}")
             });
         }
@@ -360,20 +361,20 @@ impl Fleet {
     }
 
     /// Why the connection may be misrouted, or which rule that violates.
-    fn excuse(&self, place: usize, decision: Decision) -> Result<Reason, Rule> {
+    fn excuse(&self, place: usize, decision: Decision) -> Result<Reason, FleetRule> {
         let connection = &self.connections[place];
-        let Some(server) = connection.server else { return Err(Rule::Stays) };
+        let Some(server) = connection.server else { return Err(FleetRule::Stays) };
         let (balancer, server) = (&self.balancers[connection.balancer], &self.servers.all[server]);
         // What the hash says of one address changes with the table only.
         let is_hashed = matches!(decision, Decision::Forward { means: Means::Hash, .. });
         let is_same_table = connection.chosen == Some((Means::Hash, balancer.version));
         if is_hashed && is_same_table && !connection.is_established {
-            return Err(Rule::Agree);
+            return Err(FleetRule::Agree);
         }
         let pool = balancer.router.pool();
         if !is_in_pool(pool, server.key, connection.destination.1) {
             return match self.settings.is_in_order() {
-                true => Err(Rule::Stays),
+                true => Err(FleetRule::Stays),
                 false => Ok(Reason::NotInPool),
             };
         }
@@ -383,7 +384,7 @@ impl Fleet {
         let is_pushed_out =
             self.settings.hostile_datagrams() > 0 && can_be_pushed_out && has_changed;
         let pushed_out = is_pushed_out.then_some(Reason::FirstFlight);
-        connection.reason.or(pushed_out).ok_or(Rule::Stays)
+        connection.reason.or(pushed_out).ok_or(FleetRule::Stays)
     }
 }
 
@@ -395,7 +396,7 @@ fn learned(router: &Router) -> u64 {
 
 /// Whether a balancer with this pool can find the server, if the connection ID follows this configuration.
 fn is_in_pool(pool: &Pool, key: ServerKey, config: Option<ConfigId>) -> bool {
-    let is_reachable = pool.server(key).is_some_and(|it| it.is_reachable());
+    let is_reachable = pool.server(key).is_some_and(|it| it.state != ServerState::Down);
     let has_config = |config| pool.codecs().any(|codec| codec.config() == config);
     is_reachable && config.is_none_or(has_config)
 }

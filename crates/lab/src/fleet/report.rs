@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clearway_balancer::{Means, RouterStatistics};
 
-use super::rules::{Reason, Rule};
+use super::rules::{FleetRule, Reason};
 
 /// How many violations of a rule are described for each fleet; all are counted.
 const DESCRIBED: u64 = 3;
@@ -15,7 +15,7 @@ pub struct Violation {
     /// The seed of the fleet.
     pub seed: u64,
     /// Which rule.
-    pub rule: Rule,
+    pub rule: FleetRule,
     /// What happened.
     pub explanation: String,
 }
@@ -44,7 +44,7 @@ pub struct Report {
     /// Misrouted connections, by reason. Each is given up.
     pub misrouted: BTreeMap<Reason, u64>,
     /// How often each rule did not hold.
-    pub violated: BTreeMap<Rule, u64>,
+    pub violated: BTreeMap<FleetRule, u64>,
     /// The first of these for each fleet, in the order of seeds.
     pub violations: Vec<Violation>,
     /// How many entries were pushed out of tables of flows.
@@ -56,7 +56,12 @@ pub struct Report {
 
 impl Report {
     /// A rule did not hold.
-    pub(super) fn violate(&mut self, seed: u64, rule: Rule, explanation: impl FnOnce() -> String) {
+    pub(super) fn violate(
+        &mut self,
+        seed: u64,
+        rule: FleetRule,
+        explanation: impl FnOnce() -> String,
+    ) {
         let count = self.violated.entry(rule).or_default();
         *count += 1;
         if *count <= DESCRIBED {

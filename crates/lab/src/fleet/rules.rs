@@ -2,7 +2,7 @@
 
 /// What has to hold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Rule {
+pub enum FleetRule {
     /// A datagram of a connection goes to the server that has it, except for a [`Reason`].
     Stays,
     /// A new client goes to a server that takes new clients.
@@ -15,7 +15,7 @@ pub enum Rule {
     Bounded,
 }
 
-impl Rule {
+impl FleetRule {
     /// All, in their order.
     pub const ALL: [Self; 5] = [Self::Stays, Self::Takes, Self::Agree, Self::Few, Self::Bounded];
 

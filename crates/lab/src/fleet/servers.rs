@@ -166,6 +166,11 @@ impl Servers {
     }
 }
 
+/// Whether a server of a pool takes new clients. The balancer's own word is not asked.
+pub(super) fn takes_new_clients(server: &Server) -> bool {
+    server.state == ServerState::Active && server.weight > 0
+}
+
 /// The lengths of server ID and nonce, and the octets after them. Server IDs are long and sparse, so that no ID that
 /// somebody invents is one.
 fn random_lengths(form: Form, random: &mut Random) -> (usize, usize, usize) {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use clearway_balancer::{Pool, Server};
 
 use super::clients::LOCAL;
+use super::servers::takes_new_clients;
 
 /// How many addresses a change is tried with.
 const SAMPLES: u32 = 256;
@@ -24,7 +25,7 @@ pub(super) fn moved(before: &Pool, after: &Pool, version: u64) -> (u64, u64) {
         counts.0 += 1;
         let is_as_before = |was: Option<&Server>, is: Option<&Server>| {
             was.zip(is).is_some_and(|(was, is)| {
-                was.weight == is.weight && was.takes_new_clients() && is.takes_new_clients()
+                was.weight == is.weight && takes_new_clients(was) && takes_new_clients(is)
             })
         };
         let is_concerned = !is_as_before(Some(old), after.server(old_key))

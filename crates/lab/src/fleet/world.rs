@@ -10,7 +10,7 @@ use clearway_wire::quic_lb::ConfigId;
 
 use super::clients::Connection;
 use super::report::Report;
-use super::rules::Rule;
+use super::rules::FleetRule;
 use super::servers::{FULL_WEIGHT, FleetServer, Servers};
 use super::settings::Settings;
 use super::tables::{self, FEW};
@@ -73,7 +73,7 @@ impl Fleet {
         let pool = Arc::new(pool(&servers));
         let mut report = Report { fleets: 1, ..Report::default() };
         if let Some(client) = tables::disagreement(&pool, &reversed(&servers)) {
-            report.violate(seed, Rule::Agree, || {
+            report.violate(seed, FleetRule::Agree, || {
                 format!("{client} has another server if the servers are listed in reverse")
             });
         }
@@ -106,7 +106,7 @@ impl Fleet {
         }
         let share = self.report.moved_by_changes();
         if share > FEW {
-            self.report.violate(self.seed, Rule::Few, || {
+            self.report.violate(self.seed, FleetRule::Few, || {
                 let percent = 100.0 * share;
                 format!("changes moved {percent:.1} % of new clients between servers that they did not concern")
             });
@@ -294,7 +294,7 @@ impl Fleet {
             let statistics = balancer.router.statistics();
             let (flows, learned) = (statistics.flows.entries, statistics.learned.entries);
             if flows > self.limits.flows || learned > self.limits.learned {
-                self.report.violate(self.seed, Rule::Bounded, || {
+                self.report.violate(self.seed, FleetRule::Bounded, || {
                     format!("a balancer remembers {flows} flows and {learned} learned connections")
                 });
             }
