@@ -1,4 +1,7 @@
 //! Servers that are the endpoints of a service in Kubernetes: its EndpointSlices, listed and then watched.
+//!
+//! The crates for all of Kubernetes (`kube`, `k8s-openapi`) would add 73 crates to a program of 200, for two requests to one
+//! kind of object. So it is these two requests, over what etcd needs anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
