@@ -41,8 +41,8 @@ pub(super) struct Connection {
     is_learned: bool,
     has_new_address: bool,
     has_new_id: bool,
-    /// When it last sent something that what is remembered of it was used for.
-    last_used: Timestamp,
+    /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
+    last_used: [Timestamp; 2],
     /// A reason for which it may be misrouted from now on.
     reason: Option<Reason>,
 }
@@ -112,7 +112,7 @@ impl Fleet {
             is_learned: false,
             has_new_address: false,
             has_new_id: false,
-            last_used: self.now,
+            last_used: [self.now; 2],
             reason: None,
         };
         self.connections.push(connection);
@@ -186,18 +186,14 @@ impl Fleet {
 
     /// The client sends a datagram, and the server that gets it answers.
     pub(super) fn send(&mut self, place: usize) {
-        self.note_reasons(place);
+        self.report.datagrams += 1;
         let connection = &mut self.connections[place];
         connection.sent += 1;
-        self.report.datagrams += 1;
         // The rest of the handshake has the first ID of the server.
         let is_long =
             !connection.is_established || connection.is_first_id && connection.sent % 4 == 2;
-        // Of a client without any ID to be learned only the address is known, and short headers use that alone.
-        let server = connection.server.filter(|_| is_long && connection.is_established);
-        if server.is_none_or(|server| self.servers.all[server].opaque_len != Some(0)) {
-            connection.last_used = self.now;
-        }
+        self.note_reasons(place, is_long);
+        let connection = &mut self.connections[place];
         let datagram = match is_long {
             true => long(&mut self.random, 1, &connection.destination.0, &connection.source),
             false => short(&mut self.random, &connection.destination.0),
@@ -218,7 +214,7 @@ impl Fleet {
     }
 
     /// What has changed since the connection's last datagram may be a reason to misroute the next one.
-    fn note_reasons(&mut self, place: usize) {
+    fn note_reasons(&mut self, place: usize, is_long: bool) {
         let is_flooded = self.settings.hostile_datagrams() > 0;
         let connection = &mut self.connections[place];
         let opaque_len = connection.server.and_then(|server| self.servers.all[server].opaque_len);
@@ -233,11 +229,17 @@ impl Fleet {
             }
             _ => None,
         };
-        let is_idle = self.now.saturating_since(connection.last_used) >= self.limits.lifetime;
+        // With an empty ID, long headers are known by the client's own ID and short ones by its address, each for itself.
+        let last_used = match opaque_len {
+            Some(0) => connection.last_used[usize::from(is_long)],
+            _ => connection.last_used[0].max(connection.last_used[1]),
+        };
+        let is_idle = self.now.saturating_since(last_used) >= self.limits.lifetime;
         let can_be_idle = opaque_len.is_some() || !connection.is_established;
         let reason = reason.or((is_idle && can_be_idle).then_some(Reason::Idle));
         connection.reason = connection.reason.or(reason);
         (connection.has_new_address, connection.has_new_id) = (false, false);
+        connection.last_used[usize::from(is_long)] = self.now;
     }
 
     /// The first datagram of a connection arrives at a server.
@@ -325,6 +327,7 @@ impl Fleet {
         let connection = &mut self.connections[place];
         connection.destination = issued;
         connection.is_established = true;
+        connection.last_used[0] = self.now;
         connection.sent = 0;
         if !is_opaque {
             connection.reason = None;
