@@ -59,6 +59,9 @@ fn run_peers() -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", INTEROP, "--test", "peers"]);
     tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", program);
     command::run("testing against the peers", &mut tests)?;
+    let etcd = ["test", "--package", "clearway-cli", "--lib", "keys_of_etcd_itself"];
+    let mut etcd = cargo(&[&etcd[..], &["--", "--ignored"]].concat());
+    command::run("testing servers from etcd", &mut etcd)?;
     interop::run_few()
 }
 

@@ -1,6 +1,6 @@
 //! What hostile clients send costs no memory and no connection of others.
 
-#[path = "fleet/datagrams.rs"]
+#[path = "support/datagrams.rs"]
 #[allow(unreachable_pub, reason = "each test file has this as a module")]
 mod datagrams;
 

@@ -7,6 +7,7 @@ mod fleet;
 mod metrics;
 mod retries;
 mod routing;
+mod sources;
 mod summary;
 mod supervise;
 mod watch;
@@ -41,6 +42,7 @@ use fleet::Fleet;
 use metrics::Counted;
 use retries::{Retries, SharedLimit};
 use routing::{ShardRouting, SharedPool};
+use sources::Sources;
 use summary::Summary;
 use supervise::Supervisor;
 
@@ -52,8 +54,9 @@ use supervise::Supervisor;
 /// the client's address before it (serve --balancer). Before other servers, whose connection IDs say nothing, the balancer
 /// remembers clients and the connection IDs that it sees.
 ///
-/// The file is read again when it changes, and at SIGHUP: a wrong one is reported with line and column, and the servers stay as
-/// they were. Servers are checked with a QUIC handshake; one that is down gets nothing, unless all are, and one that is up again
+/// The file lists the servers, or says where they come from: DNS, etcd, or a service in Kubernetes. It is read again when it
+/// changes, and at SIGHUP: a wrong one is reported with line and column, and the servers stay as they were, as they do while
+/// a source does not answer. Servers are checked with a QUIC handshake; one that is down gets nothing, unless all are, and one that is up again
 /// gets new clients little by little. Interrupt it (Ctrl-C) to print what was forwarded. docs/fleet.md has more on several
 /// balancers, on the rotation of keys, and on sizes.
 #[derive(Args, Debug)]
@@ -121,6 +124,21 @@ The file (TOML); what is not shown as optional has to be there:
   drain = false                 # optional; true: no new clients
   preface = true                # optional; false for servers other than clearway serve --balancer
   id-length = 8                 # optional; octets in the connection IDs of a server without server ID
+  [[source]]                    # optional; further servers, all that come from there
+  dns = \"_quic._udp.example.com\"  # SRV records; or \"web.example.com:443\", its addresses
+  resolver = \"192.0.2.53:53\"    # optional; by default the name servers of this system
+  server-id = \"stated\"          # \"stated\" by the source, \"address\", \"none\", or { name = \"0a01\" } for each server
+  preface = true                # optional, as above; so is id-length
+  [[source]]
+  etcd = [\"https://192.0.2.7:2379\"]  # its members, of which the first that answers is asked
+  prefix = \"clearway/web/\"      # what a server's key begins with; its value: {\"address\": \"192.0.2.1:443\", \"server-id\": \"0a01\"}
+  ca = \"ca.pem\"                 # optional; and cert and key for a certificate of this program
+  server-id = \"stated\"
+  [[source]]
+  kubernetes = \"default/web\"    # a service: namespace and name
+  port = \"quic\"                 # its name or number; optional if there is only one of UDP
+  api = \"https://192.0.2.8:6443\"  # optional in a pod; and token and ca, which are files
+  server-id = \"address\"
   [health]                      # optional
   interval = \"500ms\"
   timeout = \"1s\"
@@ -164,10 +182,20 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     }
     let backends = watch::with_keys(backends, command.ticket_keys.is_some())?;
     let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
+    let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
+    let mut sources = Sources::start(backends);
+    let waiting = |why: &str| output::status(&format!("clearway: waiting for the servers: {why}"));
+    let backends = tokio::select! {
+        signal = interrupt.received() => {
+            let what = "interrupted before it was known which servers there are";
+            return Err(Failure::interrupted(signal, what));
+        }
+        first = sources.first(waiting) => first?,
+    };
+    // Only now, so that the process that is replaced goes on until this one knows its servers.
     let (hot_restart, replaced) = restart(command.hot_restart.as_deref()).await?;
     let is_replacing = hot_restart.as_ref().is_some_and(HotRestart::replaces);
     let exporter = command.metrics.listen(is_replacing).await?;
-    let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
     let summary = backends.summary();
     let balancer = Balancer::start(&command, backends, keys, hot_restart)?;
     let counted = balancer.counted.clone();
@@ -175,12 +203,14 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         tokio::spawn(exporter.run(metrics::registry(counted.clone())));
     }
     output::result(&format!("listening on {} for {summary}", balancer.local_address))?;
-    let (sender, file) = mpsc::channel(1);
-    tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, sender));
+    let (file_sender, file) = mpsc::channel(1);
+    tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, file_sender));
+    let (sender, changes) = mpsc::channel(1);
     tokio::select! {
         _ = interrupt.received() => {}
         () = replaced.notified() => output::status("another process has replaced this one"),
-        never = balancer.supervisor.run(file) => match never {},
+        never = sources.run(file, sender) => match never {},
+        never = balancer.supervisor.run(changes) => match never {},
     }
     let summary = Summary::of(&counted);
     output::result(&match command.json {

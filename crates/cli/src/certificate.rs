@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::pem::{Error as PemError, PemObject};
-use clearway::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use clearway::{Identity, IdentityError};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
@@ -54,6 +54,18 @@ pub(crate) fn read_identity(certificates: &Path, key: &Path) -> Result<Identity,
     Identity::from_pem(&chain, &private_key)
         .and_then(|identity| identity.check_validity(SystemTime::now()).map(|()| identity))
         .map_err(|error| unusable(&error, certificates, key))
+}
+
+/// The same, as rustls takes it for a client.
+pub(crate) fn read_chain_and_key(
+    certificates: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Failure> {
+    // Says what is wrong with them, if something is.
+    read_identity(certificates, key)?;
+    let private_key = PrivateKeyDer::from_pem_slice(&read("private key", key)?)
+        .map_err(|error| unparsable("private key", key, Some(&error)))?;
+    Ok((read_certificates(certificates)?, private_key))
 }
 
 /// What is wrong with which of the files, and what to do.

@@ -69,3 +69,34 @@ pub(crate) fn assert_documented(registry: &Registry, is_meant: impl Fn(&str) -> 
         assert!(exported.contains_key(&without_suffix(name, &exported)), "{name}");
     }
 }
+
+/// The names of metrics in the queries of a dashboard.
+fn queried(value: &serde_json::Value, into: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                match (key.as_str(), value) {
+                    ("expr" | "query" | "definition", serde_json::Value::String(query)) => {
+                        into.extend(names(query));
+                    }
+                    _ => queried(value, into),
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| queried(value, into)),
+        _ => {}
+    }
+}
+
+/// Asserts that `docs/grafana-dashboard.json` shows each exported metric, and no other one. Only names of which `is_meant`
+/// is true count.
+pub(crate) fn assert_shown(registry: &Registry, is_meant: impl Fn(&str) -> bool) {
+    let dashboard = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
+    let (mut shown, mut exported) = (BTreeSet::new(), exported(registry));
+    exported.retain(|name, _| is_meant(name));
+    queried(&dashboard, &mut shown);
+    shown.retain(|name| is_meant(name));
+    let shown: BTreeSet<_> = shown.iter().map(|name| without_suffix(name, &exported)).collect();
+    let exported: BTreeSet<_> = exported.into_keys().collect();
+    assert_eq!(shown, exported);
+}

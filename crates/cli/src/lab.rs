@@ -5,6 +5,7 @@ mod comparisons;
 mod conclusion;
 mod disturb;
 mod explore;
+mod fleet;
 mod interruptible;
 mod library;
 mod list;
@@ -44,6 +45,7 @@ enum LabSubcommand {
     Across(across::AcrossCommand),
     Explore(explore::ExploreCommand),
     Disturb(disturb::DisturbCommand),
+    Fleet(fleet::FleetCommand),
     List(list::ListCommand),
     Properties(properties::PropertiesCommand),
     Replay(replay::ReplayCommand),
@@ -61,6 +63,8 @@ Examples:
     clearway lab sweep collapse --seeds 10000
   Apply one disturbance at every moment of a connection:
     clearway lab disturb
+  Test the load balancer with a thousand changing fleets:
+    clearway lab fleet
   Repeat one seed, and write its qlog file:
     clearway lab replay collapse --controller cubic --seed 4711 --qlog run.sqlog";
 
@@ -72,6 +76,7 @@ pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
         LabSubcommand::Across(command) => across::run(command).await,
         LabSubcommand::Explore(command) => explore::run(command).await,
         LabSubcommand::Disturb(command) => disturb::run(command).await,
+        LabSubcommand::Fleet(command) => fleet::run(command).await,
         LabSubcommand::List(command) => list::run(&command),
         LabSubcommand::Properties(command) => properties::run(&command),
         LabSubcommand::Replay(command) => replay::run(&command),

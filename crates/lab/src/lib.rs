@@ -32,6 +32,7 @@ mod digest;
 pub mod disturb;
 pub mod end;
 pub mod explore;
+pub mod fleet;
 pub mod log;
 pub mod report;
 pub mod run;

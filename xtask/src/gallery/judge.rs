@@ -86,6 +86,13 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             let words = ["lab", "explore", "--controller", controller, "--depth", &depth, "--json"];
             of_rows(&lines(tree.program().args(words))?)
         }
+        Judge::Fleet { seeds } => {
+            let seeds = seeds.to_string();
+            let words = ["lab", "fleet", "--seeds", &seeds, "--json"];
+            // A twentieth of the full size.
+            let size = ["--servers", "20", "--connections", "500"];
+            of_rows(&lines(tree.program().args(words).args(size))?)
+        }
         Judge::Test { package, name } => of_test(&mut test(tree, package, name), name)?,
     };
     seen.took = begin.elapsed().as_secs_f64();

@@ -34,6 +34,8 @@ pub(super) enum Judge {
     Across { property: String, controller: String },
     /// The exhaustive search of histories of at most `depth` moves.
     Explore { controller: String, depth: u8 },
+    /// Fleets behind load balancers, with this many seeds.
+    Fleet { seeds: u32 },
     /// A test, for bugs that no property of a run can show.
     Test { package: String, name: String },
 }
@@ -57,6 +59,7 @@ impl Judge {
             }
             Self::Across { property, controller } => format!("across: {property}, {controller}"),
             Self::Explore { controller, depth } => format!("explore: {controller}, {depth} moves"),
+            Self::Fleet { seeds } => format!("fleet: {seeds} seeds"),
             Self::Test { name, .. } => format!("test: {name}"),
         }
     }
@@ -116,8 +119,9 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
 /// The judges that a header names: one, or a scenario and the exhaustive search.
 fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
     let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
-    let judge = match (optional("Scenario"), optional("Across"), optional("Test")) {
-        (Some(scenario), None, None) => Some(Judge::Scenario {
+    let named = ["Scenario", "Across", "Fleet", "Test"].map(optional);
+    let judge = match named {
+        [Some(scenario), None, None, None] => Some(Judge::Scenario {
             name: scenario,
             variant: optional("Variant").unwrap_or_else(|| "base".to_owned()),
             controller: controller.clone(),
@@ -125,17 +129,22 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
                 seeds.parse().map_err(|_| format!("{name}: Seeds takes a number, not {seeds}"))
             })?,
         }),
-        (None, Some(property), None) => {
+        [None, Some(property), None, None] => {
             Some(Judge::Across { property, controller: controller.clone() })
         }
-        (None, None, Some(test)) => {
+        [None, None, Some(seeds), None] => {
+            let seeds = seeds.parse();
+            let seeds = seeds.map_err(|_| format!("{name}: Fleet takes a number of seeds"))?;
+            Some(Judge::Fleet { seeds })
+        }
+        [None, None, None, Some(test)] => {
             let (package, test) = test
                 .split_once(' ')
                 .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
             Some(Judge::Test { package: package.to_owned(), name: test.to_owned() })
         }
-        (None, None, None) => None,
-        _ => return Err(format!("{name}: Scenario, Across and Test exclude each other")),
+        [None, None, None, None] => None,
+        _ => return Err(format!("{name}: Scenario, Across, Fleet and Test exclude each other")),
     };
     let explore = optional("Explore").map(|depth| {
         let depth = depth.parse();
@@ -143,17 +152,17 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
         Ok::<_, String>(Judge::Explore { controller, depth })
     });
     match (judge, explore.transpose()?) {
-        (None, None) => {
-            Err(format!("{name}: the header needs one of Scenario, Across, Explore and Test"))
-        }
-        (Some(Judge::Test { .. } | Judge::Across { .. }), Some(_)) => {
-            Err(format!("{name}: Explore cannot be combined with Test or Across"))
+        (None, None) => Err(format!(
+            "{name}: the header needs one of Scenario, Across, Explore, Fleet and Test"
+        )),
+        (Some(Judge::Test { .. } | Judge::Across { .. } | Judge::Fleet { .. }), Some(_)) => {
+            Err(format!("{name}: Explore cannot be combined with Test, Fleet or Across"))
         }
         (judge, explore) => Ok(judge.into_iter().chain(explore).collect()),
     }
 }
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "Row",
     "Bug",
     "Whose",
@@ -165,6 +174,7 @@ const KEYS: [&str; 13] = [
     "Seeds",
     "Across",
     "Explore",
+    "Fleet",
     "Test",
     "Open",
 ];

@@ -43,6 +43,14 @@ fn the_search_may_be_a_second_judge() {
 }
 
 #[test]
+fn fleets_are_a_judge() {
+    let text = HEADER.replace("Scenario: collapse", "Fleet: 30");
+    let patch = parse(Path::new("x.patch"), &text).unwrap();
+    assert_eq!(patch.judges, [Judge::Fleet { seeds: 30 }]);
+    assert_eq!(patch.describe_judges(), "fleet: 30 seeds");
+}
+
+#[test]
 fn errors_name_the_missing_or_unknown_key() {
     for (from, to, complaint) in [
         ("Row: 1 [S]\n", "", "lacks Row"),
@@ -52,6 +60,7 @@ fn errors_name_the_missing_or_unknown_key() {
         ("Scenario: collapse\n", "Explore: deep\n", "a number of moves"),
         ("Scenario: collapse\n", "Scenario: collapse\nTest: wire x\n", "exclude each other"),
         ("Scenario: collapse\n", "Across: M5\nExplore: 2\n", "cannot be combined"),
+        ("Scenario: collapse\n", "Fleet: all\n", "Fleet takes a number"),
         ("Does", "Dose", "without a known key: Dose"),
     ] {
         let error = parse(Path::new("x.patch"), &HEADER.replace(from, to)).unwrap_err();

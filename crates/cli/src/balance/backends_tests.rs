@@ -185,7 +185,7 @@ fn keys_that_are_unknown_or_missing() {
     says(
         &change("seed", "»sead"),
         "there is no key sead here",
-        "use one of seed, config, server, health",
+        "use one of seed, config, server, source, health",
     );
     says(&change("weight", "»wieght"), "there is no key wieght here", "weight, drain, preface");
     says(

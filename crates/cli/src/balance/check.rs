@@ -24,12 +24,17 @@ impl Backends {
     /// The file as tables.
     pub(super) fn text(&self) -> String {
         let mut text = self.summary();
+        for source in &self.sources {
+            text.push_str(&format!("; servers of {}, which was not asked", source.origin));
+        }
         if !self.configs.is_empty() {
             text.push_str("\n\n");
             text.push_str(&columns(&self.config_rows()));
         }
-        text.push_str("\n\n");
-        text.push_str(&columns(&self.server_rows()));
+        if !self.servers.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(&columns(&self.server_rows()));
+        }
         text.push_str("\n\n");
         text.push_str(&self.checks_text());
         if let Some(above) = self.retry_above {
@@ -69,6 +74,7 @@ impl Backends {
         json!({
             "configs": configs.collect::<Vec<_>>(),
             "servers": servers.collect::<Vec<_>>(),
+            "sources": self.sources.iter().map(|it| it.origin.to_string()).collect::<Vec<_>>(),
             "checks": !self.health.is_off,
         })
     }

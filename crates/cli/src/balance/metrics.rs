@@ -175,7 +175,12 @@ impl Collector for Counted {
         let [ok, failed] = self.fleet.reloads();
         let samples =
             vec![(label("outcome", "ok"), ok as f64), (label("outcome", "failed"), failed as f64)];
-        counter(&mut encoder, "reloads", "Times that the file of backends was read again", samples)
+        counter(
+            &mut encoder,
+            "reloads",
+            "Times that the file of backends or a source changed",
+            samples,
+        )
     }
 }
 

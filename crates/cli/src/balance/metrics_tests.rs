@@ -3,7 +3,7 @@ use clearway_balancer::{Decision, GateStatistics, RouterStatistics, ServerKey};
 
 use super::super::backends::Backends;
 use super::*;
-use crate::exporter::tests::{assert_documented, text};
+use crate::exporter::tests::{assert_documented, assert_shown, text};
 
 /// What two threads and two servers export that have done something.
 fn counted() -> Arc<Counted> {
@@ -51,6 +51,11 @@ fn counted() -> Arc<Counted> {
 #[test]
 fn the_document_lists_what_is_exported() {
     assert_documented(&registry(counted()), |name| name.starts_with("clearway_balance_"));
+}
+
+#[test]
+fn the_dashboard_shows_what_is_exported() {
+    assert_shown(&registry(counted()), |name| name.starts_with("clearway_balance_"));
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub(super) struct BackendsFile {
     #[serde(default)]
     pub(super) server: Vec<ServerTable>,
     #[serde(default)]
+    pub(super) source: Vec<Spanned<SourceTable>>,
+    #[serde(default)]
     pub(super) health: HealthTable,
     pub(super) retry: Option<RetryTable>,
 }
@@ -43,6 +45,26 @@ pub(super) struct ServerTable {
     pub(super) id_length: Option<Spanned<Whole<0, 20>>>,
     pub(super) weight: Option<Whole<0, 1000>>,
     pub(super) drain: Option<bool>,
+    pub(super) preface: Option<bool>,
+}
+
+/// Where further servers come from.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct SourceTable {
+    pub(super) dns: Option<Spanned<String>>,
+    pub(super) resolver: Option<Spanned<String>>,
+    pub(super) etcd: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) prefix: Option<Spanned<String>>,
+    pub(super) kubernetes: Option<Spanned<String>>,
+    pub(super) port: Option<Spanned<String>>,
+    pub(super) api: Option<Spanned<String>>,
+    pub(super) token: Option<Spanned<String>>,
+    pub(super) ca: Option<Spanned<String>>,
+    pub(super) cert: Option<Spanned<String>>,
+    pub(super) key: Option<Spanned<String>>,
+    pub(super) server_id: Option<Spanned<ServerIds>>,
+    pub(super) id_length: Option<Spanned<Whole<0, 20>>>,
     pub(super) preface: Option<bool>,
 }
 

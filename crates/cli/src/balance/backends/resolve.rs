@@ -11,6 +11,7 @@ use toml::Spanned;
 
 use super::file::{BackendsFile, ConfigTable, HealthTable, RetryTable, ServerIds, ServerTable};
 use super::places::{Places, ServerPlaces};
+use super::source::{Source, source};
 use crate::file_fault::Fault;
 use crate::quic_lb_file;
 
@@ -41,6 +42,7 @@ pub(super) struct Resolved {
     pub(super) seed: u64,
     pub(super) configs: Vec<IdCodec>,
     pub(super) servers: Vec<Server>,
+    pub(super) sources: Vec<Source>,
     pub(super) health: Checks,
     pub(super) retry_above: Option<u64>,
     pub(super) places: Places,
@@ -55,19 +57,23 @@ pub(super) fn resolve(file: &BackendsFile) -> Result<Resolved, Fault> {
     let config_places = configs.iter().zip(&file.config);
     let config_places = config_places.map(|(codec, table)| (codec.config(), table.id.span()));
     let places = Places { configs: config_places.collect(), servers: server_places };
+    let sources: Vec<Source> =
+        file.source.iter().map(|table| source(table, &configs)).collect::<Result<_, _>>()?;
     let seed = file.seed.map_or(0, |seed| seed.get());
-    let retry_above = file.retry.as_ref().map(|table| retry(table, &servers)).transpose()?;
+    let retry_above = file.retry.as_ref();
+    let retry_above = retry_above.map(|table| retry(table, &servers, &sources)).transpose()?;
     let health = health(&file.health)?;
-    Ok(Resolved { seed, configs, servers, health, retry_above, places })
+    Ok(Resolved { seed, configs, servers, sources, health, retry_above, places })
 }
 
 /// Tokens are bound to a client's true address, which a server must see to accept one.
-fn retry(table: &RetryTable, servers: &[Server]) -> Result<u64, Fault> {
-    if let Some(server) = servers.iter().find(|server| !server.has_preface) {
+fn retry(table: &RetryTable, servers: &[Server], sources: &[Source]) -> Result<u64, Fault> {
+    let listed = servers.iter().find(|it| !it.has_preface).map(|it| format!("{:?}", it.name));
+    let asked = || sources.iter().find(|it| !it.has_preface).map(|it| it.origin.to_string());
+    if let Some(which) = listed.or_else(asked) {
         let message = format!(
-            "{:?} has preface = false, and takes no token from this balancer, since it does not see the clients' addresses; \
-             remove [retry], or use clearway serve --balancer there",
-            server.name
+            "{which} has preface = false, and takes no token from this balancer, since it does not see the clients' addresses; \
+             remove [retry], or use clearway serve --balancer there"
         );
         return Err(Fault::new(table.above.span(), message));
     }

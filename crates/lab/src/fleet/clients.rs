@@ -2,17 +2,23 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use clearway_balancer::{Decision, Means, Pool, ServerKey, ServerState};
+use clearway_balancer::{Decision, Means, Pool, Router, ServerKey, ServerState};
 use clearway_units::Timestamp;
 use clearway_wire::quic_lb::ConfigId;
 
 use super::datagrams::{long, octets, short};
-use super::{Fleet, Reason};
+use super::rules::{FleetRule, Reason};
+use super::servers::takes_new_clients;
+use super::world::Fleet;
 
 /// Where clients send to.
-pub const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
+pub(super) const LOCAL: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
 
-pub struct Connection {
+/// How many of the connections that were opened last may be in their handshake, and send more often.
+const RECENT: usize = 64;
+
+pub(super) struct Connection {
     number: u64,
     client: SocketAddr,
     /// The client's own ID.
@@ -22,11 +28,11 @@ pub struct Connection {
     /// What the server has answered, if that has not arrived.
     issued: Option<(Vec<u8>, Option<ConfigId>)>,
     /// Who has the connection.
-    pub server: Option<usize>,
+    pub(super) server: Option<usize>,
+    /// By what its server was chosen, and the version of the table.
+    chosen: Option<(Means, u64)>,
     /// Which balancer its datagrams pass.
     balancer: usize,
-    /// The version of that balancer's pool when it was opened.
-    version: u64,
     sent: u64,
     is_established: bool,
     /// Whether it has the ID that the server gave in its long headers.
@@ -35,13 +41,22 @@ pub struct Connection {
     is_learned: bool,
     has_new_address: bool,
     has_new_id: bool,
-    last_sent: Timestamp,
+    /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
+    last_used: [Timestamp; 2],
     /// A reason for which it may be misrouted from now on.
     reason: Option<Reason>,
 }
 
 impl Connection {
-    pub fn uses(&self, config: ConfigId) -> bool {
+    pub(super) fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    pub(super) fn uses(&self, config: ConfigId) -> bool {
         let ids = [Some(&self.destination), self.issued.as_ref()];
         ids.into_iter().flatten().any(|(_, of)| *of == Some(config))
     }
@@ -49,14 +64,18 @@ impl Connection {
 
 impl Fleet {
     /// A client does something.
-    pub fn act_as_client(&mut self) {
-        if self.connections.len() < self.settings.connections && self.random.chance(0.3) {
+    pub(super) fn act_as_client(&mut self) {
+        if self.connections.len() < self.settings.size.connections && self.random.chance(0.3) {
             self.open();
         }
-        if self.connections.is_empty() {
+        let count = self.connections.len();
+        if count == 0 {
             return;
         }
-        let place = self.random.below(self.connections.len() as u64) as usize;
+        let place = match self.random.chance(0.3) {
+            true => count - 1 - self.random.below(count.min(RECENT) as u64) as usize,
+            false => self.random.below(count as u64) as usize,
+        };
         match self.random.below(100) {
             0..74 => {}
             74..82 => self.change_id(place),
@@ -72,7 +91,8 @@ impl Fleet {
         self.send(place);
     }
 
-    fn open(&mut self) {
+    /// A client opens a connection.
+    pub(super) fn open(&mut self) {
         self.report.opened += 1;
         let source_len = [0, 5, 8, 20][self.random.below(4) as usize];
         let destination_len = 8 + self.random.below(13) as usize;
@@ -84,15 +104,15 @@ impl Fleet {
             destination: (octets(&mut self.random, destination_len), None),
             issued: None,
             server: None,
+            chosen: None,
             balancer,
-            version: self.balancers[balancer].version,
             sent: 0,
             is_established: false,
             is_first_id: true,
             is_learned: false,
             has_new_address: false,
             has_new_id: false,
-            last_sent: self.now,
+            last_used: [self.now; 2],
             reason: None,
         };
         self.connections.push(connection);
@@ -114,6 +134,7 @@ impl Fleet {
         let address = self.address();
         let connection = &mut self.connections[place];
         if connection.is_established {
+            self.report.moves += 1;
             connection.has_new_address = true;
             self.free_addresses.push(std::mem::replace(&mut connection.client, address));
         }
@@ -124,8 +145,8 @@ impl Fleet {
         let connection = &self.connections[place];
         let Some(server) = connection.server.filter(|_| connection.is_established) else { return };
         // Not before it has used the first one, so that the balancer can know it.
-        let is_plain = self.servers.all[server].plain_len.is_some();
-        if is_plain && !connection.is_learned {
+        let is_opaque = self.servers.all[server].opaque_len.is_some();
+        if is_opaque && !connection.is_learned {
             return;
         }
         let destination = self.servers.issue(server, &mut self.random);
@@ -136,23 +157,26 @@ impl Fleet {
 
     /// The datagrams come to another balancer from now on.
     fn change_path(&mut self, place: usize) {
+        self.report.moves += 1;
         let count = self.balancers.len();
         let connection = &mut self.connections[place];
         connection.balancer = (connection.balancer + 1) % count;
-        let plain = connection.server.is_some_and(|it| self.servers.all[it].plain_len.is_some());
-        if plain {
+        let is_opaque = |it: usize| self.servers.all[it].opaque_len.is_some();
+        if connection.server.is_some_and(is_opaque) {
             connection.reason = connection.reason.or(Some(Reason::OtherBalancer));
         } else if !connection.is_established {
             connection.reason = connection.reason.or(Some(Reason::FirstFlight));
         }
     }
 
-    pub fn close(&mut self, place: usize) {
+    /// The connection at `place` ends.
+    pub(super) fn close(&mut self, place: usize) {
         let connection = self.connections.swap_remove(place);
         self.free_addresses.push(connection.client);
     }
 
-    pub fn give_up_connections_of(&mut self, server: usize) {
+    /// The connections of a server end with it.
+    pub(super) fn give_up_connections_of(&mut self, server: usize) {
         for place in (0..self.connections.len()).rev() {
             if self.connections[place].server == Some(server) {
                 self.close(place);
@@ -161,26 +185,23 @@ impl Fleet {
     }
 
     /// The client sends a datagram, and the server that gets it answers.
-    pub fn send(&mut self, place: usize) {
-        self.note_reasons(place);
+    pub(super) fn send(&mut self, place: usize) {
+        self.report.datagrams += 1;
         let connection = &mut self.connections[place];
         connection.sent += 1;
-        self.report.datagrams += 1;
         // The rest of the handshake has the first ID of the server.
         let is_long =
             !connection.is_established || connection.is_first_id && connection.sent % 4 == 2;
+        self.note_reasons(place, is_long);
+        let connection = &mut self.connections[place];
         let datagram = match is_long {
             true => long(&mut self.random, 1, &connection.destination.0, &connection.source),
             false => short(&mut self.random, &connection.destination.0),
         };
         let router = &mut self.balancers[connection.balancer].router;
-        let known = |router: &clearway_balancer::Router| {
-            let learned = router.statistics().learned;
-            learned.entries as u64 + learned.expired
-        };
-        let before = known(router);
+        let learned_before = learned(router);
         let decision = router.route(self.now, connection.client, LOCAL, &datagram);
-        connection.is_learned |= connection.is_established && known(router) > before;
+        connection.is_learned |= connection.is_established && learned(router) > learned_before;
         let Decision::Forward { server, means } = decision else {
             self.on_drop(place, decision);
             return;
@@ -193,13 +214,13 @@ impl Fleet {
     }
 
     /// What has changed since the connection's last datagram may be a reason to misroute the next one.
-    fn note_reasons(&mut self, place: usize) {
-        let lifetime = self.settings.limits.lifetime;
+    fn note_reasons(&mut self, place: usize, is_long: bool) {
+        let is_flooded = self.settings.hostile_datagrams() > 0;
         let connection = &mut self.connections[place];
-        let plain_len = connection.server.and_then(|server| self.servers.all[server].plain_len);
-        let reason = match plain_len {
+        let opaque_len = connection.server.and_then(|server| self.servers.all[server].opaque_len);
+        let reason = match opaque_len {
             _ if !connection.is_established => None,
-            Some(0) if connection.has_new_address || self.settings.flood > 0 => Some(Reason::NoId),
+            Some(0) if connection.has_new_address || is_flooded => Some(Reason::NoId),
             Some(_) if connection.has_new_address && connection.has_new_id => {
                 Some(Reason::BothAtOnce)
             }
@@ -208,28 +229,35 @@ impl Fleet {
             }
             _ => None,
         };
-        let is_idle = self.now.saturating_since(connection.last_sent) >= lifetime;
-        let can_be_idle = plain_len.is_some() || !connection.is_established;
+        // With an empty ID, long headers are known by the client's own ID and short ones by its address, each for itself.
+        let last_used = match opaque_len {
+            Some(0) => connection.last_used[usize::from(is_long)],
+            _ => connection.last_used[0].max(connection.last_used[1]),
+        };
+        let is_idle = self.now.saturating_since(last_used) >= self.limits.lifetime;
+        let can_be_idle = opaque_len.is_some() || !connection.is_established;
         let reason = reason.or((is_idle && can_be_idle).then_some(Reason::Idle));
         connection.reason = connection.reason.or(reason);
         (connection.has_new_address, connection.has_new_id) = (false, false);
-        connection.last_sent = self.now;
+        connection.last_used[usize::from(is_long)] = self.now;
     }
 
     /// The first datagram of a connection arrives at a server.
     fn accept(&mut self, place: usize, key: ServerKey, means: Means) {
         let number = self.connections[place].number;
-        let pool = self.balancers[self.connections[place].balancer].router.pool();
-        let takes = pool.server(key).is_some_and(|server| server.takes_new_clients());
+        let balancer = &self.balancers[self.connections[place].balancer];
+        let version = balancer.version;
+        let takes = balancer.router.pool().server(key).is_some_and(takes_new_clients);
         if !takes && means != Means::Flow {
-            self.report
-                .faults
-                .push(format!("new connection {number} by {means:?} goes to {key:?}"));
+            let name = self.name(key);
+            self.report.violate(self.seed, FleetRule::Takes, || {
+                format!("connection {number} is new, and goes to {name} by {means:?}")
+            });
         }
-        let alive = self.servers.which(|server| server.key == key && server.is_alive);
-        match alive.first() {
+        match self.servers.alive(key) {
             Some(server) => {
-                self.connections[place].server = Some(*server);
+                self.connections[place].server = Some(server);
+                self.connections[place].chosen = Some((means, version));
                 self.answer(place);
             }
             // The client tries again later, and somewhere else if the balancer knows better by then.
@@ -253,7 +281,7 @@ impl Fleet {
 
     /// The server answers a first flight.
     fn answer(&mut self, place: usize) {
-        let server = self.connections[place].server.unwrap();
+        let Some(server) = self.connections[place].server else { return };
         let key = self.servers.all[server].key;
         let client = self.connections[place].client;
         let source = self.connections[place].source.clone();
@@ -285,16 +313,24 @@ impl Fleet {
             13..=16 => connection.issued = Some(issued),
             // It is a Retry.
             1 | 2 => connection.destination = issued,
-            _ => {
-                let is_plain = self.servers.all[server].plain_len.is_some();
-                self.report.established[usize::from(is_plain)] += 1;
-                connection.destination = issued;
-                connection.is_established = true;
-                connection.sent = 0;
-                if !is_plain {
-                    connection.reason = None;
-                }
-            }
+            _ => self.establish(place, server, issued),
+        }
+    }
+
+    /// The answer reaches the client.
+    fn establish(&mut self, place: usize, server: usize, issued: (Vec<u8>, Option<ConfigId>)) {
+        let is_opaque = self.servers.all[server].opaque_len.is_some();
+        match is_opaque {
+            true => self.report.established_opaque += 1,
+            false => self.report.established += 1,
+        }
+        let connection = &mut self.connections[place];
+        connection.destination = issued;
+        connection.is_established = true;
+        connection.last_used[0] = self.now;
+        connection.sent = 0;
+        if !is_opaque {
+            connection.reason = None;
         }
     }
 
@@ -307,38 +343,63 @@ impl Fleet {
     }
 
     fn on_misrouted(&mut self, place: usize, decision: Decision) {
-        let connection = &self.connections[place];
-        let balancer = &self.balancers[connection.balancer];
-        let server = &self.servers.all[connection.server.unwrap()];
-        let changed = balancer.version != connection.version;
-        let is_plain = server.plain_len.is_some();
-        let is_pushed_out = self.settings.flood > 0
-            && (!connection.is_established || is_plain && !connection.is_learned);
-        let pool = balancer.router.pool();
-        let reason = match connection.reason {
-            _ if !is_in_pool(pool, server.key, connection.destination.1) => Some(Reason::NotInPool),
-            None if is_pushed_out && changed => Some(Reason::FirstFlight),
-            reason => reason,
-        };
-        match reason {
-            Some(reason) => *self.report.misrouted.entry(reason).or_default() += 1,
-            None => self.report.faults.push(format!(
-                "connection {} of {:?} at {:?}: {decision:?}; established: {}, learned: {}, ID {:02x?}",
-                connection.number,
-                server.key,
-                self.now,
-                connection.is_established,
-                connection.is_learned,
-                connection.destination
-            )),
+        match self.excuse(place, decision) {
+            Ok(reason) => *self.report.misrouted.entry(reason).or_default() += 1,
+            Err(rule) => {
+                let connection = &self.connections[place];
+                let server = connection.server.map(|server| self.servers.all[server].key);
+                let explanation = format!(
+                    "connection {} of {} after {:?}, {}{}ID {:02x?}: {decision:?}",
+                    connection.number,
+                    server.map(|server| self.name(server)).unwrap_or_default(),
+                    self.now.since_origin(),
+                    if connection.is_established { "established, " } else { "" },
+                    if connection.is_learned { "learned, " } else { "" },
+                    connection.destination.0,
+                );
+                self.report.violate(self.seed, rule, || explanation);
+            }
         }
         self.close(place);
     }
+
+    /// Why the connection may be misrouted, or which rule that violates.
+    fn excuse(&self, place: usize, decision: Decision) -> Result<Reason, FleetRule> {
+        let connection = &self.connections[place];
+        let Some(server) = connection.server else { return Err(FleetRule::Stays) };
+        let (balancer, server) = (&self.balancers[connection.balancer], &self.servers.all[server]);
+        // What the hash says of one address changes with the table only.
+        let is_hashed = matches!(decision, Decision::Forward { means: Means::Hash, .. });
+        let is_same_table = connection.chosen == Some((Means::Hash, balancer.version));
+        if is_hashed && is_same_table && !connection.is_established {
+            return Err(FleetRule::Agree);
+        }
+        let pool = balancer.router.pool();
+        if !is_in_pool(pool, server.key, connection.destination.1) {
+            return match self.settings.is_in_order() {
+                true => Err(FleetRule::Stays),
+                false => Ok(Reason::NotInPool),
+            };
+        }
+        let has_changed = connection.chosen.is_none_or(|(_, version)| version != balancer.version);
+        let can_be_pushed_out =
+            !connection.is_established || server.opaque_len.is_some() && !connection.is_learned;
+        let is_pushed_out =
+            self.settings.hostile_datagrams() > 0 && can_be_pushed_out && has_changed;
+        let pushed_out = is_pushed_out.then_some(Reason::FirstFlight);
+        connection.reason.or(pushed_out).ok_or(FleetRule::Stays)
+    }
+}
+
+/// How many connections a router has learned so far.
+fn learned(router: &Router) -> u64 {
+    let learned = router.statistics().learned;
+    learned.entries as u64 + learned.expired
 }
 
 /// Whether a balancer with this pool can find the server, if the connection ID follows this configuration.
 fn is_in_pool(pool: &Pool, key: ServerKey, config: Option<ConfigId>) -> bool {
-    let can_be_reached = pool.server(key).is_some_and(|it| it.state != ServerState::Down);
+    let is_reachable = pool.server(key).is_some_and(|it| it.state != ServerState::Down);
     let has_config = |config| pool.codecs().any(|codec| codec.config() == config);
-    can_be_reached && config.is_none_or(has_config)
+    is_reachable && config.is_none_or(has_config)
 }

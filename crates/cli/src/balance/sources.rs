@@ -1,0 +1,197 @@
+//! What the file of `--backends` and its sources say together, whenever one of them changes.
+//!
+//! Each source has a task of its own, which says which servers there are whenever that changes, or why it does not know.
+//! Until all sources of a file have said something, what was said before stays in use, and so it does when servers
+//! contradict each other.
+
+mod dns;
+mod etcd;
+mod http;
+mod kubernetes;
+#[cfg(test)]
+mod replay;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::backends::{Backends, Entry, Origin, Source};
+use super::watch::Reread;
+use crate::failure::Failure;
+
+/// How long a source waits before it asks again after a failure.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What a source has to say: its servers, or why it does not know them.
+type Said = Result<Vec<Entry>, String>;
+
+/// The file, its sources, and what these have said.
+pub(super) struct Sources {
+    file: Backends,
+    running: Vec<Running>,
+    /// How many sources were started.
+    started: u64,
+    sender: mpsc::Sender<(u64, Said)>,
+    receiver: mpsc::Receiver<(u64, Said)>,
+}
+
+/// A source that is asked.
+struct Running {
+    origin: Origin,
+    number: u64,
+    /// `None` before it has said anything.
+    entries: Option<Vec<Entry>>,
+    /// Why it does not know now.
+    failure: Option<String>,
+    task: AbortHandle,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// With which a source says something.
+#[derive(Clone)]
+struct Speaker {
+    number: u64,
+    sender: mpsc::Sender<(u64, Said)>,
+}
+
+impl Speaker {
+    /// If nobody listens any more, the task is about to be ended.
+    async fn say(&self, said: Said) {
+        let _ = self.sender.send((self.number, said)).await;
+    }
+}
+
+impl Sources {
+    /// Begins to ask the sources of `file`.
+    pub(super) fn start(file: Backends) -> Self {
+        let (sender, receiver) = mpsc::channel(16);
+        let mut sources = Self { file, running: Vec::new(), started: 0, sender, receiver };
+        sources.start_new();
+        sources
+    }
+
+    /// What is said for the first time by all. Until then, `on_failure` is told why a source does not know its servers.
+    ///
+    /// # Errors
+    /// If the servers contradict each other.
+    pub(super) async fn first(&mut self, on_failure: impl Fn(&str)) -> Result<Backends, Failure> {
+        loop {
+            if let Some(backends) = self.together() {
+                return backends;
+            }
+            if let Some((number, said)) = self.receiver.recv().await
+                && let Heard::Failed(failure) = self.hear(number, said)
+            {
+                on_failure(&failure.to_string());
+            }
+        }
+    }
+
+    /// Sends what the file and its sources say together, whenever that has changed, and what is wrong with it.
+    pub(super) async fn run(
+        mut self,
+        mut file: mpsc::Receiver<Reread>,
+        sender: mpsc::Sender<Reread>,
+    ) -> Infallible {
+        loop {
+            let reread = tokio::select! {
+                Some(reread) = file.recv() => match reread {
+                    Ok(file) => {
+                        self.file = file;
+                        self.start_new();
+                        self.together()
+                    }
+                    Err(failure) => Some(Err(failure)),
+                },
+                Some((number, said)) = self.receiver.recv() => match self.hear(number, said) {
+                    Heard::New => self.together(),
+                    Heard::Failed(failure) => Some(Err(failure)),
+                    Heard::Nothing => None,
+                },
+            };
+            if let Some(reread) = reread {
+                // If nobody receives it, the program ends.
+                let _ = sender.send(reread).await;
+            }
+        }
+    }
+
+    /// Ends the sources that the file does not have any more, and starts those that are new in it.
+    fn start_new(&mut self) {
+        let mut before = std::mem::take(&mut self.running);
+        for Source { origin, .. } in &self.file.sources {
+            let known = before.iter().position(|running| running.origin == *origin);
+            let running = match known {
+                Some(place) => before.swap_remove(place),
+                None => {
+                    self.started += 1;
+                    let speaker = Speaker { number: self.started, sender: self.sender.clone() };
+                    let task = tokio::spawn(ask(origin.clone(), speaker)).abort_handle();
+                    let (entries, failure) = (None, None);
+                    Running { origin: origin.clone(), number: self.started, entries, failure, task }
+                }
+            };
+            self.running.push(running);
+        }
+    }
+
+    fn hear(&mut self, number: u64, said: Said) -> Heard {
+        let running = self.running.iter_mut().find(|running| running.number == number);
+        // It may be one of an earlier file.
+        let Some(running) = running else { return Heard::Nothing };
+        match said {
+            Ok(mut entries) => {
+                entries.sort();
+                running.failure = None;
+                if running.entries.as_ref() == Some(&entries) {
+                    return Heard::Nothing;
+                }
+                running.entries = Some(entries);
+                Heard::New
+            }
+            Err(why) if running.failure.as_ref() == Some(&why) => Heard::Nothing,
+            Err(why) => {
+                let failure = Failure::new(format!("{}: {why}", running.origin));
+                running.failure = Some(why);
+                Heard::Failed(failure)
+            }
+        }
+    }
+
+    /// What all say together; `None` while a source has said nothing yet.
+    fn together(&self) -> Option<Reread> {
+        let found = self.running.iter().map(|running| running.entries.as_deref());
+        let found: Vec<&[Entry]> = found.collect::<Option<_>>()?;
+        Some(self.file.with_entries(&found))
+    }
+}
+
+/// What follows from what a source has said.
+enum Heard {
+    /// It has other servers now.
+    New,
+    /// It does not know its servers, for another reason than before.
+    Failed(Failure),
+    /// It has said that before.
+    Nothing,
+}
+
+/// Asks a source for as long as the task runs.
+async fn ask(origin: Origin, speaker: Speaker) {
+    match origin {
+        Origin::Dns(dns) => dns::ask(&dns, &speaker).await,
+        Origin::Etcd(etcd) => etcd::ask(&etcd, &speaker).await,
+        Origin::Kubernetes(kubernetes) => kubernetes::ask(&kubernetes, &speaker).await,
+    };
+}
+
+#[cfg(test)]
+#[path = "sources_tests.rs"]
+mod tests;

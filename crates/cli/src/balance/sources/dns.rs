@@ -1,0 +1,185 @@
+//! Servers in DNS: the targets of SRV records (RFC 2782), or the addresses of a name.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+use hickory_resolver::lookup::Lookup;
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::{Resolver, TokioResolver};
+
+use super::super::backends::{Dns, Entry};
+use super::{RETRY, Speaker};
+
+/// DNS is asked again after this time at the earliest, however short records are valid.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The greatest weight, as in the file.
+const MAX_WEIGHT: u32 = 1000;
+
+/// Says which servers there are, and asks again when the answer is not valid any more.
+pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
+    loop {
+        let wait = match answer(dns).await {
+            Ok((entries, valid_until)) => {
+                speaker.say(Ok(entries)).await;
+                valid_until.saturating_duration_since(Instant::now()).max(SHORTEST)
+            }
+            Err(why) => {
+                speaker.say(Err(why)).await;
+                RETRY
+            }
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// The servers, and until when they are known.
+async fn answer(dns: &Dns) -> Result<(Vec<Entry>, Instant), String> {
+    let resolver = resolver(dns)?;
+    let (entries, valid_until) = match dns.port {
+        Some(port) => addresses(&resolver, &dns.name, port).await,
+        None => targets(&resolver, &dns.name).await,
+    }?;
+    match entries.is_empty() {
+        true => Err(format!("{} has no records", dns.name)),
+        false => Ok((entries, valid_until)),
+    }
+}
+
+/// A resolver that remembers nothing of earlier answers, nor the name servers that the system had before.
+fn resolver(dns: &Dns) -> Result<TokioResolver, String> {
+    let resolver = match dns.resolver {
+        None => Resolver::builder_tokio(),
+        Some(address) => {
+            let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
+            connections.iter_mut().for_each(|connection| connection.port = address.port());
+            let server = NameServerConfig::new(address.ip(), true, connections);
+            let config = ResolverConfig::from_name_servers(vec![server]);
+            Ok(Resolver::builder_with_config(config, TokioRuntimeProvider::default()))
+        }
+    };
+    let no_resolver = |error: NetError| format!("there is no name server to ask: {error}");
+    resolver.map_err(no_resolver)?.build().map_err(no_resolver)
+}
+
+/// Every address of a name is a server, and is named by it.
+async fn addresses(
+    resolver: &TokioResolver,
+    name: &str,
+    port: u16,
+) -> Result<(Vec<Entry>, Instant), String> {
+    let (v4, v6) = tokio::join!(
+        look_up(resolver, name, RecordType::A),
+        look_up(resolver, name, RecordType::AAAA)
+    );
+    let (v4, v6) = (v4?, v6?);
+    let found = [&v4, &v6].into_iter().flatten();
+    let valid_until = found.clone().map(Lookup::valid_until).min().unwrap_or_else(Instant::now);
+    let entries = found.flat_map(ips).map(|ip| {
+        let address = SocketAddr::new(ip, port);
+        Entry {
+            name: address.to_string(),
+            address,
+            server_id: None,
+            weight: 1,
+            is_draining: false,
+            place: format!("address {ip} of {name}"),
+        }
+    });
+    Ok((entries.collect(), valid_until))
+}
+
+/// Every target of an SRV record is a server, and is named by it. Those of the lowest priority get new clients, by their
+/// weights; the others get none while they are not of the lowest.
+async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, Instant), String> {
+    let Some(lookup) = look_up(resolver, name, RecordType::SRV).await? else {
+        return Ok((Vec::new(), Instant::now()));
+    };
+    let mut valid_until = lookup.valid_until();
+    let records = lookup.answers().iter().filter_map(|record| match &record.data {
+        RData::SRV(srv) => Some(srv),
+        _ => None,
+    });
+    // A target that is only a dot: the service is not available there.
+    let records: Vec<&SRV> = records.filter(|srv| !srv.target.is_root()).collect();
+    let lowest = records.iter().map(|srv| srv.priority).min().unwrap_or_default();
+    let mut entries = Vec::new();
+    for srv in &records {
+        let target = srv.target.to_utf8();
+        let (ip, valid) = address_of(resolver, &target).await?;
+        valid_until = valid_until.min(valid);
+        let target = target.trim_end_matches('.');
+        entries.push(Entry {
+            name: format!("{target}:{}", srv.port),
+            address: SocketAddr::new(ip, srv.port),
+            server_id: stated_id(target),
+            weight: weight(srv, &records, lowest),
+            is_draining: false,
+            place: format!("SRV target {target}"),
+        });
+    }
+    Ok((entries, valid_until))
+}
+
+/// The weight of a record of the lowest priority, so that none is above the greatest one of the file, and none is 0: in SRV
+/// that is a very small chance, or no choice at all if all are 0.
+fn weight(srv: &SRV, records: &[&SRV], lowest: u16) -> u32 {
+    if srv.priority != lowest {
+        return 0;
+    }
+    let greatest = records.iter().map(|srv| u32::from(srv.weight)).max().unwrap_or_default();
+    let weight = u32::from(srv.weight);
+    match greatest > MAX_WEIGHT {
+        true => (weight * MAX_WEIGHT / greatest).max(1),
+        false => weight.max(1),
+    }
+}
+
+/// The server ID in a target: what follows the last hyphen of its first label.
+fn stated_id(target: &str) -> Option<String> {
+    let label = target.split('.').next()?;
+    let (_, digits) = label.rsplit_once('-')?;
+    Some(digits.to_owned())
+}
+
+/// The one address of a target: the lowest of IPv4, else of IPv6.
+async fn address_of(resolver: &TokioResolver, target: &str) -> Result<(IpAddr, Instant), String> {
+    for family in [RecordType::A, RecordType::AAAA] {
+        if let Some(lookup) = look_up(resolver, target, family).await?
+            && let Some(ip) = ips(&lookup).min()
+        {
+            return Ok((ip, lookup.valid_until()));
+        }
+    }
+    Err(format!("SRV target {target} has no address"))
+}
+
+fn ips(lookup: &Lookup) -> impl Iterator<Item = IpAddr> {
+    lookup.answers().iter().filter_map(|record| match &record.data {
+        RData::A(ip) => Some(IpAddr::V4(ip.0)),
+        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+        _ => None,
+    })
+}
+
+/// The records of a name; `None` if it has none of the kind.
+async fn look_up(
+    resolver: &TokioResolver,
+    name: &str,
+    kind: RecordType,
+) -> Result<Option<Lookup>, String> {
+    // With a dot at its end, it is not looked for in other domains.
+    let absolute = format!("{}.", name.trim_end_matches('.'));
+    match resolver.lookup(absolute.as_str(), kind).await {
+        Ok(lookup) => Ok(Some(lookup)),
+        Err(error) if error.is_no_records_found() => Ok(None),
+        Err(error) => Err(format!("the records {kind} of {name} cannot be found: {error}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "dns_tests.rs"]
+mod tests;

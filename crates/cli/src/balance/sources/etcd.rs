@@ -1,0 +1,198 @@
+//! Servers that are keys in etcd, through its gateway for JSON (`/v3/kv/range`, `/v3/watch`).
+//!
+//! The client library for etcd's gRPC needs a compiler of protocol buffers wherever this program is built, and the gateway
+//! offers the same: so it is two requests in JSON.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{Request, Uri, header};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::super::backends::{Entry, Etcd};
+use super::http::{Lines, send, whole};
+use super::{RETRY, Said, Speaker};
+
+/// All keys are read again if nothing was seen for this long: the connection may be gone without a word.
+const REST: Duration = Duration::from_secs(300);
+
+/// The greatest weight, as in the file.
+const MAX_WEIGHT: u32 = 1000;
+
+/// Says which servers there are, and watches the keys.
+pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
+    loop {
+        let mut failures = Vec::new();
+        for member in &etcd.members {
+            // It ends with a failure only.
+            match follow(etcd, member, speaker).await {
+                Ok(()) => break,
+                Err(why) => failures.push(why),
+            }
+        }
+        if !failures.is_empty() && failures.len() == etcd.members.len() {
+            speaker.say(Err(failures.join("; "))).await;
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}
+
+/// Follows the keys until all are to be read again.
+///
+/// # Errors
+/// If the member cannot be asked.
+async fn follow(etcd: &Etcd, member: &Uri, speaker: &Speaker) -> Result<(), String> {
+    let (revision, said) = range(etcd, member).await?;
+    speaker.say(said).await;
+    let create = json!({ "create_request": {
+        "key": STANDARD.encode(&etcd.prefix),
+        "range_end": STANDARD.encode(end_of(etcd.prefix.as_bytes())),
+        "start_revision": (revision + 1).to_string(),
+    }});
+    let response = post(etcd, member, "/v3/watch", create.to_string()).await?;
+    let mut lines = Lines::new(response);
+    loop {
+        let line = match tokio::time::timeout(REST, lines.next(2 * REST)).await {
+            Err(_) => return Ok(()),
+            Ok(line) => line?.ok_or_else(|| format!("{member} has ended the watch"))?,
+        };
+        let WatchLine { result, error } = serde_json::from_slice(&line)
+            .map_err(|error| format!("{member} says what cannot be understood: {error}"))?;
+        if let Some(error) = error {
+            return Err(format!("{member} cannot watch: {}", error.message));
+        }
+        // What has changed is not taken from the event: all keys of one moment belong together.
+        if result.is_some_and(|result| result.canceled || !result.events.is_empty()) {
+            return Ok(());
+        }
+    }
+}
+
+/// All keys: the revision, and what they say.
+async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Said), String> {
+    let body = json!({
+        "key": STANDARD.encode(&etcd.prefix),
+        "range_end": STANDARD.encode(end_of(etcd.prefix.as_bytes())),
+    });
+    let response = post(etcd, member, "/v3/kv/range", body.to_string()).await?;
+    let text = whole(response).await.map_err(|why| format!("{member}: {why}"))?;
+    let not_understood =
+        |error: &dyn std::fmt::Display| format!("{member} says what cannot be understood: {error}");
+    let range: Range = serde_json::from_slice(&text).map_err(|error| not_understood(&error))?;
+    let revision = range.header.revision.parse::<i64>();
+    let revision = revision.map_err(|error| not_understood(&error))?;
+    let entries = range.kvs.iter().map(|pair| entry(&etcd.prefix, pair));
+    Ok((revision, entries.collect()))
+}
+
+async fn post(
+    etcd: &Etcd,
+    member: &Uri,
+    path: &str,
+    body: String,
+) -> Result<http::Response<hyper::body::Incoming>, String> {
+    let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+    send(member, &etcd.trust, request, body).await
+}
+
+/// The first key that does not begin with `prefix`: the prefix with its last octet one higher, without those that cannot be.
+fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // All keys.
+    vec![0]
+}
+
+fn entry(prefix: &str, pair: &Pair) -> Result<Entry, String> {
+    let text = |base64: &str| {
+        STANDARD.decode(base64).ok().and_then(|octets| String::from_utf8(octets).ok())
+    };
+    let key = text(&pair.key).ok_or("a key is no text in UTF-8; remove it")?;
+    let place = format!("key {key}");
+    let name = key.strip_prefix(prefix).unwrap_or(&key);
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(format!("{place} names no server after {prefix:?}; remove it"));
+    }
+    let value = text(&pair.value).ok_or_else(|| format!("the value of {place} is no text"))?;
+    let value: Value =
+        serde_json::from_str(&value).map_err(|error| format!("the value of {place}: {error}"))?;
+    if value.weight > MAX_WEIGHT {
+        return Err(format!("the value of {place}: weight is 0 to {MAX_WEIGHT}"));
+    }
+    Ok(Entry {
+        name: name.to_owned(),
+        address: SocketAddr::new(value.address.ip().to_canonical(), value.address.port()),
+        server_id: value.server_id,
+        weight: value.weight,
+        is_draining: value.drain,
+        place,
+    })
+}
+
+/// The value of a key: what the file has of a server.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Value {
+    address: SocketAddr,
+    server_id: Option<String>,
+    #[serde(default = "one")]
+    weight: u32,
+    #[serde(default)]
+    drain: bool,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+struct Range {
+    header: Header,
+    #[serde(default)]
+    kvs: Vec<Pair>,
+}
+
+/// Numbers of 64 bits are strings.
+#[derive(Deserialize)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    key: String,
+    #[serde(default)]
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct WatchLine {
+    result: Option<WatchResult>,
+    error: Option<WatchError>,
+}
+
+#[derive(Deserialize)]
+struct WatchResult {
+    #[serde(default)]
+    canceled: bool,
+    #[serde(default)]
+    events: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct WatchError {
+    #[serde(default)]
+    message: String,
+}
+
+#[cfg(test)]
+#[path = "etcd_tests.rs"]
+mod tests;

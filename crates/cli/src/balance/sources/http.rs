@@ -1,0 +1,162 @@
+//! Requests over HTTP/1.1 whose responses may go on for as long as both ends live: one connection for each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use clearway::rustls::crypto::aws_lc_rs::default_provider;
+use clearway::rustls::pki_types::ServerName;
+use clearway::rustls::{ClientConfig, RootCertStore};
+use http::{Request, Response, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls_native_certs::load_native_certs;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::super::backends::Trust;
+use crate::certificate::{read_chain_and_key, read_roots};
+
+/// How long a connection, and the beginning of a response, may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest response, and the longest line of one that goes on.
+const MAX_LEN: usize = 1 << 24;
+
+/// Sends a request to the server of `url`, and returns its response, of which only the head has to be there.
+///
+/// # Errors
+/// If there is no connection, or no response of success.
+pub(super) async fn send(
+    url: &Uri,
+    trust: &Trust,
+    request: http::request::Builder,
+    body: String,
+) -> Result<Response<Incoming>, String> {
+    let sending = async {
+        let host = url.host().unwrap_or_default();
+        let is_https = url.scheme_str() == Some("https");
+        let port = url.port_u16().unwrap_or(if is_https { 443 } else { 80 });
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((address, port)).await;
+        let stream = stream.map_err(|error| format!("no connection to {url}: {error}"))?;
+        let authority = url.authority().map_or(host, |authority| authority.as_str());
+        let request = request.header(header::HOST, authority).body(Full::new(Bytes::from(body)));
+        let request = request.map_err(|error| format!("no request to {url}: {error}"))?;
+        if !is_https {
+            return over(url, stream, request).await;
+        }
+        let name = ServerName::try_from(address.to_owned())
+            .map_err(|_| format!("{address:?} is no name that a certificate may have"))?;
+        let connector = TlsConnector::from(Arc::new(client_config(trust)?));
+        let stream = connector.connect(name, stream).await;
+        over(url, stream.map_err(|error| format!("no TLS with {url}: {error}"))?, request).await
+    };
+    let response = timeout(PATIENCE, sending).await;
+    let response = response.map_err(|_| format!("{url} does not answer within {PATIENCE:?}"))??;
+    match response.status() {
+        StatusCode::OK => Ok(response),
+        status => {
+            let text = whole(response).await.unwrap_or_default();
+            let text = String::from_utf8_lossy(&text[..text.len().min(200)]).into_owned();
+            Err(format!("{url} answers {status}: {}", text.trim()))
+        }
+    }
+}
+
+async fn over<S>(
+    url: &Uri,
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<Response<Incoming>, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let failed = |error: hyper::Error| format!("no answer of {url}: {error}");
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    // It ends when neither request nor response need it.
+    tokio::spawn(connection);
+    sender.send_request(request).await.map_err(failed)
+}
+
+fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
+    let roots = match &trust.authorities {
+        Some(file) => read_roots(file).map_err(|failure| failure.to_string())?,
+        None => {
+            let mut roots = RootCertStore::empty();
+            roots.add_parsable_certificates(load_native_certs().certs);
+            roots
+        }
+    };
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots);
+    let Some((certificate, key)) = &trust.identity else {
+        return Ok(config.with_no_client_auth());
+    };
+    let (chain, key) =
+        read_chain_and_key(certificate, key).map_err(|failure| failure.to_string())?;
+    config.with_client_auth_cert(chain, key).map_err(|error| error.to_string())
+}
+
+/// The whole content of a response.
+///
+/// # Errors
+/// If it breaks off, is too long, or does not arrive in time.
+pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String> {
+    let mut lines = Lines::new(response);
+    while lines.fill(PATIENCE).await? {}
+    Ok(lines.buffer.freeze())
+}
+
+/// The lines of a response that goes on.
+pub(super) struct Lines {
+    body: Incoming,
+    buffer: BytesMut,
+    /// How much of the buffer has no end of a line.
+    searched: usize,
+}
+
+impl Lines {
+    pub(super) fn new(response: Response<Incoming>) -> Self {
+        Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// The next line, without its end; `None` if the response is at its end.
+    ///
+    /// # Errors
+    /// If it breaks off, a line is too long, or nothing arrives for `patience`.
+    pub(super) async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, String> {
+        loop {
+            let rest = self.buffer.get(self.searched..).unwrap_or_default();
+            if let Some(length) = rest.iter().position(|octet| *octet == b'\n') {
+                let mut line = self.buffer.split_to(self.searched + length + 1);
+                line.truncate(line.len() - 1);
+                self.searched = 0;
+                return Ok(Some(line.freeze()));
+            }
+            self.searched = self.buffer.len();
+            if !self.fill(patience).await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes what has arrived: whether there was something.
+    async fn fill(&mut self, patience: Duration) -> Result<bool, String> {
+        let frame = timeout(patience, self.body.frame()).await;
+        let frame = frame.map_err(|_| format!("nothing arrived for {patience:?}"))?;
+        let Some(frame) = frame else { return Ok(false) };
+        let frame = frame.map_err(|error| format!("the answer broke off: {error}"))?;
+        let data = frame.into_data().unwrap_or_default();
+        if self.buffer.len() + data.len() > MAX_LEN {
+            return Err(format!("the answer is longer than {MAX_LEN} octets"));
+        }
+        self.buffer.extend_from_slice(&data);
+        Ok(true)
+    }
+}

@@ -1,0 +1,293 @@
+//! Servers that are the endpoints of a service in Kubernetes: its EndpointSlices, listed and then watched.
+//!
+//! The crates for all of Kubernetes (`kube`, `k8s-openapi`) would add 73 crates to a program of 200, for two requests to one
+//! kind of object. So it is these two requests, over what etcd needs anyway.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{Request, Response, Uri, header};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::super::backends::{Entry, Kubernetes, Trust};
+use super::http::{Lines, send, whole};
+use super::{RETRY, Said, Speaker};
+
+/// How long the API server is asked to watch at a time, in seconds.
+const WATCH_SECONDS: u64 = 240;
+/// A watch has ended without a word if nothing arrives for this long.
+const PATIENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+/// The version from which is to be watched is too long ago: all is to be listed again.
+const GONE: u16 = 410;
+/// Where a pod finds the token and the certificate authority of its API server.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Says which servers there are, and watches the slices.
+pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
+    loop {
+        if let Err(why) = follow(kubernetes, speaker).await {
+            speaker.say(Err(why)).await;
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}
+
+/// Follows the slices until they are to be listed again.
+///
+/// # Errors
+/// If the API server cannot be asked.
+async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String> {
+    let api = Api::of(kubernetes)?;
+    let (mut slices, mut version) = api.list(kubernetes).await?;
+    speaker.say(entries(kubernetes, &slices)).await;
+    loop {
+        let mut lines = Lines::new(api.watch(kubernetes, &version).await?);
+        while let Some(line) = lines.next(PATIENCE).await.map_err(|why| api.failed(&why))? {
+            let event: Event = serde_json::from_slice(&line).map_err(|error| api.failed(&error))?;
+            match event.kind.as_str() {
+                // Nothing has changed up to a version.
+                "BOOKMARK" => {
+                    let Object { metadata } = api.read(event.object)?;
+                    version = metadata.resource_version;
+                    continue;
+                }
+                "ADDED" | "MODIFIED" => {
+                    let slice: Slice = api.read(event.object)?;
+                    version.clone_from(&slice.metadata.resource_version);
+                    slices.insert(slice.metadata.name.clone(), slice);
+                }
+                "DELETED" => {
+                    let Object { metadata } = api.read(event.object)?;
+                    version = metadata.resource_version;
+                    slices.remove(&metadata.name);
+                }
+                "ERROR" => {
+                    let status: Status = api.read(event.object)?;
+                    return match status.code {
+                        GONE => Ok(()),
+                        _ => Err(api.failed(&status.message)),
+                    };
+                }
+                other => return Err(api.failed(&format!("there is no event {other:?}"))),
+            }
+            speaker.say(entries(kubernetes, &slices)).await;
+        }
+    }
+}
+
+/// The API server.
+struct Api {
+    url: Uri,
+    trust: Trust,
+    /// The file with the token, which is replaced from time to time.
+    token: Option<PathBuf>,
+}
+
+impl Api {
+    fn of(kubernetes: &Kubernetes) -> Result<Self, String> {
+        let Kubernetes { api, token, trust, .. } = kubernetes;
+        if let Some(url) = api {
+            return Ok(Self { url: url.clone(), trust: trust.clone(), token: token.clone() });
+        }
+        let variable = |name| std::env::var(name).ok();
+        let (host, port) = variable("KUBERNETES_SERVICE_HOST")
+            .zip(variable("KUBERNETES_SERVICE_PORT"))
+            .ok_or("this is not a pod in Kubernetes; write api = \"https://…\" in the source")?;
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let url = format!("https://{host}:{port}/").parse();
+        let file = |name| Path::new(ACCOUNT).join(name);
+        let mut trust = trust.clone();
+        trust.authorities.get_or_insert_with(|| file("ca.crt"));
+        Ok(Self {
+            url: url.map_err(|error| format!("KUBERNETES_SERVICE_HOST or _PORT: {error}"))?,
+            trust,
+            token: Some(token.clone().unwrap_or_else(|| file("token"))),
+        })
+    }
+
+    fn read<T: DeserializeOwned>(&self, object: Value) -> Result<T, String> {
+        serde_json::from_value(object).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, why: &dyn std::fmt::Display) -> String {
+        format!("{}: {why}", self.url)
+    }
+
+    /// All slices by their names, and the version from which they are to be watched.
+    async fn list(&self, of: &Kubernetes) -> Result<(BTreeMap<String, Slice>, String), String> {
+        let response = self.get(of, "").await?;
+        let text = whole(response).await.map_err(|why| self.failed(&why))?;
+        let list: List = serde_json::from_slice(&text).map_err(|error| self.failed(&error))?;
+        let slices = list.items.into_iter().map(|slice| (slice.metadata.name.clone(), slice));
+        Ok((slices.collect(), list.metadata.resource_version))
+    }
+
+    async fn watch(&self, of: &Kubernetes, version: &str) -> Result<Response<Incoming>, String> {
+        let query = format!(
+            "&watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
+        );
+        self.get(of, &query).await
+    }
+
+    async fn get(&self, of: &Kubernetes, query: &str) -> Result<Response<Incoming>, String> {
+        let path = format!(
+            "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{}{query}",
+            of.namespace, of.service
+        );
+        let mut request = Request::get(path).header(header::ACCEPT, "application/json");
+        if let Some(file) = &self.token {
+            let token = std::fs::read_to_string(file);
+            let token =
+                token.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.trim()));
+        }
+        send(&self.url, &self.trust, request, String::new()).await
+    }
+}
+
+/// The servers of all slices. An endpoint may be in several slices for a time, and those with two families of addresses are
+/// in slices of both: then the one of IPv4 counts.
+fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Said {
+    let mut entries = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let families = ["IPv4", "IPv6"];
+    for family in families {
+        for slice in slices.values().filter(|slice| slice.address_type == family) {
+            let place = format!("EndpointSlice {}", slice.metadata.name);
+            let port = port(of, slice).map_err(|why| format!("{place}: {why}"))?;
+            for endpoint in slice.endpoints.iter().flatten() {
+                let entry = entry(endpoint, port, &place)?;
+                let is_of_family = entry.address.is_ipv4() == (family == "IPv4");
+                if is_of_family && seen.insert((entry.name.clone(), family)) {
+                    entries.entry(entry.name.clone()).or_insert(entry);
+                }
+            }
+        }
+    }
+    Ok(entries.into_values().collect())
+}
+
+fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
+    // All addresses of an endpoint are equivalent; there is one.
+    let address = endpoint.addresses.first().ok_or_else(|| format!("{place} has no address"))?;
+    let ip: IpAddr = address.parse().map_err(|_| format!("{place}: {address:?} is no address"))?;
+    let pod = endpoint.target_ref.as_ref().map(|target| &target.name);
+    let name = pod.filter(|name| !name.is_empty()).unwrap_or(address);
+    Ok(Entry {
+        name: name.clone(),
+        address: SocketAddr::new(ip, port),
+        server_id: None,
+        weight: 1,
+        // One that is not ready may have connections, and so has one that is about to end. What is not known counts as ready.
+        is_draining: endpoint.conditions.ready == Some(false),
+        place: format!("{place}, {name}"),
+    })
+}
+
+/// The port of the servers of a slice.
+fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
+    let ports: Vec<&Port> =
+        slice.ports.iter().flatten().filter(|it| it.protocol == "UDP").collect();
+    let is_meant = |port: &&&Port| match &of.port {
+        Some(name) => port.name == *name || port.port.is_some_and(|it| it.to_string() == *name),
+        None => true,
+    };
+    let mut meant = ports.iter().filter(is_meant);
+    match (meant.next().and_then(|port| port.port), meant.next()) {
+        (Some(port), None) => Ok(port),
+        (None, _) => Err(match &of.port {
+            Some(name) => format!("there is no port {name} of UDP"),
+            None => "there is no port of UDP".to_owned(),
+        }),
+        (Some(_), Some(_)) => {
+            Err("there are several ports of UDP; write port = \"…\" in the source".to_owned())
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct List {
+    metadata: Metadata,
+    items: Vec<Slice>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: String,
+    resource_version: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Slice {
+    metadata: Metadata,
+    address_type: String,
+    endpoints: Option<Vec<Endpoint>>,
+    ports: Option<Vec<Port>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Endpoint {
+    addresses: Vec<String>,
+    #[serde(default)]
+    conditions: Conditions,
+    target_ref: Option<TargetRef>,
+}
+
+#[derive(Deserialize, Default)]
+struct Conditions {
+    ready: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct TargetRef {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    #[serde(default)]
+    name: String,
+    #[serde(default = "tcp")]
+    protocol: String,
+    port: Option<u16>,
+}
+
+/// What a port has that does not state its protocol.
+fn tcp() -> String {
+    "TCP".to_owned()
+}
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    object: Value,
+}
+
+/// What every object has.
+#[derive(Deserialize)]
+struct Object {
+    metadata: Metadata,
+}
+
+/// The object of an error.
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+    #[serde(default)]
+    message: String,
+}
+
+#[cfg(test)]
+#[path = "kubernetes_tests.rs"]
+mod tests;

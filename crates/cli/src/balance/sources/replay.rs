@@ -1,0 +1,87 @@
+//! A server of HTTP for tests, which answers requests in the order in which a script expects them.
+
+use std::net::SocketAddr;
+
+use http::Uri;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::{Said, Speaker};
+
+/// Accepts one connection after another.
+pub(super) struct Replay {
+    listener: TcpListener,
+}
+
+/// A request that waits for its answer.
+pub(super) struct Asked {
+    /// Method, target, headers, and what has come of the content.
+    pub(super) text: String,
+    stream: TcpStream,
+}
+
+impl Replay {
+    pub(super) async fn start() -> (Self, Uri) {
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        (Self { listener }, url)
+    }
+
+    /// The next request, which has to contain `expected`.
+    pub(super) async fn asked(&self, expected: &str) -> Asked {
+        let (mut stream, _) = self.listener.accept().await.unwrap();
+        let mut octets = Vec::new();
+        let is_whole = |octets: &[u8]| {
+            let text = String::from_utf8_lossy(octets).to_lowercase();
+            let Some((head, content)) = text.split_once("\r\n\r\n") else { return false };
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            content.len() >= length.map_or(0, |length| length.parse().unwrap())
+        };
+        while !is_whole(&octets) {
+            assert_ne!(stream.read_buf(&mut octets).await.unwrap(), 0, "the request breaks off");
+        }
+        let text = String::from_utf8(octets).unwrap();
+        assert!(text.contains(expected), "{text}");
+        Asked { text, stream }
+    }
+}
+
+impl Asked {
+    /// Begins an answer that ends when this is dropped.
+    pub(super) async fn answer(&mut self, content: &str) {
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+        self.stream.write_all(head.as_bytes()).await.unwrap();
+        self.go_on(content).await;
+    }
+
+    /// Goes on with the answer.
+    pub(super) async fn go_on(&mut self, content: &str) {
+        self.stream.write_all(content.as_bytes()).await.unwrap();
+    }
+
+    /// The whole answer, of another status.
+    pub(super) async fn refuse(mut self, status: &str) {
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
+        self.stream.write_all(head.as_bytes()).await.unwrap();
+    }
+}
+
+/// What a source says.
+pub(super) fn speaker() -> (Speaker, mpsc::Receiver<(u64, Said)>) {
+    let (sender, receiver) = mpsc::channel(16);
+    (Speaker { number: 1, sender }, receiver)
+}
+
+/// The names of the servers that a source says next, with their addresses.
+pub(super) async fn said(
+    receiver: &mut mpsc::Receiver<(u64, Said)>,
+) -> Result<Vec<String>, String> {
+    let (_, said) = receiver.recv().await.unwrap();
+    let text = |entry: &super::Entry| {
+        let draining = if entry.is_draining { " draining" } else { "" };
+        let id = entry.server_id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
+        format!("{} {} {}{id}{draining}", entry.name, entry.address, entry.weight)
+    };
+    said.map(|entries| entries.iter().map(text).collect())
+}

@@ -1,0 +1,28 @@
+//! Fleets: clients, two load balancers whose tables differ in age, and servers that come, drain, fail and change the
+//! configuration of their connection IDs, in virtual time. What `clearway-balancer` decides of each datagram is compared
+//! with which server has the connection.
+//!
+//! ```
+//! use clearway_lab::fleet::{Settings, Size, simulate};
+//!
+//! let size = Size { servers: 10, connections: 100 };
+//! let report = simulate(1, &Settings::of_seed(1, size));
+//! assert!(report.opened >= 100 && report.violations.is_empty());
+//! ```
+
+mod attackers;
+mod clients;
+mod datagrams;
+mod report;
+mod rules;
+mod servers;
+mod settings;
+mod sweep;
+mod tables;
+mod world;
+
+pub use report::{Report, Violation};
+pub use rules::{FleetRule, Reason};
+pub use settings::{Circumstance, Form, Settings, Size};
+pub use sweep::sweep;
+pub use world::simulate;

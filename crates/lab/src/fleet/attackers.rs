@@ -1,0 +1,62 @@
+//! Those who know the form of everything, but no key and no connection ID in use.
+
+use std::net::SocketAddr;
+
+use clearway_balancer::Decision;
+
+use super::clients::LOCAL;
+use super::datagrams::{long, octets, short};
+use super::world::Fleet;
+
+impl Fleet {
+    /// A hostile datagram: an invented ID in a long or a short header, from an address of the sender's own or from that of a
+    /// connection whose IDs need not be learned.
+    pub(super) fn attack(&mut self) {
+        self.report.hostile += 1;
+        let place = self.random.below(self.balancers.len() as u64) as usize;
+        let victim = if self.random.chance(0.2) { self.victim() } else { None };
+        let address = victim.unwrap_or_else(|| {
+            let number = self.random.number();
+            ([100, 64, number as u8, 1], (number >> 8) as u16).into()
+        });
+        let id = self.invented_id();
+        let datagram = match self.random.below(2) {
+            0 => long(&mut self.random, 1, &id, &id),
+            _ => short(&mut self.random, &id),
+        };
+        let router = &mut self.balancers[place].router;
+        let decision = router.route(self.now, address, LOCAL, &datagram);
+        // The server answers, also somebody who is not there.
+        if let Decision::Forward { server, .. } = decision
+            && let Some(answering) = self.servers.alive(server)
+        {
+            let (issued, _) = self.servers.issue(answering, &mut self.random);
+            let answer = long(&mut self.random, 1, &id, &issued);
+            let router = &mut self.balancers[place].router;
+            router.observe(self.now, server, address, &answer);
+        }
+    }
+
+    /// An ID of any length, or of the length and with the first octet that the servers' IDs have now.
+    fn invented_id(&mut self) -> Vec<u8> {
+        if self.random.chance(0.5) {
+            let length = 4 + self.random.below(17) as usize;
+            return octets(&mut self.random, length);
+        }
+        let codec = self.servers.codec(self.servers.issued);
+        let (config, length) = (codec.config().number(), codec.id_len());
+        let low = if codec.states_length() { length as u8 - 1 } else { self.random.number() as u8 };
+        let mut id = octets(&mut self.random, length);
+        id[0] = config << 5 | low & 0x1f;
+        id
+    }
+
+    /// The address of an established connection of a server that issues IDs of QUIC-LB.
+    fn victim(&mut self) -> Option<SocketAddr> {
+        let place = self.random.below(self.connections.len() as u64) as usize;
+        let connection = self.connections.get(place)?;
+        let server = connection.server.filter(|_| connection.is_established())?;
+        let has_ids = self.servers.all[server].opaque_len.is_none();
+        has_ids.then(|| connection.client())
+    }
+}

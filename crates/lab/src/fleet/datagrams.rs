@@ -1,0 +1,35 @@
+//! Datagrams of which only the header matters.
+
+use clearway_units::Random;
+
+/// The length of what follows the header. It is random, as what is encrypted looks.
+const PAYLOAD_LEN: usize = 24;
+
+/// A datagram that begins with a long header of `version`.
+pub(super) fn long(
+    random: &mut Random,
+    version: u32,
+    destination: &[u8],
+    source: &[u8],
+) -> Vec<u8> {
+    let mut datagram = vec![0xc3];
+    datagram.extend(version.to_be_bytes());
+    for id in [destination, source] {
+        datagram.push(id.len() as u8);
+        datagram.extend(id);
+    }
+    datagram.extend(octets(random, PAYLOAD_LEN));
+    datagram
+}
+
+/// A datagram that begins with a short header.
+pub(super) fn short(random: &mut Random, destination: &[u8]) -> Vec<u8> {
+    [&[0x41], destination, &octets(random, PAYLOAD_LEN)].concat()
+}
+
+/// As many random octets.
+pub(super) fn octets(random: &mut Random, length: usize) -> Vec<u8> {
+    let mut octets = vec![0; length];
+    random.fill(&mut octets);
+    octets
+}

@@ -1,0 +1,114 @@
+//! What has happened in fleets.
+
+use std::collections::BTreeMap;
+
+use clearway_balancer::{Means, RouterStatistics};
+
+use super::rules::{FleetRule, Reason};
+
+/// How many violations of a rule are described for each fleet; all are counted.
+const DESCRIBED: u64 = 3;
+
+/// A rule that did not hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// The seed of the fleet.
+    pub seed: u64,
+    /// Which rule.
+    pub rule: FleetRule,
+    /// What happened.
+    pub explanation: String,
+}
+
+/// What has happened in one or more fleets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// How many fleets these are.
+    pub fleets: u64,
+    /// Connections that clients have opened.
+    pub opened: u64,
+    /// Connections that were established with servers that issue IDs of QUIC-LB.
+    pub established: u64,
+    /// Connections that were established with servers that do not.
+    pub established_opaque: u64,
+    /// Datagrams of clients.
+    pub datagrams: u64,
+    /// Hostile datagrams.
+    pub hostile: u64,
+    /// Changes of the fleet.
+    pub changes: u64,
+    /// Clients' changes of their address, or of their path to the other balancer.
+    pub moves: u64,
+    /// Datagrams that the balancers forwarded, by means; hostile ones, too.
+    pub forwarded: BTreeMap<Means, u64>,
+    /// Misrouted connections, by reason. Each is given up.
+    pub misrouted: BTreeMap<Reason, u64>,
+    /// How often each rule did not hold.
+    pub violated: BTreeMap<FleetRule, u64>,
+    /// The first of these for each fleet, in the order of seeds.
+    pub violations: Vec<Violation>,
+    /// How many entries were pushed out of tables of flows.
+    pub evicted: u64,
+    /// How many samples show how many new clients a change moves, and how many of them it moved between servers that it
+    /// did not concern.
+    pub(super) sampled: (u64, u64),
+}
+
+impl Report {
+    /// A rule did not hold.
+    pub(super) fn violate(
+        &mut self,
+        seed: u64,
+        rule: FleetRule,
+        explanation: impl FnOnce() -> String,
+    ) {
+        let count = self.violated.entry(rule).or_default();
+        *count += 1;
+        if *count <= DESCRIBED {
+            self.violations.push(Violation { seed, rule, explanation: explanation() });
+        }
+    }
+
+    /// A balancer is at its end.
+    pub(super) fn add_balancer(&mut self, statistics: &RouterStatistics) {
+        for means in Means::ALL {
+            *self.forwarded.entry(means).or_default() += statistics.forwarded(means);
+        }
+        self.evicted += statistics.flows.evicted;
+    }
+
+    /// Adds what has happened in other fleets.
+    pub fn add(&mut self, other: Self) {
+        self.fleets += other.fleets;
+        self.opened += other.opened;
+        self.established += other.established;
+        self.established_opaque += other.established_opaque;
+        self.datagrams += other.datagrams;
+        self.hostile += other.hostile;
+        self.changes += other.changes;
+        self.moves += other.moves;
+        self.evicted += other.evicted;
+        self.sampled.0 += other.sampled.0;
+        self.sampled.1 += other.sampled.1;
+        add(&mut self.forwarded, other.forwarded);
+        add(&mut self.misrouted, other.misrouted);
+        add(&mut self.violated, other.violated);
+        self.violations.extend(other.violations);
+        self.violations.sort_by_key(|violation| violation.seed);
+    }
+
+    /// How many connections were lost for documented reasons.
+    pub fn lost(&self) -> u64 {
+        self.misrouted.values().sum()
+    }
+
+    /// The share of new clients that a change moved between servers that it did not concern, 0 to 1.
+    pub fn moved_by_changes(&self) -> f64 {
+        let (samples, moved) = self.sampled;
+        moved as f64 / samples.max(1) as f64
+    }
+}
+
+fn add<K: Ord>(sum: &mut BTreeMap<K, u64>, other: BTreeMap<K, u64>) {
+    other.into_iter().for_each(|(key, count)| *sum.entry(key).or_default() += count);
+}
