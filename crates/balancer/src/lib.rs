@@ -22,4 +22,6 @@ mod siphash;
 
 pub use health::{Health, HealthSettings};
 pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
-pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics, TableStatistics};
+pub use router::{
+    Decision, DropReason, Limits, Means, Router, RouterStatistics, SharedIds, TableStatistics,
+};

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use clap::Args;
 use clearway::{MAX_SHARDS, Timestamp};
-use clearway_balancer::Limits;
+use clearway_balancer::{Limits, SharedIds};
 use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
 use clearway_network::parse_duration;
 use clearway_units::Random;
@@ -75,7 +75,7 @@ pub(crate) struct BalanceCommand {
     /// longer than the idle timeout of connections.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_idle)]
     idle: Duration,
-    /// Remember at most this many clients, and as many connections of servers without server ID, in each thread; 160 bytes for
+    /// Remember at most this many clients, and as many connections of servers without server ID, in each thread; 208 bytes for
     /// both. Connections with a server ID need it for the first round trip only.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
@@ -203,7 +203,6 @@ fn forward(
     permit_descriptors();
     let seed = clearway_io::seed()
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))?;
-    let mut random = Random::from_seed(seed);
     let entries = usize::try_from(command.remember).unwrap_or(usize::MAX);
     let limits = Limits { flows: entries, learned: entries, lifetime: command.idle };
     let options = ForwardOptions {
@@ -212,9 +211,10 @@ fn forward(
         ports: at_least_one(command.ports.into()),
         idle: command.idle,
     };
+    let shared = Arc::new(SharedIds::new(limits, counts.len(), Random::from_seed(seed)));
     let mut routing = |shard: usize| -> Box<dyn Routing> {
         let counts = counts.get(shard).cloned().unwrap_or_default();
-        Box::new(ShardRouting::new(pool, limits, random.fork(), counts))
+        Box::new(ShardRouting::new(pool, limits, &shared, counts))
     };
     spawn_forwarders(options, &mut routing)
         .map_err(|error| Listening::UDP.failed(command.listen, &error))

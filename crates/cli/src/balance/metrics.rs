@@ -117,8 +117,13 @@ const OF_TABLE: [OfTable; 4] = [
     }),
 ];
 
-const OF_DECISIONS: [OfDecisions; 2] = [
+const OF_DECISIONS: [OfDecisions; 3] = [
     ("ids_learned", "Connection IDs learned of servers without server ID", |it| it.learned_ids),
+    (
+        "ids_untold",
+        "Learned connection IDs for which there was no room where all threads find them",
+        |it| it.untold,
+    ),
     (
         "ids_contradicting",
         "Long headers of servers with a connection ID that names another server",

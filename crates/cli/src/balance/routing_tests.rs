@@ -1,4 +1,5 @@
 use clearway_balancer::{DropReason, Means, Server, ServerState};
+use clearway_units::Random;
 
 use super::*;
 
@@ -46,8 +47,9 @@ impl Thread {
     fn with(servers: Vec<Server>) -> Self {
         let pool: SharedPool = Arc::new(ArcSwap::new(pool(servers)));
         let counts = Arc::<ShardCounts>::default();
-        let random = Random::from_number(1);
-        let routing = ShardRouting::new(&pool, Limits::default(), random, counts.clone());
+        let limits = Limits::default();
+        let shared = Arc::new(SharedIds::new(limits, 1, Random::from_number(1)));
+        let routing = ShardRouting::new(&pool, limits, &shared, counts.clone());
         Self { routing, pool, counts }
     }
 
