@@ -7,6 +7,7 @@ mod play;
 mod program;
 mod servers;
 mod site;
+mod strays;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ enum Stack {
     Clearway,
     /// quic-go with unencrypted IDs of QUIC-LB.
     QuicGo,
-    /// quic-go as it is: its IDs say nothing, so an address and an ID must not change at the same time. The clients are behind
-    /// a NAT.
+    /// quic-go without a server ID in the balancer's file: the balancer must learn connection IDs, so an ID must not change
+    /// together with the address, unless that one is known. The clients are behind a NAT.
     QuicGoOpaque,
 }
 

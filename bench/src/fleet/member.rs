@@ -174,7 +174,7 @@ impl Member {
     }
 
     /// Changes the connection ID once a second, for the first time after `first`: the client moves to another port inside of the
-    /// NAT, which nobody outside sees but by the new ID.
+    /// NAT, which returns to the port outside that it had before.
     async fn rotate(self: Arc<Self>, first: Duration) {
         let mut due = every(first);
         loop {

@@ -1,5 +1,9 @@
 //! A NAT with one client: it passes datagrams between a loopback address and the server, from a port that can be changed at any
 //! time. What arrives at the old port is lost then, as behind a NAT that has forgotten it.
+//!
+//! When the client changes its own port, and with it its connection ID, it is at the port again that it had before the last
+//! change, from its first datagram on. A server may take no notice of a client that validates the path on which it is already:
+//! quic-go answers a PATH_CHALLENGE from another address than that of its current path only.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -43,30 +47,65 @@ async fn bind(outside: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
     Ok(socket)
 }
 
-/// The client is where it has last sent from: it may change its own port, too.
+/// The client's own ports.
+#[derive(Default)]
+struct Client {
+    /// The one that it began to use last, to which answers go.
+    newest: Option<SocketAddr>,
+    /// The one before: its last datagrams may be on their way.
+    former: Option<SocketAddr>,
+}
+
+impl Client {
+    /// It has sent from this port. Returns whether it has changed to it.
+    fn note(&mut self, from: SocketAddr) -> bool {
+        if [self.newest, self.former].contains(&Some(from)) {
+            return false;
+        }
+        self.former = self.newest.replace(from);
+        self.former.is_some()
+    }
+}
+
 async fn pass_on(
     inside: UdpSocket,
     mut outside: UdpSocket,
     mut changed: UnboundedReceiver<UdpSocket>,
 ) {
-    let mut client = None;
+    let mut client = Client::default();
+    // The port before the last change; what arrives there is lost.
+    let mut former: Option<UdpSocket> = None;
     let mut buffers = [vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]];
     let [out, back] = &mut buffers;
     loop {
         // An error is that of one datagram, as if it was lost.
         tokio::select! {
+            // A datagram that the client sends after a change leaves from the new port.
+            biased;
             socket = changed.recv() => match socket {
-                Some(socket) => outside = socket,
+                Some(socket) => former = Some(std::mem::replace(&mut outside, socket)),
                 None => return,
             },
             received = inside.recv_from(out) => if let Ok((length, from)) = received {
-                client = Some(from);
+                if client.note(from) && let Some(former) = &mut former {
+                    std::mem::swap(&mut outside, former);
+                }
                 let _ = outside.send(&out[..length]).await;
             },
-            received = outside.recv(back) => if let (Ok(length), Some(client)) = (received, client) {
+            () = lose(former.as_ref()) => {}
+            received = outside.recv(back) => if let (Ok(length), Some(client)) = (received, client.newest) {
                 let _ = inside.send_to(&back[..length], client).await;
             },
         }
+    }
+}
+
+/// Receives a datagram that nobody gets.
+async fn lose(socket: Option<&UdpSocket>) {
+    match socket {
+        // So is an error.
+        Some(socket) => drop(socket.recv(&mut [0]).await),
+        None => std::future::pending().await,
     }
 }
 
@@ -94,8 +133,36 @@ mod tests {
                 ports.push(from.port());
                 nat.rebind().await.unwrap();
             }
-            ports.dedup();
-            assert_eq!(ports.len(), 3);
+            assert!(ports[0] != ports[1] && ports[1] != ports[2] && ports[0] != ports[2]);
+        });
+    }
+
+    /// A late datagram from the client's own port of before changes nothing.
+    #[test]
+    fn a_client_that_changes_its_own_port_is_where_it_was_before() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let server = UdpSocket::bind(any).await.unwrap();
+            let nat = Nat::open(any, server.local_addr().unwrap()).await.unwrap();
+            let (first, second) =
+                (UdpSocket::bind(any).await.unwrap(), UdpSocket::bind(any).await.unwrap());
+            let mut buffer = [0; 10];
+            let mut ports = Vec::new();
+            for (socket, rebinds) in
+                [(&first, false), (&first, true), (&second, false), (&first, false)]
+            {
+                if rebinds {
+                    nat.rebind().await.unwrap();
+                }
+                socket.send_to(&[1], nat.inside).await.unwrap();
+                ports.push(server.recv_from(&mut buffer).await.unwrap().1);
+            }
+            assert_eq!((ports[2], ports[3]), (ports[0], ports[0]));
+            assert_ne!(ports[0], ports[1]);
+            server.send_to(&[2], ports[0]).await.unwrap();
+            let (length, _) = second.recv_from(&mut buffer).await.unwrap();
+            assert_eq!(buffer[..length], [2]);
         });
     }
 }

@@ -25,4 +25,6 @@ mod siphash;
 pub use gate::{Admission, Gate, GateStatistics, Initial, Token};
 pub use health::{Health, HealthSettings};
 pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
-pub use router::{Decision, DropReason, Limits, Means, Router, RouterStatistics, TableStatistics};
+pub use router::{
+    Decision, DropReason, Limits, Means, Router, RouterStatistics, SharedIds, TableStatistics,
+};

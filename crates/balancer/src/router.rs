@@ -2,6 +2,7 @@
 
 mod memory;
 mod saved;
+mod shared;
 mod statistics;
 mod table;
 
@@ -16,6 +17,7 @@ use clearway_wire::header::Invariant;
 use crate::{Pool, Server, ServerKey};
 use memory::Memory;
 
+pub use shared::SharedIds;
 pub use statistics::{RouterStatistics, TableStatistics};
 
 /// How much a router remembers of what it cannot route by server IDs.
@@ -39,7 +41,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 131,072 flows and as many learned connections (20 MiB), for a minute.
+    /// 131,072 flows and as many learned connections (26 MiB), for a minute.
     fn default() -> Self {
         Self { flows: 1 << 17, learned: 1 << 17, lifetime: Duration::from_secs(60) }
     }
@@ -150,15 +152,16 @@ pub enum Decision {
 /// # Servers that do not issue IDs of QUIC-LB
 ///
 /// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client
-/// goes on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address.
-/// If it changes both at once, nothing known leads to its server: the datagram goes by the hash of the new address. IDs
+/// goes on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address:
+/// the one that the client last sent from, or the one before. If it changes both at once, to an address that is not known,
+/// nothing leads to its server: the datagram goes by the hash of the new address. IDs
 /// of less than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several
 /// connections at one address, a short header with an unknown ID is taken to be of the one that sent last.
 ///
 /// A router knows what has passed it: the answers of such servers must be given to the [`observe`](Self::observe) of the
-/// router that has sent them their clients, and a client that changes its address must come to the same router. With
-/// several threads or balancers, that depends on how datagrams are distributed. IDs of QUIC-LB lead to their server in every
-/// router.
+/// router that has sent them their clients. A client that changes its address may come to another router, such as that of
+/// another thread, if both are [among](Self::among) those with the same [`SharedIds`]. Otherwise, as with several balancers, it
+/// must come to the same one. IDs of QUIC-LB lead to their server in every router.
 ///
 /// # Floods
 ///
@@ -168,7 +171,8 @@ pub enum Decision {
 /// to the same server otherwise. A flow becomes a learned connection when its client uses a connection ID that a server
 /// has sent to it. Those are not pushed out. While there are as many as there may be, others remain flows, which is
 /// [counted](TableStatistics::refused). To fill that table takes as many connections that servers have answered, at true
-/// addresses. An empty connection ID shows nothing: the clients of a server that issues those remain flows.
+/// addresses. An empty connection ID shows nothing: the clients of a server that issues those remain flows. What routers share
+/// is bounded in the same way: nothing is pushed out, and what finds no room is [counted](RouterStatistics::untold).
 #[derive(Debug)]
 pub struct Router {
     pool: Arc<Pool>,
@@ -178,9 +182,16 @@ pub struct Router {
 
 impl Router {
     /// A router that remembers nothing yet. `random` gives the key of its tables.
-    pub fn new(pool: Arc<Pool>, limits: Limits, random: Random) -> Self {
-        let (memory, statistics) = (Memory::new(limits, random), RouterStatistics::default());
-        Self { pool, memory, statistics }
+    pub fn new(pool: Arc<Pool>, limits: Limits, mut random: Random) -> Self {
+        let key = [random.number(), random.number()];
+        let memory = Memory::new(limits, key, None);
+        Self { pool, memory, statistics: RouterStatistics::default() }
+    }
+
+    /// One of several routers that share their clients, and remembers nothing yet.
+    pub fn among(pool: Arc<Pool>, limits: Limits, shared: &Arc<SharedIds>) -> Self {
+        let memory = Memory::new(limits, shared.key(), Some(Arc::clone(shared)));
+        Self { pool, memory, statistics: RouterStatistics::default() }
     }
 
     /// The servers.
@@ -299,6 +310,7 @@ impl Router {
         self.statistics.flows = self.memory.flows().statistics();
         self.statistics.learned = self.memory.learned().statistics();
         self.statistics.learned_ids = self.memory.ids();
+        self.statistics.untold = self.memory.untold();
         result
     }
 }

@@ -421,7 +421,7 @@ impl ServerConfig {
     ///
     /// The preface states the client's address, which counts as that of the datagram: it is what a connection reports, what a
     /// Retry validates, and what changes when a client migrates. A datagram of a balancer without preface is its own, such
-    /// as a health check. Whoever can send with the address of a balancer can state any address for a client, so put the
+    /// as a health check; its sender must not clear the QUIC bit (RFC 9287), which the server does not permit to it. Whoever can send with the address of a balancer can state any address for a client, so put the
     /// server on a network that nobody else reaches. Clients do not reach
     /// [preferred addresses](Self::preferred_address_v4) either.
     pub fn balancers(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {

@@ -22,7 +22,7 @@ use arc_swap::ArcSwap;
 use clap::Args;
 use clearway::rustls::time_provider::DefaultTimeProvider;
 use clearway::{HotRestart, MAX_SHARDS, TicketKeys, Timestamp};
-use clearway_balancer::Limits;
+use clearway_balancer::{Limits, SharedIds};
 use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
 use clearway_network::parse_duration;
 use clearway_transport::{RetryOffload, SharedTokens};
@@ -83,7 +83,7 @@ pub(crate) struct BalanceCommand {
     /// longer than the idle timeout of connections.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_idle)]
     idle: Duration,
-    /// Remember at most this many clients, and as many connections of servers without server ID, in each thread; 160 bytes for
+    /// Remember at most this many clients, and as many connections of servers without server ID, in each thread; 208 bytes for
     /// both. Connections with a server ID need it for the first round trip only.
     #[arg(long, value_name = "COUNT", default_value_t = 1 << 17, value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     remember: u32,
@@ -285,7 +285,6 @@ fn forward(
     permit_descriptors();
     let seed = clearway_io::seed()
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))?;
-    let mut random = Random::from_seed(seed);
     let entries = usize::try_from(command.remember).unwrap_or(usize::MAX);
     let limits = Limits { flows: entries, learned: entries, lifetime: command.idle };
     let options = ForwardOptions {
@@ -294,9 +293,11 @@ fn forward(
         ports: at_least_one(command.ports.into()),
         idle: command.idle,
     };
+    let mut random = Random::from_seed(seed);
+    let shared = Arc::new(SharedIds::new(limits, counts.len(), random.fork()));
     let mut routing = |shard: usize| -> Box<dyn Routing> {
         let of_shard = counts.get(shard).cloned().unwrap_or_default();
-        let routing = ShardRouting::new(&known.pool, limits, random.fork(), of_shard);
+        let routing = ShardRouting::new(&known.pool, limits, &shared, of_shard);
         match known.retries(counts.len(), random.fork()) {
             Some(retries) => Box::new(routing.with_retries(retries)),
             None => Box::new(routing),

@@ -39,6 +39,11 @@ impl Balancers {
         Ok(Self(addresses.into()))
     }
 
+    /// Whether everyone may send to the server, without prefaces.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is for the server of a datagram that has come; `None` if its sender may not send any. If it has a preface, the
     /// addresses are those of the client, and the balancer's address is kept beside them. One without preface is the
     /// balancer's own, such as a health check.

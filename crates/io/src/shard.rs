@@ -137,11 +137,15 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     let random = Random::from_seed(seed()?);
     let clock = Clock::start();
     let endpoint = Endpoint::new(config, server, clock.now(), random);
+    let mut connections = Connections::new(endpoint, acceptor, retry_above, mailbox.clone());
+    if !balancers.is_empty() {
+        connections.behind_balancers();
+    }
     let shard = Shard {
         clock,
         sockets,
         balancers,
-        connections: Connections::new(endpoint, acceptor, retry_above, mailbox.clone()),
+        connections,
         sender: Sender::new(),
         tasks: Tasks::new(mailbox.clone()),
         commands: Vec::new(),

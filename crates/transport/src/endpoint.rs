@@ -78,9 +78,16 @@ pub struct Incoming {
     original_destination: ConnectionId,
     retry_source: Option<ConnectionId>,
     address_is_validated: bool,
+    permits_greasing: bool,
 }
 
 impl Incoming {
+    /// The client is not permitted to clear the QUIC bit of its packets, whatever the configuration says (RFC 9287): what it
+    /// sends then begins as packets of QUIC usually do.
+    pub fn forbid_greasing(&mut self) {
+        self.permits_greasing = false;
+    }
+
     /// The source address of the packet, which may be forged until it is validated.
     pub fn remote_address(&self) -> SocketAddr {
         self.arrival.remote
@@ -106,6 +113,8 @@ impl Incoming {
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Arc<ServerConfig>>,
+    /// Whether there is or was a `server`. It may then have had connections that it does not know of any more.
+    is_server: bool,
     random: Random,
     token_keys: TokenKeys,
     /// Each in a place of its own, so that the table can grow without moving them, and its free places cost little.
@@ -151,10 +160,11 @@ impl Endpoint {
         mut random: Random,
     ) -> Self {
         let token_keys = TokenKeys::generate(&mut random);
-        let routes = Routes::new();
+        let (routes, is_server) = (Routes::new(), server.is_some());
         Self {
             config,
             server,
+            is_server,
             token_keys,
             connections: Slab::new(),
             routes,
@@ -177,6 +187,7 @@ impl Endpoint {
 
     /// Stops or starts accepting connections.
     pub fn set_server(&mut self, server: Option<Arc<ServerConfig>>) {
+        self.is_server |= server.is_some();
         self.server = server;
     }
 
@@ -278,6 +289,7 @@ impl Endpoint {
             original_destination: destination,
             retry_source: None,
             address_is_validated: false,
+            permits_greasing: true,
         };
         if token.is_empty() {
             return Received::Incoming(incoming);
@@ -333,12 +345,16 @@ impl Endpoint {
     }
 
     /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.
+    ///
+    /// An endpoint that only begins connections sends none (§10.3 permits that): it has had the connection itself, and the
+    /// connection has ended, or the packet is a stateless reset. A server that does not know the connection either would take
+    /// the reset for a packet of it, and the two would answer each other until the resets are too small (§10.3.3).
     fn answer_unknown(&mut self, now: Timestamp, arrival: Arrival, datagram: &[u8]) {
         self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
         let id_len = self.config.id_generator.len();
         let Some(id) = datagram.get(1..).and_then(|rest| rest.get(..id_len)) else { return };
         let Ok(id) = ConnectionId::new(id) else { return };
-        if id.is_empty() || !self.resets.allows(now) {
+        if !self.is_server || id.is_empty() || !self.resets.allows(now) {
             return;
         }
         let token = self.config.reset_key.token(&id);
@@ -370,6 +386,7 @@ impl Endpoint {
         let addresses = &server.preferred_addresses;
         let preferred = self.preferred_address(addresses, incoming.arrival, &mut local_ids);
         let parameters = TransportParameters {
+            grease_quic_bit: server.transport.grease_quic_bit() && incoming.permits_greasing,
             preferred_address: preferred.map(Box::new),
             original_destination_connection_id: Some(incoming.original_destination),
             retry_source_connection_id: incoming.retry_source,

@@ -4,6 +4,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clearway_network::Way;
 use clearway_transport::{
@@ -11,7 +12,7 @@ use clearway_transport::{
 };
 use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
-use clearway_wire::{TransportErrorCode, Version, Writer};
+use clearway_wire::{TransportErrorCode, VarInt, Version, Writer};
 use support::ids::OfLength;
 use support::{
     CLIENT, Door, Pair, SERVER, address, delayed, large_tls, lossy, milliseconds, quiet, seconds,
@@ -323,6 +324,50 @@ fn stateless_resets_do_not_loop() {
         rounds += 1;
     }
     assert!(rounds > 0 && rounds < 60, "{rounds}");
+}
+
+/// §10.3: such an endpoint has forgotten nothing. What is late for a connection that has ended, and what another server
+/// answers, ends there; an endpoint that was a server may have forgotten a connection.
+#[test]
+fn an_endpoint_that_only_begins_connections_sends_no_stateless_resets() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let now = pair.now;
+    pair.client().close(now, VarInt::ZERO, b"");
+    pair.run_for(seconds(10));
+    let mut late = [0x40; 1200];
+    pair.deliver(Way::ToClient, address(SERVER), &mut late);
+    assert!(pair.client.next_reply().is_none());
+    let totals = pair.client.totals();
+    assert_eq!((totals.datagrams_unknown, totals.stateless_resets_sent), (1, 0));
+
+    pair.server.set_server(None);
+    pair.deliver(Way::ToServer, address(CLIENT), &mut late);
+    assert!(pair.server.next_reply().is_some());
+}
+
+/// RFC 9287 §3.1: the QUIC bit is only cleared towards a peer that has sent grease_quic_bit. A server forbids it to a load
+/// balancer's own packets, which are told by their first octet from those that the balancer forwards.
+#[test]
+fn a_client_that_may_not_grease_sets_the_quic_bit() {
+    for (door, may_clear) in [(Door::Accept, true), (Door::AcceptWithoutGreasing, false)] {
+        let mut pair = Pair::new(delayed(10, 1));
+        pair.door = door;
+        let cleared = Arc::new(AtomicUsize::new(0));
+        let count = cleared.clone();
+        pair.filter = Some(Box::new(move |_, way, datagram| {
+            let is_cleared =
+                way == Way::ToServer && !clearway_wire::header::has_fixed_bit(datagram[0]);
+            count.fetch_add(usize::from(is_cleared), Ordering::Relaxed);
+            true
+        }));
+        pair.establish();
+        let stream = pair.client().open(clearway_wire::Direction::Bidirectional).unwrap();
+        pair.client().write_slice(stream, &[7; 20_000]).unwrap();
+        pair.run_for(seconds(5));
+        assert_eq!(pair.client().peer_parameters().unwrap().grease_quic_bit, may_clear);
+        assert_eq!(cleared.load(Ordering::Relaxed) > 0, may_clear);
+    }
 }
 
 /// A reset whose token belongs to another connection, or to a connection ID that is not in use, has no effect.

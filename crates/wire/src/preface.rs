@@ -11,7 +11,9 @@
 //! }
 //! ```
 //!
-//! A packet of QUIC version 1 or 2 does not begin with either form, unless its sender has cleared the QUIC bit (RFC 9287).
+//! A packet of QUIC version 1 or 2 does not begin with either form, unless its sender has cleared the QUIC bit (RFC 9287). So a
+//! balancer that sends packets of its own without preface, such as health checks, must not clear it, and a server does not
+//! permit that to whom it gets a first packet from without preface.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

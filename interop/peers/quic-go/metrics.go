@@ -4,24 +4,41 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
 )
 
+// How much is written of a datagram: a long header to the end of the longest destination connection ID.
+const beginning = 26
+
 // unknown counts the datagrams that belong to no connection and begin none. quic-go says so unless it answers with a stateless
-// reset, which it does only with a key for that; this program gives it none.
-type unknown struct{ count atomic.Uint64 }
+// reset, which it does only with a key for that; this program gives it none. The event does not have the connection ID, so the
+// datagram is looked at where it is received: quic-go processes each before it receives the next, on the same goroutine.
+type unknown struct {
+	net.PacketConn
+	count  atomic.Uint64
+	latest []byte
+}
+
+// ReadFrom is called by quic-go for each datagram.
+func (u *unknown) ReadFrom(buffer []byte) (int, net.Addr, error) {
+	length, from, err := u.PacketConn.ReadFrom(buffer)
+	u.latest = append(u.latest[:0], buffer[:min(max(length, 0), beginning)]...)
+	return length, from, err
+}
 
 // RecordEvent is called for what happens outside of connections.
 func (u *unknown) RecordEvent(event qlogwriter.Event) {
 	if dropped, ok := event.(qlog.PacketDropped); ok && dropped.Trigger == qlog.PacketDropUnknownConnectionID {
+		fmt.Fprintf(os.Stderr, "a datagram of no connection begins=%x\n", u.latest)
 		u.count.Add(1)
 	}
 }
 
-// Close is called when the transport is closed.
+// Close is called when the transport is closed. The socket ends with this program.
 func (u *unknown) Close() error { return nil }
 
 // offer answers every request over HTTP/1.1 at the address with the count, in Prometheus' text format.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/quic-go/qlogwriter"
 )
 
 func serve(arguments []string) error {
@@ -70,19 +69,22 @@ func adjustments(retry bool, lb, metrics string) (func(*quic.Transport), error) 
 		}
 		generator = ids
 	}
-	var tracer qlogwriter.Recorder
+	var datagrams *unknown
 	if metrics != "" {
-		unknown := &unknown{}
-		if err := unknown.offer(metrics); err != nil {
+		datagrams = &unknown{}
+		if err := datagrams.offer(metrics); err != nil {
 			return nil, err
 		}
-		tracer = unknown
 	}
 	return func(transport *quic.Transport) {
 		if retry {
 			transport.VerifySourceAddress = func(net.Addr) bool { return true }
 		}
-		transport.ConnectionIDGenerator, transport.Tracer = generator, tracer
+		transport.ConnectionIDGenerator = generator
+		if datagrams != nil {
+			datagrams.PacketConn = transport.Conn
+			transport.Conn, transport.Tracer = datagrams, datagrams
+		}
 	}, nil
 }
 

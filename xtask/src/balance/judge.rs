@@ -1,7 +1,7 @@
 //! What must hold in each scenario.
 
 use super::fleet::{Member, Opening, Probes};
-use super::servers::Counts;
+use super::strays::Strays;
 
 /// How long the balancer may give a drained or dead server new clients.
 const NOTICING: f64 = 1.0;
@@ -12,10 +12,6 @@ const TOLERANCE: f64 = 0.02;
 /// What part of the moves that are due has to be made: a connection moves once a second, and not while there is no balancer.
 const LEAST_MOVES: f64 = 0.5;
 
-/// How many datagrams of a connection whose server was killed may come to another until it is lost: probes and attempts to move,
-/// and for each of these a dozen stateless resets, which the client does not recognise and answers with smaller ones.
-const LAST_DATAGRAMS: u64 = 500;
-
 /// What has happened, and when, in seconds since the start of the fleet.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Happened {
@@ -23,11 +19,15 @@ pub(super) enum Happened {
     Nothing,
     /// The server with this name gets no new clients from then on.
     Drained { at: f64, server: String },
-    /// The server with this name was killed. Until then all servers had counted so much.
-    Killed { at: f64, server: String, before: Counts },
-    /// There is one server more, and the first flights of the same clients before and after.
-    Added { server: String, servers: usize, before: Probes, after: Probes },
-    /// The balancer was not there from the one to the other.
+    /// The server with this name was killed. The balancer has noticed it after so many seconds, if it has.
+    Killed { at: f64, server: String, noticed: Option<f64> },
+    /// There is one server more, and the first flights of the same clients before and after. A balancer that `remembers` addresses
+    /// sends none of these elsewhere: it has to keep them where connection IDs cannot be read
+    /// (draft-ietf-quic-load-balancers §4.3.1).
+    Added { server: String, servers: usize, before: Probes, after: Probes, remembers: bool },
+    /// The balancer was not there from the one to the other, by the fleet's clock: `at` is what that says before the balancer is
+    /// stopped, and `back` is later by what passes from the answer until the balancer says that it listens. So the time between
+    /// begins before the balancer stops, and ends no later than it listens again.
     Restarted { at: f64, back: f64 },
     /// Another balancer gets the traffic.
     Replaced,
@@ -40,8 +40,10 @@ pub(super) struct Facts {
     pub(super) openings: Vec<Opening>,
     /// Openings that have not come to an end.
     pub(super) unfinished: usize,
-    /// Of all servers that live, at the end.
-    pub(super) counts: Counts,
+    /// At all servers until the end, or until they were killed.
+    pub(super) strays: Strays,
+    /// The stateless resets of all servers that run at the end.
+    pub(super) resets: u64,
     /// For how long the connections have moved.
     pub(super) seconds: f64,
     pub(super) happened: Happened,
@@ -71,10 +73,11 @@ impl Facts {
             Happened::Drained { server, .. } => {
                 format!("{} connections were at server {server}", self.count_at(server))
             }
-            Happened::Killed { server, .. } => format!(
-                "{} connections were at server {server}; {} of their datagrams came to the others",
+            Happened::Killed { server, noticed, .. } => format!(
+                "{} connections were at server {server}; {} of their datagrams came to the others; the balancer noticed it after {:.0} ms",
                 self.count_at(server),
-                self.counts.unknown,
+                self.strays.of_killed,
+                noticed.unwrap_or(f64::INFINITY) * 1000.0,
             ),
             Happened::Nothing | Happened::Replaced => {
                 let moves: u64 = self.members.iter().map(|member| member.moved).sum();
@@ -87,25 +90,24 @@ impl Facts {
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.of_connections();
         faults.extend(self.of_openings());
-        let Counts { unknown, resets } = self.misrouted();
-        if unknown > 0 {
-            faults
-                .push(format!("{unknown} datagrams came to a server that has not the connection"));
-        }
-        if resets > 0 {
-            faults.push(format!("{resets} stateless resets"));
-        }
+        faults.extend(self.of_strays());
         faults.extend(self.of_event());
         faults
     }
 
-    /// What came to a server that has not the connection. When a server is killed, datagrams of its connections can only go
-    /// to another one, which answers with stateless resets: only what was before counts then.
-    pub(super) fn misrouted(&self) -> Counts {
-        match self.happened {
-            Happened::Killed { before, .. } => before,
-            _ => self.counts,
-        }
+    /// Only datagrams whose connection IDs name a server that was killed may come to a server that does not have the connection,
+    /// which may answer each with a stateless reset.
+    fn of_strays(&self) -> Vec<String> {
+        let Strays { misrouted, late, of_killed, of_none } = self.strays;
+        let answers = self.resets.saturating_sub(of_killed);
+        let faults = [
+            (misrouted, "datagrams came to another server than the one that their IDs name"),
+            (late, "datagrams came to their server when it did not know their IDs any more"),
+            (of_none, "datagrams of no connection have IDs that name no server"),
+            (answers, "stateless resets"),
+        ];
+        let faults = faults.into_iter().filter(|(count, _)| *count > 0);
+        faults.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
     /// How many connections that download a server has.
@@ -163,8 +165,8 @@ impl Facts {
         faults
     }
 
-    /// Those in progress when a server is killed, and shortly after, may get no answer; nor may those while there is no
-    /// balancer.
+    /// Those in progress when a server is killed, and within a second after, may get no answer; nor may those that are in
+    /// progress while there is no balancer: the time in which there is none is known.
     fn must_open(&self, opening: &Opening) -> bool {
         let Opening { at: from, took, .. } = *opening;
         match self.happened {
@@ -181,11 +183,10 @@ impl Facts {
                 faults.extend(self.none_at(server));
                 faults.extend(self.new_ones_at(server, at + NOTICING));
             }
-            Happened::Killed { at, server, .. } => {
-                let (lost, stray) = (self.count_at(server) as u64, self.counts.unknown);
-                if stray > lost * LAST_DATAGRAMS {
+            Happened::Killed { at, server, noticed } => {
+                if noticed.is_none_or(|noticed| noticed > NOTICING) {
                     faults.push(format!(
-                        "{stray} datagrams came to other servers than the one killed"
+                        "the balancer did not notice within {NOTICING} s that server {server} was killed"
                     ));
                 }
                 faults.extend(self.none_at(server));
@@ -197,18 +198,25 @@ impl Facts {
                     }
                 }
             }
-            Happened::Added { server, servers, before, after } => {
+            Happened::Added { server, servers, before, after, remembers } => {
                 let unanswered = before.iter().chain(after).filter(|it| it.is_none()).count();
                 if unanswered > 0 {
                     faults.push(format!("{unanswered} probes were not answered"));
                 }
                 let (share, most) =
                     (share_of_moved(before, after), 1.0 / *servers as f64 + TOLERANCE);
-                if share > most || share == 0.0 {
+                let is_right = match remembers {
+                    true => share == 0.0,
+                    false => share > 0.0 && share <= most,
+                };
+                if !is_right {
                     let [share, most] = [share, most].map(|it| it * 100.0);
-                    faults.push(format!(
-                        "{share:.1} % of first flights have moved; more than 0 and at most {most:.1} % should"
-                    ));
+                    let should = match remembers {
+                        true => "none".to_owned(),
+                        false => format!("more than 0 and at most {most:.1} %"),
+                    };
+                    faults
+                        .push(format!("{share:.1} % of first flights have moved; {should} should"));
                 }
                 if !self.openings.iter().any(|it| it.server.as_ref() == Some(server)) {
                     faults.push(format!("server {server} got no new client"));

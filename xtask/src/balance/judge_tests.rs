@@ -26,7 +26,8 @@ fn facts(happened: Happened) -> Facts {
         members: vec![member("a"), member("b")],
         openings: vec![opening(0.5, 0.01, "a"), opening(5.0, 0.01, "c")],
         unfinished: 0,
-        counts: Counts::default(),
+        strays: Strays::default(),
+        resets: 0,
         seconds: 8.0,
         happened,
     }
@@ -38,7 +39,7 @@ fn probes(names: &str) -> Probes {
 }
 
 fn killed() -> Happened {
-    Happened::Killed { at: 2.0, server: "b".to_owned(), before: Counts::default() }
+    Happened::Killed { at: 2.0, server: "b".to_owned(), noticed: Some(0.2) }
 }
 
 #[track_caller]
@@ -72,8 +73,10 @@ fn what_no_scenario_may_have() {
     let stood = change(|it| it.members[0].moved = 3);
     assert!(stood.ends_with("changed address 3 times and ID 7 times, not 4"), "{stood}");
     assert!(change(|it| it.members[0].rotated = 0).ends_with("7 times and ID 0 times, not 4"));
-    assert!(change(|it| it.counts.unknown = 1).starts_with("1 datagrams came to a server"));
-    assert_eq!(change(|it| it.counts.resets = 2), "2 stateless resets");
+    assert!(change(|it| it.strays.misrouted = 1).starts_with("1 datagrams came to another server"));
+    assert!(change(|it| it.strays.late = 2).starts_with("2 datagrams came to their server when"));
+    assert!(change(|it| it.strays.of_none = 3).starts_with("3 datagrams of no connection"));
+    assert_eq!(change(|it| it.resets = 2), "2 stateless resets");
     assert!(
         change(|it| it.openings.push(failed_opening(3.0, 5.0))).contains("at 3.0 s: no answer")
     );
@@ -101,14 +104,23 @@ fn only_connections_of_the_killed_server_may_be_lost() {
 #[test]
 fn only_what_a_killed_server_should_have_got_may_come_to_others() {
     let mut facts = facts(killed());
-    facts.counts = Counts { unknown: 500, resets: 60 };
-    assert_eq!((facts.faults(), facts.misrouted()), (Vec::new(), Counts::default()));
-    facts.counts.unknown = 501;
-    assert_eq!(only_fault(&facts), "501 datagrams came to other servers than the one killed");
-    let before = Counts { unknown: 1, resets: 0 };
-    facts.happened = Happened::Killed { at: 2.0, server: "b".to_owned(), before };
-    facts.counts = before;
-    assert!(only_fault(&facts).starts_with("1 datagrams came to a server that has not"));
+    facts.strays.of_killed = 500;
+    facts.resets = 500;
+    assert_eq!(facts.faults(), [""; 0]);
+    facts.resets = 501;
+    assert_eq!(only_fault(&facts), "1 stateless resets");
+    facts.resets = 0;
+    facts.strays.misrouted = 1;
+    assert!(only_fault(&facts).starts_with("1 datagrams came to another server"));
+}
+
+#[test]
+fn a_balancer_notices_a_killed_server_within_a_second() {
+    for noticed in [None, Some(1.01)] {
+        let facts = facts(Happened::Killed { at: 2.0, server: "b".to_owned(), noticed });
+        let fault = "the balancer did not notice within 1 s that server b was killed";
+        assert_eq!(only_fault(&facts), fault);
+    }
 }
 
 #[test]
@@ -162,7 +174,8 @@ fn only_while_there_is_no_balancer_may_an_opening_be_late_or_fail() {
 fn an_added_server_takes_its_part_and_no_more() {
     let added = |before: &str, after: &str| {
         let (before, after) = (probes(before), probes(after));
-        facts(Happened::Added { server: "c".to_owned(), servers: 4, before, after })
+        let remembers = false;
+        facts(Happened::Added { server: "c".to_owned(), servers: 4, before, after, remembers })
     };
     let good = added("abababab", "abcbabcb");
     assert_eq!((good.faults(), good.probes()), (Vec::new(), 16));
@@ -174,6 +187,11 @@ fn an_added_server_takes_its_part_and_no_more() {
     );
     assert!(only_fault(&added("abab", "abab")).starts_with("0.0 % of first flights"));
     assert_eq!(only_fault(&added("aaa-a", "aaaac")), "1 probes were not answered");
+    let mut remembered = added("abab", "abab");
+    if let Happened::Added { remembers, .. } = &mut remembered.happened {
+        *remembers = true;
+    }
+    assert_eq!(remembered.faults(), [""; 0]);
     let mut unused = good;
     unused.openings[1].server = Some("a".to_owned());
     assert_eq!(only_fault(&unused), "server c got no new client");

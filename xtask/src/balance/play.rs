@@ -10,10 +10,11 @@ use rustix::process::Signal;
 use super::fleet::{Fleet, Report};
 use super::judge::{Facts, Happened};
 use super::program::Program;
-use super::servers::{self, Counts, Listed, NAMES, number_of, text};
-use super::site::{Site, VIRTUAL};
+use super::servers::{self, Counts, Listed, NAMES, number_of, number_of_id, text};
+use super::site::{METRICS, Site, VIRTUAL};
+use super::strays::Strays;
 use super::table::Row;
-use super::{Event, Scenario, Stack, create, pause, write};
+use super::{Event, Scenario, Stack, create, pause, wait_until, write};
 use crate::command;
 
 /// How many servers there are at first.
@@ -30,6 +31,10 @@ const BOTH: Duration = Duration::from_secs(2);
 /// How long it may take until an added server gets a new client, and how often that is asked.
 const ADDING: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_millis(200);
+/// How long it may take until a balancer has noticed that a server was killed, with the verdict that it is too late.
+const NOTICING: Duration = Duration::from_secs(3);
+/// How long it may take until a server has written of all datagrams that it has counted.
+const WRITING: Duration = Duration::from_secs(5);
 
 /// The programs.
 pub(super) struct Programs {
@@ -61,6 +66,9 @@ struct Stage<'a> {
     listed: Vec<Listed>,
     /// By their numbers; `None` if it was killed.
     servers: Vec<Option<Program>>,
+    strays: Strays,
+    /// Of how many datagrams each server has written so far.
+    written: [usize; NAMES.len()],
     site: Site,
     equipment: Equipment<'a>,
 }
@@ -84,6 +92,7 @@ impl Equipment<'_> {
         let log = self.folder.join(format!("balancer-{}.log", number + 1));
         let backends = self.backends();
         let arguments = ["balance", "--listen", VIRTUAL, "--backends", text(&backends)];
+        let arguments = [&arguments[..], &["--metrics", METRICS]].concat();
         let started = (&*self.programs.clearway, &arguments[..]);
         Program::start(&name, &site.balancers[number], started, "listening", &log)
     }
@@ -118,7 +127,8 @@ impl<'a> Stage<'a> {
         equipment.list(&listed)?;
         let balancer = equipment.balancer(0, &site)?;
         let fleet = equipment.fleet(&site)?;
-        Ok(Self { fleet, balancer, listed, servers, site, equipment })
+        let (strays, written) = (Strays::default(), [0; NAMES.len()]);
+        Ok(Self { fleet, balancer, listed, servers, strays, written, site, equipment })
     }
 
     fn play(mut self, event: Event) -> Result<Facts, String> {
@@ -139,9 +149,11 @@ impl<'a> Stage<'a> {
         }
         let seconds = began.elapsed().as_secs_f64();
         let members = self.fleet.finish()?.members;
+        self.note_strays()?;
         Ok(Facts {
             members,
-            counts: self.counts()?,
+            strays: self.strays,
+            resets: self.counts()?.into_iter().map(|(_, counts)| counts.resets).sum(),
             unfinished: self.fleet.unfinished_openings,
             openings: self.fleet.openings,
             seconds,
@@ -167,10 +179,22 @@ impl<'a> Stage<'a> {
 
     fn kill(&mut self) -> Result<Happened, String> {
         let report = self.fleet.report()?;
-        let (server, before) = (busiest(&report)?, self.counts()?);
+        let server = busiest(&report)?;
+        self.note_strays()?;
+        let began = Instant::now();
         // Dropping it is that.
         self.servers[number_of(&server)?] = None;
-        Ok(Happened::Killed { at: report.now, server, before })
+        let down =
+            format!("clearway_balance_server_state{{server=\"{server}\",state=\"down\"}} 1.0");
+        let mut noticed = None;
+        wait_until(NOTICING, || {
+            let metrics = self.site.balancer_metrics(0);
+            let metrics = metrics.map_err(|error| format!("the balancer's metrics: {error}"))?;
+            let is_down = metrics.lines().any(|line| line == down);
+            noticed = is_down.then(|| began.elapsed().as_secs_f64());
+            Ok(is_down)
+        })?;
+        Ok(Happened::Killed { at: report.now, server, noticed })
     }
 
     fn add(&mut self) -> Result<Happened, String> {
@@ -192,7 +216,8 @@ impl<'a> Stage<'a> {
             pause(ASKING)?;
         }
         let after = self.fleet.probe()?;
-        Ok(Happened::Added { server, servers: self.servers.len(), before, after })
+        let remembers = self.equipment.stack == Stack::QuicGoOpaque;
+        Ok(Happened::Added { server, servers: self.servers.len(), before, after, remembers })
     }
 
     fn restart(&mut self) -> Result<Happened, String> {
@@ -218,15 +243,42 @@ impl<'a> Stage<'a> {
         self.balancer.signal(Signal::HUP)
     }
 
-    /// What the servers have counted.
-    fn counts(&self) -> Result<Counts, String> {
+    /// What the servers that run have counted, with their numbers.
+    fn counts(&self) -> Result<Vec<(usize, Counts)>, String> {
         let living = (0..).zip(&self.servers).filter(|(_, server)| server.is_some());
         let counts = living.map(|(number, _)| {
             let metrics = self.site.metrics(number);
             let metrics = metrics.map_err(|error| format!("the metrics of a server: {error}"))?;
-            Counts::read(self.equipment.stack, &metrics)
+            Ok((number, Counts::read(self.equipment.stack, &metrics)?))
         });
-        counts.sum()
+        counts.collect()
+    }
+
+    /// Counts what has come to servers since the last time and is not theirs. All that they have counted is in their logs.
+    fn note_strays(&mut self) -> Result<(), String> {
+        let codec = servers::codec(self.equipment.stack)?;
+        for (at, Counts { unknown, .. }) in self.counts()? {
+            let path = servers::log(self.equipment.folder, at);
+            let runs = |number: usize| self.servers.get(number).is_some_and(Option::is_some);
+            let (mut strays, mut written) = (Strays::default(), 0);
+            let is_complete = wait_until(WRITING, || {
+                let log = std::fs::read(&path);
+                let log = log.map_err(|error| format!("{}: {error}", path.display()))?;
+                let log = String::from_utf8_lossy(&log);
+                let known = (at, self.written[at]);
+                (strays, written) = Strays::read(&log, known, &codec, runs, number_of_id)?;
+                Ok(written as u64 >= unknown)
+            })?;
+            if !is_complete {
+                return Err(format!(
+                    "server {} has counted {unknown} datagrams of no connection, and written of {written}",
+                    NAMES[at]
+                ));
+            }
+            self.written[at] = written;
+            self.strays += strays;
+        }
+        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! The servers, and the file in which the balancer reads of them.
 
 use std::fmt::Write;
-use std::iter::Sum;
 use std::path::{Path, PathBuf};
+
+use clearway_wire::quic_lb::{ConfigId, IdCodec};
 
 use super::fleet::SIZE;
 use super::play::{Certificate, Programs};
@@ -19,8 +20,6 @@ const NONCE: usize = 14;
 /// That of quic-go's: the length of a whole ID, with one octet before the server ID.
 const PLAIN_LENGTH: usize = 12;
 const SERVER_ID_LENGTH: usize = 2;
-/// The length of the IDs of quic-go's own.
-const OPAQUE_LENGTH: usize = 4;
 /// Which configuration the IDs follow.
 const ENCRYPTED: u8 = 0;
 const PLAIN: u8 = 1;
@@ -29,7 +28,33 @@ const PERIOD: usize = 251;
 
 /// The server ID, as hexadecimal digits.
 fn server_id(number: usize) -> String {
-    format!("0a{:02x}", number + 1)
+    let [first, second] = server_id_octets(number);
+    format!("{first:02x}{second:02x}")
+}
+
+fn server_id_octets(number: usize) -> [u8; SERVER_ID_LENGTH] {
+    [0x0a, u8::try_from(number + 1).unwrap_or(u8::MAX)]
+}
+
+/// The server with this server ID.
+pub(super) fn number_of_id(id: &[u8]) -> Option<usize> {
+    (0..NAMES.len()).find(|number| server_id_octets(*number) == id)
+}
+
+/// What the connection IDs of these servers are like, whether the balancer knows or not.
+pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
+    let (config, nonce, key) = match stack {
+        Stack::Clearway => (ENCRYPTED, NONCE, u128::from_str_radix(KEY, 16).ok()),
+        Stack::QuicGo | Stack::QuicGoOpaque => (PLAIN, PLAIN_LENGTH - 1 - SERVER_ID_LENGTH, None),
+    };
+    let config = ConfigId::new(config).ok_or("no such configuration")?;
+    let codec = IdCodec::new(config, SERVER_ID_LENGTH, nonce, key.map(u128::to_be_bytes))
+        .map_err(|error| error.to_string())?;
+    match stack {
+        // `clearway serve` adds an octet, which says to which of its shards an ID belongs.
+        Stack::Clearway => codec.with_further(1).map_err(|error| error.to_string()),
+        Stack::QuicGo | Stack::QuicGoOpaque => Ok(codec),
+    }
 }
 
 /// The number of the server with this name.
@@ -67,7 +92,7 @@ pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
         let _ = write!(text, "[[server]]\nname = \"{name}\"\naddress = \"{ip}:{PORT}\"\n");
         match stack {
             Stack::QuicGoOpaque => {
-                let _ = writeln!(text, "id-length = {OPAQUE_LENGTH}");
+                let _ = writeln!(text, "id-length = {PLAIN_LENGTH}");
             }
             Stack::Clearway | Stack::QuicGo => {
                 let _ = writeln!(text, "server-id = \"{}\"", server_id(number));
@@ -100,7 +125,7 @@ pub(super) fn start(
     let (root, listen) = (text(&root), format!("{}:{PORT}", server_ip(number)));
     let common = ["--listen", &listen, "--cert", text(certificate), "--key", text(key)];
     let common = [&common[..], &["--metrics", METRICS]].concat();
-    let log = folder.join(format!("server-{name}.log"));
+    let log = log(folder, number);
     let start = |program: &Path, arguments: &[&str]| {
         let arguments = [arguments, &common].concat();
         let name = format!("server {name}");
@@ -112,14 +137,15 @@ pub(super) fn start(
             write(&ids, quic_lb(number))?;
             let [first, second] = [0, 1].map(|it| balancer_ip(it).to_string());
             let balancers = ["--balancer", &first, "--balancer", &second];
+            let report = ["--log", "clearway_io=debug"];
             let serve = ["serve", root, "--quiet", "--quic-lb", text(&ids)];
+            let serve = [&serve[..], &report].concat();
             start(&programs.clearway, &[&serve[..], &balancers].concat())
         }
-        Stack::QuicGo => {
+        Stack::QuicGo | Stack::QuicGoOpaque => {
             let ids = format!("{PLAIN}:{}:{PLAIN_LENGTH}", server_id(number));
             start(&programs.quic_go, &["server", "--root", root, "--quic-lb", &ids])
         }
-        Stack::QuicGoOpaque => start(&programs.quic_go, &["server", "--root", root]),
     }
 }
 
@@ -153,6 +179,11 @@ pub(super) struct Counts {
     pub(super) resets: u64,
 }
 
+/// The log of a server in `folder`.
+pub(super) fn log(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("server-{}.log", NAMES[number]))
+}
+
 impl Counts {
     /// Reads what a server offers as its metrics. quic-go's sends no stateless resets.
     pub(super) fn read(stack: Stack, metrics: &str) -> Result<Self, String> {
@@ -168,16 +199,6 @@ impl Counts {
                 Ok(Self { unknown: value("quic_go_datagrams_unknown_total")?, resets: 0 })
             }
         }
-    }
-}
-
-/// What several servers have counted together.
-impl Sum for Counts {
-    fn sum<I: Iterator<Item = Self>>(servers: I) -> Self {
-        servers.fold(Self::default(), |sum, it| Self {
-            unknown: sum.unknown + it.unknown,
-            resets: sum.resets + it.resets,
-        })
     }
 }
 
@@ -228,7 +249,7 @@ drain = true
         assert!(quic_go.contains("server-id = \"0a03\"\npreface = false\ndrain = true\n"));
         let opaque = backends(Stack::QuicGoOpaque, &TWO);
         assert!(!opaque.contains("config") && !opaque.contains("server-id"), "{opaque}");
-        assert!(opaque.contains("id-length = 4\npreface = false\n"), "{opaque}");
+        assert!(opaque.contains("id-length = 12\npreface = false\n"), "{opaque}");
         for stack in Stack::ALL {
             let file: toml::Table = toml::from_str(&backends(stack, &TWO)).unwrap();
             assert_eq!(file["server"].as_array().unwrap().len(), 2);
@@ -239,7 +260,12 @@ drain = true
     fn the_ids_of_a_server_are_those_in_the_balancers_file() {
         let file: toml::Table = toml::from_str(&quic_lb(2)).unwrap();
         assert_eq!(file["server-id"].as_str(), Some("0a03"));
-        assert_eq!(number_of("c"), Ok(2));
+        assert_eq!((number_of("c"), number_of_id(&[0x0a, 3])), (Ok(2), Some(2)));
+        assert_eq!(number_of_id(&[0x0a, 9]), None);
+        for stack in Stack::ALL {
+            let codec = codec(stack).unwrap();
+            assert_eq!(codec.is_encrypted(), stack == Stack::Clearway);
+        }
         assert!(number_of("e").is_err());
     }
 
@@ -255,7 +281,7 @@ clearway_quic_stateless_resets_sent_total_other 9
         let counts = Counts::read(Stack::Clearway, text);
         assert_eq!(counts, Ok(Counts { unknown: 7, resets: 0 }));
         assert!(Counts::read(Stack::QuicGo, text).is_err());
-        let counts = Counts::read(Stack::QuicGo, "quic_go_datagrams_unknown_total 5\n").unwrap();
-        assert_eq!([counts, counts].into_iter().sum::<Counts>(), Counts { unknown: 10, resets: 0 });
+        let counts = Counts::read(Stack::QuicGo, "quic_go_datagrams_unknown_total 5\n");
+        assert_eq!(counts, Ok(Counts { unknown: 5, resets: 0 }));
     }
 }

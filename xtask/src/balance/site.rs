@@ -22,7 +22,7 @@ const VIRTUAL_IP: &str = "10.9.0.1";
 pub(super) const CLIENTS: &str = "10.1.0.0";
 const CLIENTS_NETWORK: &str = "10.1.0.0/16";
 const CLIENTS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// Where servers offer their metrics, each in its own namespace.
+/// Where servers and balancers offer their metrics, each in its own namespace.
 pub(super) const METRICS: &str = "127.0.0.1:9433";
 /// How many servers there can be.
 pub(super) const SERVERS: usize = 4;
@@ -83,6 +83,11 @@ impl Site {
     /// The metrics of a server.
     pub(super) fn metrics(&self, server: usize) -> io::Result<String> {
         self.servers[server].run(metrics)?
+    }
+
+    /// The metrics of a balancer.
+    pub(super) fn balancer_metrics(&self, balancer: usize) -> io::Result<String> {
+        self.balancers[balancer].run(metrics)?
     }
 }
 

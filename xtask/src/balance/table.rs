@@ -15,7 +15,7 @@ pub(super) struct Row {
     /// Downloads, and how many of them are complete.
     begun: u64,
     complete: u64,
-    /// Datagrams at the servers of connections that they do not have.
+    /// Datagrams at servers whose connection IDs name another one that runs.
     misrouted: u64,
     /// Stateless resets of the servers.
     resets: u64,
@@ -34,8 +34,8 @@ impl Row {
             connections: facts.members.len() + facts.openings.len() + facts.probes(),
             begun: sum(|member| member.begun),
             complete: sum(|member| member.complete),
-            misrouted: facts.misrouted().unknown,
-            resets: facts.misrouted().resets,
+            misrouted: facts.strays.misrouted,
+            resets: facts.resets,
             seconds,
             note: facts.note(),
             faults: facts.faults(),

@@ -3,10 +3,12 @@
 use core::net::SocketAddr;
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use std::sync::Arc;
 
-use clearway_units::{Random, Timestamp};
+use clearway_units::Timestamp;
 use clearway_wire::ConnectionId;
 
+use super::shared::SharedIds;
 use super::table::{Fingerprint, Table};
 use super::{Limits, Means};
 use crate::address::words;
@@ -18,10 +20,17 @@ use crate::{Pool, ServerKey};
 const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 
 /// The keys of a connection: the ID that the server was seen to use, by which it is made, then the one that the client
-/// began to use last, and the client's address.
-const KEYS: usize = 3;
+/// began to use last and the one before, both of which it uses while it validates a path, the client's address, and the one
+/// that it had before.
+const KEYS: usize = 5;
+const FIRST_ID: usize = 0;
 const LATEST_ID: usize = 1;
-const ADDRESS: usize = 2;
+const FORMER_ID: usize = 2;
+const ADDRESS: usize = 3;
+const FORMER_ADDRESS: usize = 4;
+
+/// Other routers are told again of a connection in use in each of so many parts of its lifetime.
+const TELLINGS: u32 = 4;
 
 /// When connection IDs of each length were last used. Those of a length that was not used for the lifetime are forgotten.
 #[derive(Debug)]
@@ -50,30 +59,66 @@ impl Lengths {
 /// issued. They push each other out.
 ///
 /// *Learned* are the connections whose client has used a connection ID that a server had sent to it in a long header, which
-/// shows that it receives what is sent to its address. They are not pushed out. Each has one address, the one that its
-/// client last sent from, and two IDs: the first one, and the one that the client has begun to use last. So their number
-/// grows only with what clients have shown, whatever they or others send after that.
+/// shows that it receives what is sent to its address. They are not pushed out. Each has two addresses, the one that its
+/// client last sent from and the one before, and three IDs: the first one, and the two that the client has begun to use last.
+/// So their number grows only with what clients have shown, whatever they or others send after that.
 #[derive(Debug)]
 pub(super) struct Memory {
-    pub(super) key: [u64; 2],
+    key: [u64; 2],
     pub(super) flows: Table<1>,
     pub(super) learned: Table<KEYS>,
     pub(super) lengths: Lengths,
     ids: u64,
+    shared: Option<Arc<SharedIds>>,
+    untold: u64,
 }
 
 impl Memory {
     pub(super) const BYTES_PER_FLOW: usize = Table::<1>::BYTES_PER_ENTRY;
     pub(super) const BYTES_PER_LEARNED: usize = Table::<KEYS>::BYTES_PER_ENTRY;
 
-    pub(super) fn new(limits: Limits, mut random: Random) -> Self {
+    /// A memory whose hashes have this `key`, which is that of `shared`.
+    pub(super) fn new(limits: Limits, key: [u64; 2], shared: Option<Arc<SharedIds>>) -> Self {
         let used = [None; ConnectionId::MAX_LEN + 1];
         Self {
-            key: [random.number(), random.number()],
+            key,
             flows: Table::new(limits.flows, limits.lifetime),
             learned: Table::new(limits.learned, limits.lifetime),
             lengths: Lengths { used, lifetime: limits.lifetime },
             ids: 0,
+            shared,
+            untold: 0,
+        }
+    }
+
+    /// The key of its hashes.
+    pub(super) fn key(&self) -> [u64; 2] {
+        self.shared.as_ref().map_or(self.key, |shared| shared.key())
+    }
+
+    /// Takes another key, when nothing is known yet.
+    pub(super) fn set_key(&mut self, key: [u64; 2]) {
+        self.key = key;
+        if let Some(shared) = &self.shared {
+            shared.set_key(key);
+        }
+    }
+
+    /// Tells other routers of all connections that were learned.
+    pub(super) fn tell_all(&mut self) {
+        let Some(shared) = &self.shared else { return };
+        for connection in self.learned.by_use() {
+            let Some(first) = connection.key(FIRST_ID) else { continue };
+            for id in [FIRST_ID, FORMER_ID, LATEST_ID]
+                .map(|which| connection.key(which))
+                .into_iter()
+                .flatten()
+            {
+                if !shared.learn(connection.used, connection.server, (first, id), connection.id_len)
+                {
+                    self.untold = self.untold.saturating_add(1);
+                }
+            }
         }
     }
 
@@ -88,6 +133,11 @@ impl Memory {
     /// How many IDs were learned.
     pub(super) fn ids(&self) -> u64 {
         self.ids
+    }
+
+    /// How often other routers could not be told of an ID, since there was no room.
+    pub(super) fn untold(&self) -> u64 {
+        self.untold
     }
 
     /// Removes a few of the entries that were not used for their lifetime.
@@ -106,7 +156,7 @@ impl Memory {
     ) -> Option<(ServerKey, Means)> {
         let (address, id) = (self.address(client), self.id(destination));
         let flow = self.flow(client, source);
-        let of_id = self.find(now, pool, id);
+        let of_id = self.find(now, pool, id).or_else(|| self.find_shared(now, pool, id));
         let of_flow = self.flows.find(now, flow).map(|entry| entry.server);
         let of_flow = of_flow.filter(|server| is_reachable(pool, *server));
         if of_id.is_some() {
@@ -205,7 +255,76 @@ impl Memory {
                 }
             }
         }
+        for length in LEARNABLE.rev() {
+            if self.shared.as_ref().is_some_and(|shared| shared.has_length(length))
+                && let Some(id) = octets.get(..length)
+            {
+                let id = self.id(id);
+                if let Some(server) = self.find_shared(now, pool, id) {
+                    return Some((id, server));
+                }
+            }
+        }
         None
+    }
+
+    /// The server of an ID that another router has learned, if it can be reached. This one knows the connection from then on,
+    /// if it has room.
+    fn find_shared(&mut self, now: Timestamp, pool: &Pool, id: Fingerprint) -> Option<ServerKey> {
+        let known = self.shared.as_ref()?.find(now, id)?;
+        if !is_reachable(pool, known.server) {
+            return None;
+        }
+        if self.learned.find(now, known.connection).is_none() {
+            match self.learned.add(now, known.connection, known.server) {
+                Some(connection) => connection.id_len = known.id_len,
+                None => {
+                    self.learned.refuse();
+                    return Some(known.server);
+                }
+            }
+        }
+        if id != known.connection {
+            self.set_latest_id(known.connection, id);
+        }
+        self.lengths.touch(now, known.id_len);
+        Some(known.server)
+    }
+
+    /// Tells other routers of the connection with this ID, which its client uses: at once if that is new, and otherwise now and
+    /// then.
+    fn tell(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
+        let Some(shared) = &self.shared else { return };
+        let part = self.lengths.lifetime.checked_div(TELLINGS).unwrap_or_default();
+        let parts = now.since_origin().as_nanos().checked_div(part.as_nanos());
+        // As many parts as a number has are far more than a lifetime.
+        let part = parts.unwrap_or_default() as u8;
+        let Some(connection) = self.learned.find(now, id) else { return };
+        if !is_new && connection.told == Some(part) {
+            return;
+        }
+        connection.told = Some(part);
+        let Some(first) = connection.key(FIRST_ID) else { return };
+        if !shared.learn(now, connection.server, (first, id), connection.id_len) {
+            self.untold = self.untold.saturating_add(1);
+        }
+    }
+
+    /// The client of the connection with this key has begun to use another ID.
+    fn set_latest_id(&mut self, key: Fingerprint, id: Fingerprint) {
+        let latest = self.learned.key_of(key, LATEST_ID);
+        self.learned.set_key(key, LATEST_ID, id);
+        if let Some(former) = latest.filter(|latest| *latest != id) {
+            self.learned.set_key(key, FORMER_ID, former);
+        }
+    }
+
+    /// The client of the connection with the ID `id` is at `address`.
+    fn set_address(&mut self, id: Fingerprint, known: Option<Fingerprint>, address: Fingerprint) {
+        self.learned.set_key(id, ADDRESS, address);
+        if let Some(former) = known {
+            self.learned.set_key(id, FORMER_ADDRESS, former);
+        }
     }
 
     /// A known ID has come from `address`.
@@ -215,9 +334,9 @@ impl Memory {
             self.learned.touch(now, id);
             self.lengths.touch(now, id_len);
             if known != Some(address) {
-                self.learned.set_key(id, ADDRESS, address);
+                self.set_address(id, known, address);
             }
-            return;
+            return self.tell(now, id, false);
         }
         let Some(newcomer) = self.flows.find(now, id) else { return };
         let (server, id_len, is_of_server) =
@@ -232,6 +351,7 @@ impl Memory {
                 connection.id_len = id_len;
                 self.learned.set_key(id, ADDRESS, address);
                 self.flows.remove(id);
+                self.tell(now, id, true);
             }
             None => self.refuse(now, id, address, server),
         }
@@ -279,8 +399,9 @@ impl Memory {
         }
         self.ids = self.ids.saturating_add(1);
         if is_connection {
-            self.learned.set_key(address, LATEST_ID, id);
+            self.set_latest_id(address, id);
             self.lengths.touch(now, id_len);
+            self.tell(now, id, true);
         } else {
             self.put_id(now, id, server, id_len, false);
         }
@@ -302,16 +423,16 @@ impl Memory {
 
     fn address(&self, client: SocketAddr) -> Fingerprint {
         let [high, low, port] = words(client);
-        Fingerprint::new(siphash::<1, 3>(self.key, &[0, high, low, port], &[]))
+        Fingerprint::new(siphash::<1, 3>(self.key(), &[0, high, low, port], &[]))
     }
 
     fn flow(&self, client: SocketAddr, source: &[u8]) -> Fingerprint {
         let [high, low, port] = words(client);
-        Fingerprint::new(siphash::<1, 3>(self.key, &[1, high, low, port], source))
+        Fingerprint::new(siphash::<1, 3>(self.key(), &[1, high, low, port], source))
     }
 
     fn id(&self, id: &[u8]) -> Fingerprint {
-        Fingerprint::new(siphash::<1, 3>(self.key, &[2], id))
+        Fingerprint::new(siphash::<1, 3>(self.key(), &[2], id))
     }
 }
 

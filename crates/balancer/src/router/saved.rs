@@ -5,7 +5,7 @@
 //! Key (128)             of the fingerprints
 //! Lengths (21 x 64)     how long ago IDs of each length were used, or all ones
 //! Flows                 a table of entries with one fingerprint
-//! Learned               a table of entries with three fingerprints
+//! Learned               a table of entries with five fingerprints
 //!
 //! Table {
 //!   Count (32)
@@ -40,7 +40,7 @@ const WAS_REFUSED: u8 = 2;
 impl Memory {
     pub(super) fn save(&self, now: Timestamp) -> Vec<u8> {
         let mut bytes = vec![FORMAT];
-        self.key.iter().for_each(|word| bytes.extend(word.to_be_bytes()));
+        self.key().iter().for_each(|word| bytes.extend(word.to_be_bytes()));
         for used in &self.lengths.used {
             bytes.extend(used.map_or(NEVER, |used| age(now, used)).to_be_bytes());
         }
@@ -60,10 +60,12 @@ impl Memory {
         for used in &mut used {
             *used = Some(word(&mut reader)?).filter(|age| *age != NEVER).map(|age| ago(now, age));
         }
-        self.key = key;
+        self.set_key(key);
         self.lengths = Lengths { used, ..self.lengths };
         self.flows.restore(now, &mut reader)?;
-        self.learned.restore(now, &mut reader)
+        self.learned.restore(now, &mut reader)?;
+        self.tell_all();
+        Some(())
     }
 }
 

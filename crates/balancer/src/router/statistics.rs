@@ -27,6 +27,9 @@ pub struct RouterStatistics {
     pub learned: TableStatistics,
     /// How many connection IDs it has learned.
     pub learned_ids: u64,
+    /// How often it could not tell other routers of a connection ID, since [`SharedIds`](super::SharedIds) was full: a client
+    /// that comes to another router after a change of its address may lose its connection.
+    pub untold: u64,
     /// How many long headers of servers had a connection ID that names another server: the server IDs of these servers are
     /// not as the pool states, and their connections are misrouted.
     pub contradicting: u64,

@@ -10,7 +10,7 @@ use crate::ServerKey;
 
 /// What an entry is found by: a hash with a secret key. Two of 64 bits are the same by chance only, and nobody outside can
 /// look for such a pair.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fingerprint(NonZeroU64);
 
 impl Fingerprint {
@@ -26,6 +26,9 @@ impl Fingerprint {
         self.0.get()
     }
 }
+
+/// How many bits say which of the keys of an entry a place of the index has: there are up to eight.
+const KEY_BITS: u32 = 3;
 
 /// In place of a number: none.
 const NONE: u32 = u32::MAX;
@@ -51,6 +54,8 @@ pub(super) struct Entry<const K: usize> {
     pub(super) is_of_server: bool,
     /// Whether it should be in another table, which is full.
     pub(super) was_refused: bool,
+    /// In which part of time other routers were last told of it: a number that comes again only after its lifetime.
+    pub(super) told: Option<u8>,
 }
 
 impl<const K: usize> Entry<K> {
@@ -63,6 +68,7 @@ impl<const K: usize> Entry<K> {
         id_len: 0,
         is_of_server: false,
         was_refused: false,
+        told: None,
     };
 
     pub(super) fn key(&self, which: usize) -> Option<Fingerprint> {
@@ -80,7 +86,7 @@ pub(super) struct Table<const K: usize> {
     oldest: u32,
     newest: u32,
     /// Each fingerprint at the place that it states or, if that is taken, one of the next ones (linear probing). At least
-    /// half of the places are free. A number is that of the entry, times four, plus which of its keys it is.
+    /// half of the places are free. A number is that of the entry, times eight, plus which of its keys it is.
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
@@ -223,6 +229,11 @@ impl<const K: usize> Table<K> {
         self.add_to_index(key, number, which);
     }
 
+    /// Key number `which` of the entry with the key `of`.
+    pub(super) fn key_of(&self, of: Fingerprint, which: usize) -> Option<Fingerprint> {
+        self.entry(self.number(of)?)?.key(which)
+    }
+
     /// No entry is found by this key any more. The one that was remains.
     pub(super) fn forget_key(&mut self, key: Fingerprint) {
         if let Some(place) = self.find_place(key) {
@@ -343,7 +354,7 @@ impl<const K: usize> Table<K> {
     /// The number of the entry at a place, and which of its keys is there.
     fn at(&self, place: usize) -> Option<(u32, usize)> {
         let number = self.index.get(place).copied().filter(|number| *number != NONE)?;
-        Some((number >> 2, (number & 3) as usize))
+        Some((number >> KEY_BITS, (number & ((1 << KEY_BITS) - 1)) as usize))
     }
 
     fn key_at(&self, place: usize) -> Option<Fingerprint> {
@@ -373,7 +384,7 @@ impl<const K: usize> Table<K> {
         while self.at(place).is_some() {
             place = self.around(place.wrapping_add(1));
         }
-        self.set(place, number << 2 | which as u32);
+        self.set(place, number << KEY_BITS | which as u32);
     }
 
     /// An entry loses the key at a place.

@@ -19,6 +19,7 @@ pub(super) struct ShardCounts {
     flows: TableCounts,
     learned: TableCounts,
     learned_ids: AtomicU64,
+    untold: AtomicU64,
     contradicting: AtomicU64,
     pub(super) gate: GateCounts,
     /// The datagrams for each server. The thread locks this only when it takes a new pool.
@@ -55,6 +56,8 @@ pub(super) struct ShardCounted {
     pub(super) learned: TableStatistics,
     /// Connection IDs learned.
     pub(super) learned_ids: u64,
+    /// Connection IDs for which there was no room where all threads find them.
+    pub(super) untold: u64,
     /// Long headers of servers with a connection ID that names another server.
     pub(super) contradicting: u64,
     pub(super) gate: GateStatistics,
@@ -98,6 +101,7 @@ impl ShardCounts {
         self.flows.publish(&statistics.flows);
         self.learned.publish(&statistics.learned);
         self.learned_ids.store(statistics.learned_ids, Ordering::Relaxed);
+        self.untold.store(statistics.untold, Ordering::Relaxed);
         self.contradicting.store(statistics.contradicting, Ordering::Relaxed);
     }
 
@@ -109,6 +113,7 @@ impl ShardCounts {
             flows: self.flows.read(),
             learned: self.learned.read(),
             learned_ids: load(&self.learned_ids),
+            untold: load(&self.untold),
             contradicting: load(&self.contradicting),
             gate: self.gate.read(),
         }

@@ -29,15 +29,24 @@ struct Checked {
     name: String,
     address: SocketAddr,
     health: Health,
-    /// Whether a check has begun and has no outcome yet.
-    is_in_check: bool,
+    /// How many checks have begun.
+    begun: u64,
+    /// How many checks have no outcome yet.
+    in_progress: u32,
+    /// The number of the latest check that had an outcome.
+    latest: u64,
 }
+
+/// How many checks of one server are in progress at a time: one that the server has begun to answer before it was killed waits
+/// until its time is over, and meanwhile the next one finds that nothing listens there.
+const AT_A_TIME: u32 = 2;
 
 /// A check that is to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Check {
     server: ServerKey,
     pub(super) address: SocketAddr,
+    number: u64,
 }
 
 /// Why a check has failed.
@@ -79,13 +88,21 @@ impl Fleet {
         let mut before = std::mem::take(&mut self.checked);
         let checked = described(&backends).map(|(key, server)| {
             let known = before.remove(&key).filter(|known| known.address == server.address);
-            let is_in_check = known.as_ref().is_some_and(|known| known.is_in_check);
-            let health = match known {
+            let fresh = Checked::new(server, Health::new(settings, now));
+            let fresh = match &known {
+                Some(Checked { begun, in_progress, latest, .. }) => {
+                    let (begun, in_progress, latest) = (*begun, *in_progress, *latest);
+                    Checked { begun, in_progress, latest, ..fresh }
+                }
+                None => fresh,
+            };
+            let mut health = match known {
                 None => Health::new(settings, now),
                 Some(known) if settings == had_settings => known.health,
                 Some(known) => with_settings(&known.health, settings, now),
             };
-            (key, Checked { is_in_check, ..Checked::new(server, health) })
+            health.set_draining(server.state == ServerState::Draining);
+            (key, Checked { health, ..fresh })
         });
         self.checked = checked.collect();
         self.backends = backends;
@@ -94,14 +111,16 @@ impl Fleet {
 
     /// The checks that are due and not more than `most`; they count as begun.
     pub(super) fn checks_due(&mut self, now: Timestamp, most: usize) -> Vec<Check> {
-        let waiting = self.checked.iter_mut().filter(|(_, checked)| !checked.is_in_check);
+        let waiting = self.checked.iter_mut().filter(|(_, checked)| checked.may_begin());
         let mut due: Vec<_> =
             waiting.filter(|(_, checked)| checked.health.deadline() <= now).collect();
         // Those that have waited longest, so that all have their turn if there are too many.
         due.sort_by_key(|(_, checked)| checked.health.deadline());
         let begun = due.into_iter().take(most).map(|(key, checked)| {
-            checked.is_in_check = checked.health.begin_check(now);
-            Check { server: *key, address: checked.address }
+            checked.health.begin_check(now);
+            checked.begun += 1;
+            checked.in_progress += 1;
+            Check { server: *key, address: checked.address, number: checked.begun }
         });
         begun.collect()
     }
@@ -112,7 +131,7 @@ impl Fleet {
         (checked.address == check.address).then_some(&checked.name)
     }
 
-    /// A check has ended. Returns what to report.
+    /// A check has ended. Returns what to report. If one that began later has ended before, this one says nothing new.
     pub(super) fn on_outcome(
         &mut self,
         now: Timestamp,
@@ -124,7 +143,11 @@ impl Fleet {
         if checked.address != check.address {
             return None;
         }
-        checked.is_in_check = false;
+        checked.in_progress = checked.in_progress.saturating_sub(1);
+        if check.number < checked.latest {
+            return None;
+        }
+        checked.latest = check.number;
         let has_changed = match &outcome {
             Ok(()) => checked.health.on_success(now),
             Err(CheckFailure { is_unreachable: true, .. }) => checked.health.on_unreachable(),
@@ -144,7 +167,7 @@ impl Fleet {
     /// When something is to be done next, if no check ends before: a check begins, unless there are too many, or a server's
     /// part grows.
     pub(super) fn deadline(&self, may_check: bool) -> Option<Timestamp> {
-        let waiting = self.checked.values().filter(|checked| may_check && !checked.is_in_check);
+        let waiting = self.checked.values().filter(|checked| may_check && checked.may_begin());
         waiting.map(|checked| checked.health.deadline()).chain(self.next_step).min()
     }
 
@@ -225,7 +248,13 @@ fn described(backends: &Backends) -> impl Iterator<Item = (ServerKey, &Server)> 
 impl Checked {
     fn new(server: &Server, mut health: Health) -> Self {
         health.set_draining(server.state == ServerState::Draining);
-        Self { name: server.name.clone(), address: server.address, health, is_in_check: false }
+        let (name, address) = (server.name.clone(), server.address);
+        Self { name, address, health, begun: 0, in_progress: 0, latest: 0 }
+    }
+
+    /// Whether one more check may begin when it is due.
+    fn may_begin(&self) -> bool {
+        self.in_progress < AT_A_TIME
     }
 }
 

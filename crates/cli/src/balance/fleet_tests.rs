@@ -186,6 +186,56 @@ fn a_server_at_whose_address_nothing_receives_is_down_at_once() {
     assert_eq!(pool(&mut fleet, START), parts([("a", Active, 20), ("b", Down, 0)]));
 }
 
+/// The defaults: a server is killed at any moment, also while it answers a check, and is down within a second.
+#[test]
+fn a_killed_server_is_down_within_a_second() {
+    let milliseconds = |number| START + Duration::from_millis(number);
+    for killed in (0..1500).step_by(50) {
+        let mut fleet = start(backends(""));
+        let (mut answered, mut down) = (Vec::new(), None);
+        for now in (0..killed + 1000).step_by(50) {
+            for check in fleet.checks_due(milliseconds(now), usize::MAX) {
+                match fleet.name_of(&check) {
+                    // What it has begun to answer stays without an outcome until its time is over.
+                    Some("b") if now == killed => {}
+                    Some("b") if now > killed => {
+                        let why = "unreachable".to_owned();
+                        let failure = CheckFailure { why, is_unreachable: true };
+                        fleet.on_outcome(milliseconds(now), &check, Err(failure));
+                        down = down.or(Some(now));
+                    }
+                    _ => answered.push(check),
+                }
+            }
+            for check in answered.drain(..) {
+                fleet.on_outcome(milliseconds(now), &check, Ok(()));
+            }
+        }
+        assert!(down.is_some_and(|down| down - killed <= 500), "{killed} {down:?}");
+        let parts_after = pool(&mut fleet, milliseconds(killed + 1000));
+        assert_eq!(parts_after, parts([("a", Active, 20), ("b", Down, 0)]), "{killed}");
+    }
+}
+
+#[test]
+fn an_outcome_that_comes_after_that_of_a_later_check_changes_nothing() {
+    let mut fleet = start(checked(""));
+    let of_b = |fleet: &mut Fleet, now| {
+        let due = fleet.checks_due(now, usize::MAX);
+        due.into_iter().find(|check| fleet.name_of(check) == Some("b")).unwrap()
+    };
+    let (first, second) = (of_b(&mut fleet, START), of_b(&mut fleet, after(2)));
+    assert_eq!(fleet.checks_due(after(4), usize::MAX), [], "two of each server are in progress");
+    let failure = |is_unreachable| CheckFailure { why: "no answer".to_owned(), is_unreachable };
+    assert!(fleet.on_outcome(after(4), &second, Err(failure(true))).is_some());
+    assert_eq!(fleet.on_outcome(after(4), &first, Ok(())), None);
+    let third = of_b(&mut fleet, after(5));
+    assert!(fleet.on_outcome(after(5), &third, Ok(())).is_none());
+    let fourth = of_b(&mut fleet, after(8));
+    let report = fleet.on_outcome(after(8), &fourth, Ok(())).unwrap();
+    assert_eq!(report, "server \"b\" (192.0.2.2:1) is up", "two successes in a row");
+}
+
 #[test]
 fn other_settings_leave_servers_up_and_down() {
     let mut fleet = start(checked(""));

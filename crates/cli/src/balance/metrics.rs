@@ -117,7 +117,7 @@ const OF_TABLE: [OfTable; 4] = [
     }),
 ];
 
-const OF_DECISIONS: [OfDecisions; 4] = [
+const OF_DECISIONS: [OfDecisions; 5] = [
     (
         "ids_learned",
         MetricType::Counter,
@@ -130,6 +130,12 @@ const OF_DECISIONS: [OfDecisions; 4] = [
     ("retry_active", MetricType::Gauge, "1 while new clients are sent Retry packets", |it| {
         u64::from(it.gate.is_closed)
     }),
+    (
+        "ids_untold",
+        MetricType::Counter,
+        "Learned connection IDs for which there was no room where all threads find them",
+        |it| it.untold,
+    ),
     (
         "ids_contradicting",
         MetricType::Counter,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Cache};
-use clearway_balancer::{Decision, Limits, Pool, Router, ServerKey};
+use clearway_balancer::{Decision, Limits, Pool, Router, ServerKey, SharedIds};
 use clearway_io::{Routed, Routing, Target};
-use clearway_units::{Random, Timestamp};
+use clearway_units::Timestamp;
 use clearway_wire::header::is_long;
 
 use super::counts::ShardCounts;
@@ -38,17 +38,17 @@ struct KnownServer {
 }
 
 impl ShardRouting {
-    /// `random` gives the key of the tables.
+    /// That of one of the threads that share what is learned of connection IDs.
     pub(super) fn new(
         pool: &SharedPool,
         limits: Limits,
-        random: Random,
+        shared: &Arc<SharedIds>,
         counts: Arc<ShardCounts>,
     ) -> Self {
         let mut pool = Cache::new(pool.clone());
         let current = pool.load().clone();
         let servers = known(&current, &counts);
-        let router = Router::new(current, limits, random);
+        let router = Router::among(current, limits, shared);
         Self { router, pool, servers, counts, retries: None }
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 use clearway::TicketKeys;
 use clearway_balancer::{DropReason, Means, Server, ServerState};
 use clearway_transport::{RetryOffload, SharedTokens};
+use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, LongHeader, ProtectedHeader, set_length};
 use clearway_wire::{ConnectionId, LongPacketType, PacketNumber, Version, Writer};
 
@@ -53,8 +54,9 @@ impl Thread {
     fn with(servers: Vec<Server>) -> Self {
         let pool: SharedPool = Arc::new(ArcSwap::new(pool(servers)));
         let counts = Arc::<ShardCounts>::default();
-        let random = Random::from_number(1);
-        let routing = ShardRouting::new(&pool, Limits::default(), random, counts.clone());
+        let limits = Limits::default();
+        let shared = Arc::new(SharedIds::new(limits, 1, Random::from_number(1)));
+        let routing = ShardRouting::new(&pool, limits, &shared, counts.clone());
         Self { routing, pool, counts }
     }
 

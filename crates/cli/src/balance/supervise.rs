@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clearway::{ClientConfig, ConnectError, ConnectionError, Endpoint, Timestamp, VarInt};
+use clearway::{
+    ClientConfig, ConnectError, ConnectionError, Endpoint, Timestamp, TransportConfig, VarInt,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -167,9 +169,13 @@ async fn handshake(
     checks: &Checks,
 ) -> Result<(), CheckFailure> {
     let failed = |why| CheckFailure { why, is_unreachable: false };
+    // A packet in which the QUIC bit is cleared may look to the server like a preface and the datagram of a client.
+    let transport = TransportConfig::builder().grease_quic_bit(false).build();
+    let transport = transport.map_err(|error| failed(error.to_string()))?;
     // A new configuration keeps no session of another server. Whose certificate it is does not matter: clients verify it.
     let config = ClientConfig::dangerous_without_certificate_verification()
-        .application_protocols([&checks.application_protocol]);
+        .application_protocols([&checks.application_protocol])
+        .transport(transport);
     let connecting = endpoint
         .connect_with(&config, server, &checks.server_name)
         .map_err(|error| failed(error.to_string()))?;

@@ -39,6 +39,9 @@ const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 /// How many replies outside of connections wait to be sent.
 const MAX_REPLIES: usize = 64;
 
+/// How much is reported of a datagram of no connection: a long header to the end of the longest destination connection ID.
+const BEGINNING: usize = 26;
+
 /// A connection's application, and what the shard still has to do for it.
 struct Slot {
     handle: ConnectionHandle,
@@ -94,6 +97,8 @@ pub(super) struct Connections {
     replies: VecDeque<Reply>,
     /// Leads to the process that has replaced this one, which takes the clients that begin.
     successor: Option<Arc<Pipe>>,
+    /// Only load balancers may send to this server.
+    has_balancers: bool,
     mailbox: Arc<Mailbox>,
 }
 
@@ -120,8 +125,14 @@ impl Connections {
             counts: Counts::new(retry_above),
             replies: VecDeque::new(),
             successor: None,
+            has_balancers: false,
             mailbox,
         }
+    }
+
+    /// Datagrams of clients have prefaces. One without is a balancer's own.
+    pub(super) fn behind_balancers(&mut self) {
+        self.has_balancers = true;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -186,13 +197,26 @@ impl Connections {
             self.receive_newcomer(now, arrival, via, datagram);
             return Passed::No;
         }
+        let unknown = self.endpoint.totals().datagrams_unknown;
         if let Received::Connection(handle) = self.endpoint.receive(now, arrival, datagram) {
             self.note_via(handle, via);
             self.note_answer(handle);
             self.mark_dirty(handle);
         }
+        self.report_unknown(unknown, remote, datagram);
         self.take_replies(via);
         Passed::No
+    }
+
+    /// Tells the operator of a datagram that belongs to no connection, and how it begins: with it comes the connection ID. There
+    /// were `before` such datagrams before it was received.
+    fn report_unknown(&self, before: u64, remote: SocketAddr, datagram: &[u8]) {
+        if self.endpoint.totals().datagrams_unknown > before {
+            let beginning = datagram.get(..BEGINNING).unwrap_or(datagram);
+            let digits = |octet: &u8| format!("{octet:02x}");
+            let begins = beginning.iter().map(digits).collect::<String>();
+            tracing::debug!(%remote, begins, "a datagram of no connection");
+        }
     }
 
     /// Starts a connection to `destination`, which is the request's remote address as the socket names

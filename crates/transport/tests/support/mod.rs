@@ -47,6 +47,8 @@ pub const SERVER: &str = "10.0.0.2:443";
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     Accept,
+    /// The client may not clear the QUIC bit.
+    AcceptWithoutGreasing,
     Retry,
     Refuse,
 }
@@ -389,7 +391,10 @@ impl Pair {
             }
             Way::ToClient => &mut self.client,
         };
-        if let Received::Incoming(incoming) = endpoint.receive(self.now, arrival, payload) {
+        if let Received::Incoming(mut incoming) = endpoint.receive(self.now, arrival, payload) {
+            if self.door == Door::AcceptWithoutGreasing {
+                incoming.forbid_greasing();
+            }
             match self.door {
                 Door::Retry if !incoming.address_is_validated() => {
                     self.server.retry(self.now, &incoming);

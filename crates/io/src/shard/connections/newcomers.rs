@@ -226,11 +226,12 @@ impl Connections {
             Kind::First { .. } | Kind::Other => {}
         }
         let bytes = datagram.len();
+        let unknown = self.endpoint.totals().datagrams_unknown;
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Incoming(incoming) => self.admit(now, key, (incoming, via), bytes),
             // A stateless reset, whatever it begins with.
             Received::Connection(handle) => self.mark_dirty(handle),
-            Received::Done => {}
+            Received::Done => self.report_unknown(unknown, arrival.remote, datagram),
         }
         self.take_replies(via);
     }
@@ -340,7 +341,11 @@ impl Connections {
         is_accepted
     }
 
-    fn answer(&mut self, now: Timestamp, incoming: Incoming, via: Option<Via>) -> bool {
+    fn answer(&mut self, now: Timestamp, mut incoming: Incoming, via: Option<Via>) -> bool {
+        if self.has_balancers && via.is_none() {
+            // A packet in which the QUIC bit is cleared may begin as a preface does.
+            incoming.forbid_greasing();
+        }
         let decision = match &mut self.acceptor {
             Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
             None => Ok(Decision::Refuse),

@@ -1,0 +1,273 @@
+//! The learned connection IDs of several routers.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use clearway_units::{Random, Timestamp};
+
+use super::Limits;
+use super::table::Fingerprint;
+use crate::ServerKey;
+
+/// The IDs are divided among as many locks, so that threads rarely wait for each other.
+const STRIPES: usize = 64;
+/// How many IDs of a connection are known at a time: the first one, and the two that its client began to use last.
+const IDS: usize = 3;
+
+/// What several routers that share their clients, such as those of a balancer's threads, tell each other of connections whose
+/// IDs were learned: a client that changes its address may come to another router. It takes memory as it is filled.
+///
+/// A router looks here only for IDs that it does not know itself, and takes over what it finds. It writes here what it has
+/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, so each connection has
+/// three IDs here at most, whatever its client sends. Nothing is pushed out. The clocks of the routers should not differ by
+/// much of the [lifetime](Limits::lifetime).
+#[derive(Debug)]
+pub struct SharedIds {
+    key: [AtomicU64; 2],
+    lifetime: Duration,
+    /// Bit `n` is set if there was an ID of `n` octets.
+    lengths: AtomicU32,
+    stripes: Vec<Mutex<Stripe>>,
+}
+
+/// What is known of an ID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Known {
+    pub(super) server: ServerKey,
+    /// The first ID of its connection.
+    pub(super) connection: Fingerprint,
+    /// If this is the first ID: others that the client began to use last, the latest first.
+    others: [Option<Fingerprint>; IDS - 1],
+    pub(super) id_len: u8,
+}
+
+/// What was not used for a lifetime is at last forgotten after another one.
+#[derive(Debug)]
+struct Stripe {
+    /// Those that were used since `began`.
+    young: BTreeMap<Fingerprint, Known>,
+    /// Those that were used in the lifetime before.
+    old: BTreeMap<Fingerprint, Known>,
+    began: Timestamp,
+    capacity: usize,
+}
+
+impl SharedIds {
+    /// For `routers` routers with these limits. `random` gives the key of all their tables.
+    pub fn new(limits: Limits, routers: usize, mut random: Random) -> Self {
+        let ids = limits.learned.saturating_mul(routers).saturating_mul(IDS);
+        let mean = ids.div_ceil(STRIPES);
+        // Chance gives some of them more than others: hardly ever more than four standard deviations.
+        let capacity = mean.saturating_add(mean.isqrt().saturating_add(1).saturating_mul(4));
+        let stripe = || {
+            Mutex::new(Stripe {
+                young: BTreeMap::new(),
+                old: BTreeMap::new(),
+                began: Timestamp::ORIGIN,
+                capacity,
+            })
+        };
+        Self {
+            key: [random.number(), random.number()].map(AtomicU64::new),
+            lifetime: limits.lifetime,
+            lengths: AtomicU32::new(0),
+            stripes: std::iter::repeat_with(stripe).take(STRIPES).collect(),
+        }
+    }
+
+    /// The key of the routers' hashes, which are the same in all of them.
+    pub(super) fn key(&self) -> [u64; 2] {
+        self.key.each_ref().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Takes the key of the routers of another process, of which all routers here take over what they knew. None of them knows
+    /// anything else yet.
+    pub(super) fn set_key(&self, key: [u64; 2]) {
+        self.key.iter().zip(key).for_each(|(word, new)| word.store(new, Ordering::Relaxed));
+    }
+
+    /// Whether there was an ID of this length.
+    pub(super) fn has_length(&self, length: usize) -> bool {
+        let bit = u32::try_from(length).ok().and_then(|length| 1_u32.checked_shl(length));
+        bit.is_some_and(|bit| self.lengths.load(Ordering::Relaxed) & bit != 0)
+    }
+
+    /// What is known of an ID, which is used now.
+    pub(super) fn find(&self, now: Timestamp, id: Fingerprint) -> Option<Known> {
+        self.stripe(now, id)?.touch(id)
+    }
+
+    /// The client of the connection with the ID `first` uses `id`, which may be the same. `false` if there is no room.
+    #[must_use]
+    pub(super) fn learn(
+        &self,
+        now: Timestamp,
+        server: ServerKey,
+        (first, id): (Fingerprint, Fingerprint),
+        id_len: u8,
+    ) -> bool {
+        if let Some(bit) = 1_u32.checked_shl(id_len.into()) {
+            self.lengths.fetch_or(bit, Ordering::Relaxed);
+        }
+        let other = Known { server, connection: first, others: [None; IDS - 1], id_len };
+        let Some(mut stripe) = self.stripe(now, first) else { return false };
+        let before = stripe.touch(first).filter(|before| before.connection == first);
+        let mut others = before.map_or(other.others, |before| before.others);
+        let is_other = id != first && !others.contains(&Some(id));
+        let mut replaced = None;
+        if is_other {
+            replaced = others.last().copied().flatten();
+            others.rotate_right(1);
+            if let Some(latest) = others.first_mut() {
+                *latest = Some(id);
+            }
+        }
+        let has_room = stripe.put(first, Known { others, ..other });
+        // One lock at a time.
+        drop(stripe);
+        if let Some(replaced) = replaced
+            && let Some(mut stripe) = self.stripe(now, replaced)
+        {
+            stripe.remove(replaced, first);
+        }
+        has_room && (id == first || self.stripe(now, id).is_some_and(|mut it| it.put(id, other)))
+    }
+
+    fn stripe(&self, now: Timestamp, id: Fingerprint) -> Option<MutexGuard<'_, Stripe>> {
+        let place = id.number().checked_rem(self.stripes.len() as u64)?;
+        let stripe = self.stripes.get(usize::try_from(place).ok()?)?;
+        // Nothing panics while it is held.
+        let mut stripe = stripe.lock().unwrap_or_else(PoisonError::into_inner);
+        stripe.age(now, self.lifetime);
+        Some(stripe)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        let len = |stripe: &Mutex<Stripe>| {
+            let stripe = stripe.lock().unwrap();
+            stripe.young.len() + stripe.old.len()
+        };
+        self.stripes.iter().map(len).sum()
+    }
+}
+
+impl Stripe {
+    fn age(&mut self, now: Timestamp, lifetime: Duration) {
+        if now < self.began + lifetime {
+            return;
+        }
+        self.old = core::mem::take(&mut self.young);
+        if now >= self.began + lifetime.saturating_mul(2) {
+            self.old.clear();
+        }
+        self.began = now;
+    }
+
+    fn touch(&mut self, id: Fingerprint) -> Option<Known> {
+        if let Some(known) = self.old.remove(&id) {
+            self.young.insert(id, known);
+        }
+        self.young.get(&id).copied()
+    }
+
+    /// Notes what is known of an ID, unless another connection has it: a client may have invented it. `false` if there is no room.
+    fn put(&mut self, id: Fingerprint, known: Known) -> bool {
+        let before = self.touch(id);
+        if before.is_none() && self.young.len().saturating_add(self.old.len()) >= self.capacity {
+            return false;
+        }
+        if before.is_none_or(|before| before.connection == known.connection) {
+            self.young.insert(id, known);
+        }
+        true
+    }
+
+    /// Forgets an ID if it is one of this connection.
+    fn remove(&mut self, id: Fingerprint, connection: Fingerprint) {
+        for ids in [&mut self.young, &mut self.old] {
+            if ids.get(&id).is_some_and(|known| known.connection == connection) {
+                ids.remove(&id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { flows: 8, learned: 64, lifetime: Duration::from_secs(60) };
+
+    fn id(number: u64) -> Fingerprint {
+        Fingerprint::new(number)
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_origin(Duration::from_secs(seconds))
+    }
+
+    fn server(number: u8) -> ServerKey {
+        ServerKey::of(&number.to_string())
+    }
+
+    fn shared() -> SharedIds {
+        SharedIds::new(LIMITS, 2, Random::from_number(1))
+    }
+
+    #[test]
+    fn a_connection_is_found_by_three_ids() {
+        let shared = shared();
+        assert!(shared.learn(at(0), server(1), (id(1), id(1)), 8));
+        assert!(shared.has_length(8) && !shared.has_length(4));
+        for latest in [2, 3, 4] {
+            assert!(shared.learn(at(0), server(1), (id(1), id(latest)), 8));
+        }
+        for (number, is_known) in [(1, true), (2, false), (3, true), (4, true)] {
+            let found = shared.find(at(1), id(number));
+            assert_eq!(found.map(|it| (it.server, it.connection)).is_some(), is_known, "{number}");
+            assert!(found.is_none_or(|it| (it.server, it.connection) == (server(1), id(1))));
+        }
+        assert_eq!(shared.len(), 3);
+    }
+
+    #[test]
+    fn no_connection_takes_the_id_of_another() {
+        let shared = shared();
+        for number in [1, 2] {
+            assert!(shared.learn(at(0), server(number), (id(number.into()), id(number.into())), 8));
+        }
+        assert!(shared.learn(at(0), server(2), (id(2), id(1)), 8));
+        assert!(shared.learn(at(0), server(2), (id(2), id(3)), 8));
+        assert_eq!(shared.find(at(0), id(1)).unwrap().server, server(1));
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_goes() {
+        let shared = shared();
+        for number in 1..=20 {
+            assert!(shared.learn(at(0), server(1), (id(number), id(number)), 8));
+        }
+        for seconds in (10..300).step_by(10) {
+            assert!(shared.find(at(seconds), id(1)).is_some());
+        }
+        for number in 2..=20 {
+            assert_eq!(shared.find(at(300), id(number)), None);
+        }
+        assert_eq!(shared.len(), 1);
+    }
+
+    /// What is there is not pushed out, and may still change.
+    #[test]
+    fn a_full_table_refuses() {
+        let shared = shared();
+        let refused = (1..=1000)
+            .filter(|number| !shared.learn(at(0), server(1), (id(*number), id(*number)), 8))
+            .collect::<Vec<_>>();
+        assert_eq!((shared.len(), refused.len()), (384, 616));
+        assert!(shared.find(at(1), id(1)).is_some());
+        assert!(shared.learn(at(1), server(1), (id(1), id(1)), 8));
+    }
+}

@@ -1,0 +1,146 @@
+//! Datagrams at servers that do not have the connection, told apart by the server that their connection IDs name.
+//!
+//! A balancer that follows draft-ietf-quic-load-balancers sends a datagram with a connection ID of a server that is down to
+//! another one (§4.1: the ID is unroutable), which does not know it. So after a server was killed, datagrams of unknown
+//! connections are no fault, as long as it is the killed one that their IDs name.
+
+use std::ops::AddAssign;
+
+use clearway_wire::header::Invariant;
+use clearway_wire::quic_lb::IdCodec;
+
+/// What stands in a line that a server writes about such a datagram, and what comes before its first octets in that line.
+const EVENT: &str = "a datagram of no connection";
+const BEGINS: &str = "begins=";
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Strays {
+    /// Their IDs name another server, which runs: they came to the wrong one.
+    pub(super) misrouted: u64,
+    /// Their IDs name the server that they came to: their connection has ended, or the ID was retired.
+    pub(super) late: u64,
+    /// Their IDs name a server that does not run.
+    pub(super) of_killed: u64,
+    /// Their IDs name no server.
+    pub(super) of_none: u64,
+}
+
+impl Strays {
+    /// What server number `at` has written of, without the first `known` datagrams. With it how many it has written of.
+    /// `runs` says which servers do.
+    pub(super) fn read(
+        log: &str,
+        (at, known): (usize, usize),
+        codec: &IdCodec,
+        runs: impl Fn(usize) -> bool,
+        number_of: impl Fn(&[u8]) -> Option<usize>,
+    ) -> Result<(Self, usize), String> {
+        let mut strays = Self::default();
+        // The last line may be written in part.
+        let end = log.rfind('\n').unwrap_or(0);
+        let lines = log.get(..end).unwrap_or_default().lines();
+        let mut count = 0;
+        for line in lines.filter(|line| line.contains(EVENT)) {
+            count += 1;
+            if count <= known {
+                continue;
+            }
+            let octets = octets(line).ok_or_else(|| format!("not understood: {line}"))?;
+            let named = id(&octets, codec).and_then(|id| codec.decode(id));
+            let named = named.and_then(|server_id| number_of(server_id.as_bytes()));
+            let counter = match named {
+                None => &mut strays.of_none,
+                Some(number) if number == at => &mut strays.late,
+                Some(number) if runs(number) => &mut strays.misrouted,
+                Some(_) => &mut strays.of_killed,
+            };
+            *counter += 1;
+        }
+        Ok((strays, count))
+    }
+}
+
+impl AddAssign for Strays {
+    fn add_assign(&mut self, other: Self) {
+        self.misrouted += other.misrouted;
+        self.late += other.late;
+        self.of_killed += other.of_killed;
+        self.of_none += other.of_none;
+    }
+}
+
+/// The connection ID of a datagram that begins with these octets.
+fn id<'a>(octets: &'a [u8], codec: &IdCodec) -> Option<&'a [u8]> {
+    let id = Invariant::decode(octets, codec.id_len()).ok()?.destination_connection_id();
+    (id.len() == codec.id_len()).then_some(id)
+}
+
+/// The first octets of a datagram in a line of a log, which may have quotation marks around them, and colours.
+fn octets(line: &str) -> Option<Vec<u8>> {
+    let plain = without_colours(line);
+    let (_, digits) = plain.split_once(BEGINS)?;
+    let digits: String =
+        digits.trim_start_matches('"').chars().take_while(char::is_ascii_hexdigit).collect();
+    let pairs = digits.as_bytes().chunks_exact(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// The line without the sequences of a terminal (ECMA-48), which end with `m`.
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.split_once('m').map_or("", |(_, rest)| rest));
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_wire::quic_lb::{ConfigId, ServerId};
+
+    use super::*;
+
+    fn codec() -> IdCodec {
+        IdCodec::new(ConfigId::new(1).unwrap(), 2, 9, None).unwrap()
+    }
+
+    /// The line about a datagram whose ID names this server.
+    fn line(server: u8) -> String {
+        let id = codec().encode(&ServerId::new(&[10, server]).unwrap(), &[7; 9], &[], 0).unwrap();
+        let octets = [&[0x41], id.as_bytes(), &[9; 13]].concat();
+        let digits: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        format!(
+            "12:00 \u{1b}[34mDEBUG\u{1b}[0m {EVENT} \u{1b}[3mbegins\u{1b}[0m\u{1b}[2m=\u{1b}[0m\"{digits}\" remote=x\n"
+        )
+    }
+
+    fn read(log: &str, known: usize) -> Result<(Strays, usize), String> {
+        let number_of = |id: &[u8]| match id {
+            [10, number @ 1..=4] => Some(usize::from(number - 1)),
+            _ => None,
+        };
+        Strays::read(log, (0, known), &codec(), |number| number != 2, number_of)
+    }
+
+    #[test]
+    fn datagrams_are_told_apart_by_the_server_that_their_ids_name() {
+        let unknown = format!("{EVENT} begins=41ffffffffffffffffffffffffffffffff remote=x\n");
+        let log = [line(1), line(2), line(3), line(3), "other\n".to_owned(), unknown].concat();
+        let strays = Strays { misrouted: 1, late: 1, of_killed: 2, of_none: 1 };
+        assert_eq!(read(&log, 0), Ok((strays, 5)));
+        let rest = Strays { of_killed: 1, of_none: 1, ..Strays::default() };
+        assert_eq!(read(&log, 3), Ok((rest, 5)));
+        let mut sum = strays;
+        sum += rest;
+        assert_eq!(sum, Strays { misrouted: 1, late: 1, of_killed: 3, of_none: 2 });
+    }
+
+    #[test]
+    fn a_line_that_is_not_complete_is_left_for_later() {
+        let log = [line(2), line(2)].concat();
+        let (strays, count) = read(log.trim_end(), 0).unwrap();
+        assert_eq!((strays.misrouted, count), (1, 1));
+        assert!(read(&format!("{EVENT}\n"), 0).unwrap_err().starts_with("not understood"));
+    }
+}
