@@ -191,9 +191,11 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
 
 /// Builds the programs, with the release profile.
 fn build(with_quic_go: bool) -> Result<Programs, String> {
-    let clearway = command::program()?;
-    let mut bench = cargo(&["build", "--release", "--package", "clearway-bench"]);
-    command::run("building the clients", &mut bench)?;
+    // Both at once: each alone has other features of what they share, and builds it again.
+    let packages = ["--package", "clearway-cli", "--package", "clearway-bench"];
+    let mut ours = cargo(&[&["build", "--release"], &packages[..]].concat());
+    command::run("building clearway and the clients", &mut ours)?;
+    let clearway = target().join("release/clearway");
     let peers = target().join("peers");
     let quic_go = peers.join("quic-go");
     if with_quic_go {
