@@ -1,0 +1,185 @@
+//! The difference of two readings of a counter, and what a series of differences shows.
+
+/// What became of a counter between two readings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// It rose by this much, or stood still.
+    Rose(u64),
+    /// It was reset: another device or namespace counts now. By how much it rose cannot be known.
+    WentBack,
+}
+
+/// How much further a counter is at `later` than at `earlier`.
+///
+/// A counter of 32 or 64 bits that passes its end begins at 0 again. A lower reading is taken for that if the earlier one
+/// was in the upper half of the range and the later one is in the lower half, so that less than half of the range lies
+/// between; else the counter was reset.
+pub(crate) fn step(earlier: u64, later: u64) -> Step {
+    const HALF_32: u64 = 1 << 31;
+    const HALF_64: u64 = 1 << 63;
+    if later >= earlier {
+        return Step::Rose(later.saturating_sub(earlier));
+    }
+    let range_32 = u64::from(u32::MAX);
+    if earlier <= range_32 {
+        let rise = later.wrapping_sub(earlier) & range_32;
+        return match earlier >= HALF_32 && later < HALF_32 && rise < HALF_32 {
+            true => Step::Rose(rise),
+            false => Step::WentBack,
+        };
+    }
+    let rise = later.wrapping_sub(earlier);
+    match earlier >= HALF_64 && later < HALF_64 && rise < HALF_64 {
+        true => Step::Rose(rise),
+        false => Step::WentBack,
+    }
+}
+
+/// How far a counter rose over a sequence of readings.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Rise {
+    /// The sum of the known steps.
+    pub(crate) total: u64,
+    /// Whether it was read at the beginning and at the end, and never went back between.
+    pub(crate) is_complete: bool,
+    /// Whether it went back.
+    pub(crate) went_back: bool,
+}
+
+/// The rise over `readings`; `None` if fewer than two of them were seen.
+pub(crate) fn rise(readings: &[Option<u64>]) -> Option<Rise> {
+    let seen: Vec<u64> = readings.iter().flatten().copied().collect();
+    let is_read_at = |reading: Option<&Option<u64>>| reading.is_some_and(Option::is_some);
+    let mut rise = Rise {
+        is_complete: is_read_at(readings.first()) && is_read_at(readings.last()),
+        ..Rise::default()
+    };
+    if seen.len() < 2 {
+        return None;
+    }
+    for (earlier, later) in seen.iter().zip(seen.iter().skip(1)) {
+        match step(*earlier, *later) {
+            Step::Rose(by) => rise.total = rise.total.saturating_add(by),
+            Step::WentBack => {
+                rise.went_back = true;
+                rise.is_complete = false;
+            }
+        }
+    }
+    Some(rise)
+}
+
+/// For each reading, how far the counter is above the first; `None` where it was not read or after it went back.
+pub(crate) fn above_first(readings: &[Option<u64>]) -> Vec<Option<u64>> {
+    let (mut before, mut sum, mut is_lost) = (None, 0_u64, false);
+    let mut above = |reading: &Option<u64>| {
+        let now = (*reading)?;
+        match before.replace(now).map(|before| step(before, now)) {
+            Some(Step::Rose(by)) => sum = sum.saturating_add(by),
+            Some(Step::WentBack) => is_lost = true,
+            None => {}
+        }
+        (!is_lost).then_some(sum)
+    };
+    readings.iter().map(&mut above).collect()
+}
+
+/// What a difference of counters shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gap {
+    /// Nothing is missing.
+    Closed,
+    /// So much is missing that it is lost.
+    Lost(u64),
+    /// So little is missing that it may have been on its way when the counters were read.
+    Unclear(u64),
+}
+
+/// How many readings there must be before a trend tells loss from packets on their way.
+const TREND: usize = 6;
+
+/// What a difference of counters shows that are not read at one instant: what one has counted and another not yet is on
+/// its way. `differences` are those at each reading, relative to the first; `on_the_way` is how many may be on their way
+/// at any one reading.
+///
+/// What is on its way comes and goes, and what is lost stays. Lost it is if the difference is larger than what two
+/// readings can have on their way, or if in the whole last third of the readings it is larger than anywhere in the first
+/// third. Where the difference never shrinks, nothing comes and goes, and the last three readings against the first
+/// three suffice.
+pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
+    let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
+        return Gap::Closed;
+    };
+    let missing = u64::try_from(last.saturating_sub(*first)).unwrap_or(0);
+    if missing == 0 {
+        return Gap::Closed;
+    }
+    if missing > on_the_way.saturating_mul(2) {
+        return Gap::Lost(missing);
+    }
+    if differences.len() < TREND {
+        return Gap::Unclear(missing);
+    }
+    let stays = |count: usize| {
+        let early = differences.iter().take(count).max();
+        let late = differences.iter().rev().take(count).min();
+        late > early
+    };
+    let never_shrinks = differences.is_sorted();
+    match stays(differences.len().div_euclid(3)) || (never_shrinks && stays(3)) {
+        true => Gap::Lost(missing),
+        false => Gap::Closed,
+    }
+}
+
+/// Whether two counts that are not read at one instant are of the same losses: they differ by at most a tenth.
+pub(crate) fn agree(one: u64, other: u64) -> bool {
+    let (less, more) = (one.min(other), one.max(other));
+    more > 0 && more.saturating_sub(less) <= more.div_ceil(10)
+}
+
+/// Whether a count says at least as much as another, that of `lost` packets, as far as counts that are not read at one
+/// instant can.
+pub(crate) fn covers(count: u64, lost: u64) -> bool {
+    count >= lost || agree(count, lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_wrap_at_32_and_64_bits_and_are_reset() {
+        assert_eq!(step(5, 9), Step::Rose(4));
+        assert_eq!(step(u64::from(u32::MAX) - 1, 3), Step::Rose(5));
+        assert_eq!(step(u64::MAX, 3), Step::Rose(4));
+        assert_eq!(step(9, 5), Step::WentBack, "no wrap begins at 9");
+        assert_eq!(step(u64::MAX, u64::MAX - 5), Step::WentBack);
+        assert_eq!(step(1 << 40, 7), Step::WentBack, "a counter of 64 bits does not wrap there");
+    }
+
+    #[test]
+    fn a_missing_reading_in_the_middle_is_bridged_and_one_at_the_end_is_not() {
+        let bridged = rise(&[Some(1), None, Some(4)]);
+        assert_eq!(bridged, Some(Rise { total: 3, is_complete: true, went_back: false }));
+        let cut = rise(&[Some(1), Some(4), None]);
+        assert_eq!(cut, Some(Rise { total: 3, is_complete: false, went_back: false }));
+        assert_eq!(rise(&[Some(1), None]), None);
+        let reset = rise(&[Some(10), Some(4), Some(6)]);
+        assert_eq!(reset, Some(Rise { total: 2, is_complete: false, went_back: true }));
+        assert_eq!(above_first(&[Some(10), None, Some(14)]), [Some(0), None, Some(4)]);
+        assert_eq!(above_first(&[Some(10), Some(4), Some(6)]), [Some(0), None, None]);
+    }
+
+    #[test]
+    fn what_stays_is_lost_and_what_comes_and_goes_is_not() {
+        assert_eq!(gap(&[0, 500], 128), Gap::Lost(500));
+        assert_eq!(gap(&[0, 50], 128), Gap::Unclear(50));
+        assert_eq!(gap(&[0, 10, 20, 30, 40, 50], 128), Gap::Lost(50));
+        assert_eq!(gap(&[0, 0, 0, 0, 50, 50, 50], 128), Gap::Lost(50));
+        assert_eq!(gap(&[0, 9, 0, 17, 3, 0, 8], 128), Gap::Closed);
+        assert_eq!(gap(&[0, 0, 0, 0, 0, 0, 8], 128), Gap::Closed, "seen once, at the end");
+        assert_eq!(gap(&[5, 0, 0, 0, 0, 0, 0], 128), Gap::Closed);
+        assert_eq!(gap(&[0, 3, 12, 18, 31, 29, 47, 55, 61], 128), Gap::Lost(61));
+    }
+}

@@ -1,0 +1,320 @@
+//! Netlink: asking the kernel for a list, and reading messages and attributes.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto,
+    socket_with,
+};
+
+use crate::snapshot::Missing;
+
+// Of linux/netlink.h.
+const HEADER: usize = 16;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const FLAG_REQUEST: u16 = 1;
+const FLAG_DUMP: u16 = 0x300;
+const FLAG_INTERRUPTED: u16 = 0x10;
+/// An attribute's type without its flags.
+const TYPE: u16 = 0x3fff;
+
+/// What one call receives at most. The kernel fills no more than this.
+const BUFFER: usize = 1 << 16;
+/// How long an answer may take. The kernel answers at once; this is so that nothing waits for ever.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a list is asked for that changes while it is read.
+const ATTEMPTS: u32 = 4;
+
+/// A socket to a part of the kernel.
+#[derive(Debug)]
+pub(super) struct Netlink {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+    sequence: u32,
+}
+
+/// How a list ended.
+enum Ended {
+    Complete,
+    /// What it is of changed meanwhile.
+    Interrupted,
+}
+
+impl Netlink {
+    /// Opens one to the part with this protocol; without one, to that for routes and devices, whose number is 0.
+    pub(super) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+        bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
+    }
+
+    /// Asks for a list. `add` is given each message's body, until it breaks; `clear` is called if all comes again, since what
+    /// it is a list of has changed meanwhile.
+    pub(super) fn list<T>(
+        &mut self,
+        kind: u16,
+        request: &[u8],
+        list: &mut T,
+        clear: impl Fn(&mut T),
+        mut add: impl FnMut(&mut T, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Missing> {
+        for _ in 0..ATTEMPTS {
+            match self.attempt(kind, request, &mut |body| add(list, body)) {
+                Ok(Ended::Complete) => return Ok(()),
+                Ok(Ended::Interrupted) => clear(list),
+                Err(missing) => return Err(missing),
+            }
+        }
+        Err(Missing::Failed("a list of the kernel changed each time that it was read".to_owned()))
+    }
+
+    fn attempt(
+        &mut self,
+        kind: u16,
+        request: &[u8],
+        add: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<Ended, Missing> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let message = message(kind, FLAG_REQUEST | FLAG_DUMP, self.sequence, request);
+        let failed = |error| missing(&io::Error::from(error));
+        let kernel = SocketAddrNetlink::new(0, 0);
+        sendto(&self.socket, &message, SendFlags::empty(), &kernel).map_err(failed)?;
+        let mut is_interrupted = false;
+        loop {
+            let (_, len, from) =
+                recvfrom(&self.socket, &mut self.buffer[..], RecvFlags::TRUNC).map_err(failed)?;
+            let is_of_kernel = from
+                .and_then(|from| SocketAddrNetlink::try_from(from).ok())
+                .is_some_and(|from| from.pid() == 0);
+            if !is_of_kernel {
+                continue;
+            }
+            let received = self.buffer.get(..len).ok_or_else(|| malformed("it is too long"))?;
+            for message in Messages(received) {
+                let message = message.ok_or_else(|| malformed("its lengths do not fit"))?;
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                is_interrupted |= message.flags & FLAG_INTERRUPTED != 0;
+                match message.kind {
+                    DONE if is_interrupted => return Ok(Ended::Interrupted),
+                    DONE => return Ok(Ended::Complete),
+                    ERROR => return Err(refusal(message.body)),
+                    _ if add(message.body).is_break() => return Ok(Ended::Complete),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn malformed(what: &str) -> Missing {
+    Missing::Malformed(format!("an answer over netlink: {what}"))
+}
+
+/// The reason for which the kernel refuses to answer.
+fn refusal(body: &[u8]) -> Missing {
+    match i32_at(body, 0) {
+        Some(number) => missing(&io::Error::from_raw_os_error(number.saturating_neg())),
+        None => malformed("an error without its number"),
+    }
+}
+
+/// Why a call failed.
+pub(super) fn missing(error: &io::Error) -> Missing {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Missing::Right("CAP_NET_ADMIN, to ask over netlink".to_owned())
+        }
+        // The kernel has no such family, or no module for it.
+        io::ErrorKind::NotFound | io::ErrorKind::Unsupported => Missing::Kernel,
+        _ => Missing::Failed(format!("netlink: {error}")),
+    }
+}
+
+/// A message with its header.
+fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(HEADER.saturating_add(body.len())).unwrap_or(u32::MAX);
+    let mut bytes = len.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(body);
+    bytes
+}
+
+/// A message that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Message<'a> {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    body: &'a [u8],
+}
+
+/// The messages in what was received; `None` in the place of one whose length does not fit, which is the last.
+struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Option<Message<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = core::mem::take(&mut self.0);
+        if bytes.is_empty() {
+            return None;
+        }
+        let read = || {
+            let len = usize::try_from(u32_at(bytes, 0)?).ok()?;
+            let body = bytes.get(HEADER..len)?;
+            let (kind, flags) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+            let message = Message { kind, flags, sequence: u32_at(bytes, 8)?, body };
+            Some((message, bytes.get(aligned(len)..).unwrap_or_default()))
+        };
+        Some(read().map(|(message, rest)| {
+            self.0 = rest;
+            message
+        }))
+    }
+}
+
+/// The attributes in a part of a message, with their types. One whose length does not fit ends them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// Those after a header of `len` bytes.
+    pub(super) fn after(body: &'a [u8], len: usize) -> Self {
+        Self(body.get(len..).unwrap_or_default())
+    }
+
+    /// The first of this type.
+    pub(super) fn find(mut self, kind: u16) -> Option<&'a [u8]> {
+        self.find_map(|(it, content)| (it == kind).then_some(content))
+    }
+
+    /// The attributes in the first of this type.
+    pub(super) fn within(self, kind: u16) -> Self {
+        Self(self.find(kind).unwrap_or_default())
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = core::mem::take(&mut self.0);
+        let len = usize::from(u16_at(bytes, 0)?);
+        let kind = u16_at(bytes, 2)? & TYPE;
+        let content = bytes.get(4..len)?;
+        self.0 = bytes.get(aligned(len)..).unwrap_or_default();
+        Some((kind, content))
+    }
+}
+
+fn aligned(len: usize) -> usize {
+    len.next_multiple_of(4)
+}
+
+/// A text that a zero may end.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes)).into_owned()
+}
+
+/// The bytes at a place.
+pub(super) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_ne_bytes)
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_ne_bytes)
+}
+
+/// The word of 32 bits at this place in an array of such words.
+pub(super) fn word_at(words: &[u8], place: usize) -> Option<u32> {
+    u32_at(words, place.checked_mul(4)?)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    array(bytes, at).map(u64::from_ne_bytes)
+}
+
+fn i32_at(bytes: &[u8], at: usize) -> Option<i32> {
+    array(bytes, at).map(i32::from_ne_bytes)
+}
+
+/// An attribute, for tests of those that read them.
+#[cfg(test)]
+pub(super) fn attribute(kind: u16, content: &[u8]) -> Vec<u8> {
+    let mut bytes = u16::try_from(4 + content.len()).unwrap().to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(content);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let two = [message(20, 2, 7, b"abc"), vec![0], message(DONE, 0, 7, b"")].concat();
+        let read: Vec<_> = Messages(&two).map(|message| message.unwrap()).collect();
+        assert_eq!(read[0], Message { kind: 20, flags: 2, sequence: 7, body: b"abc" });
+        assert_eq!((read[1].kind, read.len()), (DONE, 2));
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_ends_them() {
+        let mut long = message(20, 0, 1, b"abcd");
+        long[0] += 1;
+        let mut short = message(20, 0, 1, b"abcd");
+        short[0] = 15;
+        for damaged in [&long[..], &short, &[1], &[0; 15]] {
+            assert_eq!(Messages(damaged).collect::<Vec<_>>(), [None], "{damaged:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_found_and_nested() {
+        let inner = [attribute(1, b"veth\0"), attribute(2, &[])].concat();
+        let bytes = [attribute(3, b"x"), attribute(0x8012, &inner), vec![9, 0]].concat();
+        let all = Attributes::after(&bytes, 0);
+        assert_eq!(all.within(0x12).find(1).map(text).as_deref(), Some("veth"));
+        assert_eq!(all.find(4), None);
+        assert_eq!(all.count(), 2);
+    }
+
+    #[test]
+    fn the_kernels_refusals_have_reasons() {
+        assert_eq!(refusal(&(-95_i32).to_ne_bytes()), Missing::Kernel);
+        assert!(matches!(refusal(&(-1_i32).to_ne_bytes()), Missing::Right(_)));
+        assert!(matches!(refusal(&(-12_i32).to_ne_bytes()), Missing::Failed(_)));
+        assert!(matches!(refusal(&i32::MIN.to_ne_bytes()), Missing::Failed(_)));
+        assert!(matches!(refusal(&[]), Missing::Malformed(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_or_go_on_for_ever(bytes: Vec<u8>) {
+            assert!(Messages(&bytes).count() <= bytes.len() / HEADER + 1);
+            assert!(Attributes::after(&bytes, 0).count() <= bytes.len() / 4);
+        }
+    }
+}

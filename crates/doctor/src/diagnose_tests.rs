@@ -1,0 +1,582 @@
+use super::*;
+use crate::testing::{BUFFER, CHARGE, LOCAL, Parts, bump, course, host, process, socket};
+use crate::{
+    Application, Certainty, Missing, Reading, RunState, SocketKey, Starvation, Throttling,
+};
+
+type Happens = fn(&mut Parts<'_>, u64);
+type Is = fn(&Cause) -> bool;
+
+/// A fault of which one counter or several tell, and what it has to be called.
+const FAULTS: &[(&str, Happens, Stage, Is)] = &[
+    (
+        "device",
+        |it, _| {
+            it.device_counter("rx_missed_errors", 9);
+        },
+        Stage::Device,
+        |it| *it == Cause::DeviceReceive,
+    ),
+    (
+        "XDP",
+        |it, _| {
+            it.device().has_xdp = true;
+            it.driver_counter("rx_queue_0_xdp_drops", 9);
+            it.reason("XDP", 9);
+        },
+        Stage::Xdp,
+        |it| *it == Cause::Xdp,
+    ),
+    (
+        "backlog",
+        |it, _| {
+            it.softnet().dropped += 9;
+            it.device_counter("rx_dropped", 9);
+        },
+        Stage::Softnet,
+        |it| *it == Cause::BacklogFull,
+    ),
+    (
+        "header",
+        |it, _| {
+            it.ip("InReceives", 9);
+            it.ip("InHdrErrors", 9);
+        },
+        Stage::Ip,
+        |it| *it == Cause::IpHeader,
+    ),
+    (
+        "reverse path",
+        |it, _| {
+            it.ip("InReceives", 9);
+            bump(&mut it.protocols().tcp_ext, "IPReversePathFilter", 9);
+        },
+        Stage::Ip,
+        |it| *it == Cause::ReversePathFilter,
+    ),
+    (
+        "reassembly",
+        |it, _| {
+            it.ip("InReceives", 9);
+            it.ip("ReasmReqds", 9);
+            it.ip("ReasmFails", 9);
+        },
+        Stage::Ip,
+        |it| *it == Cause::Reassembly,
+    ),
+    (
+        "firewall",
+        |it, _| {
+            it.ip("InReceives", 50);
+            it.reason("NETFILTER_DROP", 50);
+        },
+        Stage::Netfilter,
+        |it| *it == Cause::Firewall,
+    ),
+    (
+        "conntrack",
+        |it, _| {
+            it.ip("InReceives", 50);
+            it.conntrack().count = 1_000;
+            bump(&mut it.conntrack().counters, "drop", 50);
+            it.reason("NETFILTER_DROP", 50);
+        },
+        Stage::Conntrack,
+        |it| *it == Cause::ConntrackFull,
+    ),
+    (
+        "no socket",
+        |it, _| {
+            it.ip("InReceives", 9);
+            it.ip("InDelivers", 9);
+            it.udp("NoPorts", 9);
+            bump(&mut it.protocols().icmp, "OutDestUnreachs", 1);
+        },
+        Stage::Udp,
+        |it| *it == Cause::NoSocket,
+    ),
+    (
+        "no socket, IPv6",
+        |it, _| {
+            it.ipv6("Udp6NoPorts", 9);
+        },
+        Stage::Udp,
+        |it| *it == Cause::NoSocket,
+    ),
+    (
+        "checksum",
+        |it, _| {
+            it.udp("InCsumErrors", 9);
+            it.udp("InErrors", 9);
+            it.socket().drops += 9;
+            it.reason("UDP_CSUM", 9);
+        },
+        Stage::Udp,
+        |it| *it == Cause::BadChecksum,
+    ),
+    (
+        "length",
+        |it, _| {
+            it.udp("InErrors", 9);
+            it.reason("PKT_TOO_SMALL", 9);
+        },
+        Stage::Udp,
+        |it| *it == Cause::BadLength,
+    ),
+    (
+        "filter",
+        |it, _| {
+            it.udp("InErrors", 9);
+            it.socket().drops += 9;
+            it.reason("SOCKET_FILTER", 9);
+        },
+        Stage::Socket,
+        |it| *it == Cause::SocketFilter,
+    ),
+    (
+        "memory",
+        |it, _| {
+            it.udp("InErrors", 9);
+            it.udp("MemErrors", 9);
+            it.socket().drops += 9;
+        },
+        Stage::Udp,
+        |it| *it == Cause::UdpMemory,
+    ),
+    (
+        "rate",
+        |it, _| {
+            it.overflow(900);
+            it.reader(80, 0);
+            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Rate(_)),
+    ),
+    (
+        "burst",
+        |it, step| {
+            if step % 5 == 3 {
+                it.overflow(200);
+            }
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Burst(_)),
+    ),
+    (
+        "CPU pressure",
+        |it, step| {
+            it.reader(0, 70);
+            it.overflow(150);
+            it.socket().receive_queue = if step % 3 == 0 { 0 } else { 40 * CHARGE };
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Starved(_, Starvation::CpuPressure(_))),
+    ),
+    (
+        "throttled",
+        |it, _| {
+            let throttled = it.process().throttling.get_or_insert(Throttling {
+                periods: 0,
+                throttled: 0,
+                throttled_microseconds: 0,
+            });
+            throttled.throttled_microseconds += 70_000;
+            it.overflow(150);
+            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Starved(_, Starvation::Throttled(_))),
+    ),
+    (
+        "hot socket",
+        |it, _| {
+            it.overflow(900);
+            it.reader(80, 0);
+            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::HotSocket(_)),
+    ),
+    (
+        "send buffer",
+        |it, _| {
+            it.udp("SndbufErrors", 9);
+            it.socket().send_queue = BUFFER;
+        },
+        Stage::SendSocket,
+        |it| *it == Cause::SendBuffer,
+    ),
+    (
+        "queueing discipline",
+        |it, _| {
+            it.qdisc().drops += 9;
+            it.udp("SndbufErrors", 9);
+            it.ip("OutDiscards", 9);
+        },
+        Stage::SendQdisc,
+        |it| *it == Cause::QdiscFull,
+    ),
+    (
+        "no route",
+        |it, _| {
+            it.ip("OutNoRoutes", 9);
+        },
+        Stage::SendIp,
+        |it| *it == Cause::NoRoute,
+    ),
+    (
+        "path MTU where it is forwarded",
+        |it, _| {
+            it.ip("InReceives", 9);
+            it.ip("FragFails", 9);
+        },
+        Stage::SendIp,
+        |it| *it == Cause::PathMtu,
+    ),
+    (
+        "path MTU that is learned",
+        |it, step| {
+            if let Reading::Seen(paths) = &mut it.0.paths
+                && step == 3
+            {
+                paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
+            }
+        },
+        Stage::SendIp,
+        |it| *it == Cause::PathMtu,
+    ),
+    (
+        "sending device",
+        |it, _| {
+            it.device_counter("tx_dropped", 9);
+        },
+        Stage::SendDevice,
+        |it| *it == Cause::DeviceSend,
+    ),
+];
+
+#[test]
+fn a_healthy_host_under_load_loses_nothing() {
+    let verdict = diagnose(&course(20, |it, _| it.traffic(5_000)));
+    assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
+    assert_eq!(verdict.outcome.exit_status(), 0);
+}
+
+#[test]
+fn each_fault_is_named_as_the_first_stage_that_loses() {
+    for (name, happens, stage, is_right) in FAULTS {
+        let verdict = diagnose(&course(20, happens));
+        assert_eq!(verdict.outcome, Outcome::Loss, "{name}: {verdict}");
+        let first = &verdict.first[0];
+        assert_eq!(first.stage, *stage, "{name}: {verdict}");
+        assert!(is_right(&first.cause), "{name}: {verdict}");
+        assert_eq!((verdict.first.len(), verdict.later.len()), (1, 0), "{name}: {verdict}");
+        assert!(!first.actions.is_empty() && !first.evidence.is_empty(), "{name}: {verdict}");
+    }
+}
+
+#[test]
+fn with_fewer_rights_a_fault_is_named_or_not_certain() {
+    for (name, happens, stage, is_right) in FAULTS {
+        let mut snapshots = course(20, happens);
+        for it in &mut snapshots {
+            let right = || Missing::Right("CAP_BPF".to_owned());
+            it.drop_reasons = Reading::Missing(right());
+            it.processes = Reading::Missing(right());
+            if let Reading::Seen(sockets) = &mut it.sockets {
+                sockets.values_mut().for_each(|socket| {
+                    socket.owners.clear();
+                    socket.receive_buffer = None;
+                });
+            }
+        }
+        let verdict = diagnose(&snapshots);
+        assert_eq!(verdict.outcome, Outcome::Loss, "{name}: {verdict}");
+        let first = &verdict.first[0];
+        assert_eq!(first.stage, *stage, "{name}: {verdict}");
+        assert!(
+            is_right(&first.cause) || first.certainty == Certainty::Possible,
+            "{name}: {verdict}"
+        );
+    }
+}
+
+#[test]
+fn of_two_faults_the_earlier_stage_is_first_and_the_later_one_is_its_own() {
+    for (name, earlier, stage, _) in FAULTS {
+        for (other, later, later_stage, is_right) in FAULTS {
+            // Of one buffer only one cause is told, and these two count in each other's counters.
+            let is_shared = stage >= later_stage || (*name, *other) == ("firewall", "conntrack");
+            if is_shared || *other == "queueing discipline" {
+                continue;
+            }
+            let verdict = diagnose(&course(20, |it, step| {
+                earlier(it, step);
+                later(it, step);
+            }));
+            assert_eq!(verdict.first[0].stage, *stage, "{name} and {other}: {verdict}");
+            let found = verdict.later.iter().find(|it| it.stage == *later_stage);
+            let is_found = found.is_some_and(|it| is_right(&it.cause));
+            assert!(is_found, "{name} and {other}: {verdict}");
+        }
+    }
+}
+
+#[test]
+fn lost_fragments_leave_reassembly_failures_as_a_consequence() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.device_counter("rx_missed_errors", 9);
+        it.ip("ReasmReqds", 9);
+        it.ip("InReceives", 9);
+        it.ip("ReasmFails", 5);
+    }));
+    assert_eq!(verdict.first[0].cause, Cause::DeviceReceive);
+    assert_eq!(verdict.later[0].cause, Cause::Reassembly);
+    assert_eq!(verdict.later[0].consequence_of, Some(Stage::Device));
+}
+
+#[test]
+fn the_rate_is_measured_and_no_larger_buffer_advised() {
+    let rate = FAULTS.iter().find(|it| it.0 == "rate").unwrap().1;
+    let verdict = diagnose(&course(20, |it, step| {
+        rate(it, step);
+        it.socket().receive_queue = (BUFFER / CHARGE - step % 7) * CHARGE;
+    }));
+    let finding = &verdict.first[0];
+    let Cause::Rate(queue) = &finding.cause else { panic!("{verdict}") };
+    assert_eq!(finding.certainty, Certainty::Certain, "{verdict}");
+    assert_eq!(queue.process, Some((500, "server".to_owned())));
+    assert_eq!(queue.local, LOCAL);
+    assert_eq!(queue.charge, Some(CHARGE as f64));
+    assert!((queue.arrival_rate.unwrap() - 10_000.0).abs() < 100.0, "{verdict}");
+    assert!((queue.drain_rate.unwrap() - 1_000.0).abs() < 1.0, "{verdict}");
+    // 92 datagrams at 9,000 more each second than are taken.
+    assert!((queue.buffer_seconds.unwrap() - 0.010_2).abs() < 0.000_2, "{verdict}");
+    assert_eq!(queue.sufficient_buffer, None);
+    assert!(finding.actions.iter().all(|it| !it.text.contains("SO_RCVBUF ")), "{verdict}");
+    assert!(verdict.to_string().contains(">> socket"), "{verdict}");
+}
+
+#[test]
+fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
+    let verdict = diagnose(&course(40, |it, step| {
+        if step % 5 == 3 {
+            it.overflow(200);
+        }
+        // Now and then a snapshot sees the queue, which tells what a datagram is charged with.
+        it.socket().receive_queue =
+            if step > 38 { 0 } else { (step % 5) % 2 * (step + 1) * CHARGE };
+    }));
+    let Cause::Burst(queue) = &verdict.first[0].cause else { panic!("{verdict}") };
+    assert_eq!(queue.charge, Some(CHARGE as f64), "{verdict}");
+    let held = 2 * queue.sufficient_buffer.unwrap();
+    assert!((BUFFER + 200 * CHARGE..BUFFER + 500 * CHARGE).contains(&held), "{verdict}");
+}
+
+#[test]
+fn a_stopped_reader_is_told_from_a_slow_one() {
+    let mut snapshots = course(20, |it, step| {
+        it.overflow(900);
+        it.socket().receive_queue = BUFFER;
+        it.thread().state = RunState::Stopped;
+        it.thread().ran -= if step == 0 { 0 } else { 20_000_000 };
+    });
+    let verdict = diagnose(&snapshots);
+    let is_stopped = matches!(verdict.first[0].cause, Cause::Starved(_, Starvation::Stopped));
+    assert!(is_stopped, "{verdict}");
+    assert_eq!(verdict.first[0].certainty, Certainty::Certain);
+    // Another process with the same ID is not the reader.
+    for it in &mut snapshots[10..] {
+        Parts(it).process().started = 43;
+    }
+    assert_eq!(diagnose(&snapshots).outcome, Outcome::Loss);
+}
+
+#[test]
+fn an_application_tells_what_no_counter_of_the_kernel_does() {
+    let mut snapshots = course(20, |_, _| {});
+    for (step, it) in (0..).zip(&mut snapshots) {
+        let application = Application { process: 500, truncated: step, ..Application::default() };
+        it.applications = Reading::Seen([("balance".to_owned(), application)].into());
+    }
+    let verdict = diagnose(&snapshots);
+    assert_eq!(verdict.first[0].cause, Cause::TruncatedReads, "{verdict}");
+    assert_eq!(verdict.first[0].lost, 19);
+}
+
+#[test]
+fn packets_on_their_way_are_not_lost() {
+    let verdict = diagnose(&course(20, |it, step| {
+        // Up to 60 packets are counted as received and not yet delivered.
+        let before = [0, 60, 3, 17, 0, 44][(step % 6) as usize];
+        let now = [0, 60, 3, 17, 0, 44][((step + 1) % 6) as usize];
+        it.ip("InReceives", 100_000 + now);
+        it.ip("InDelivers", 100_000 + before);
+    }));
+    assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
+}
+
+#[test]
+fn packets_of_ipv6_that_nobody_misses_are_not_lost() {
+    // Multicast before an address is valid, and all that comes where IPv6 is switched off.
+    let without_route = |it: &mut Parts<'_>| {
+        it.ipv6("Ip6InReceives", 2);
+        it.ipv6("Ip6InNoRoutes", 2);
+        it.ipv6("Ip6OutMcastPkts", 2);
+    };
+    let switched_off = |it: &mut Parts<'_>| {
+        it.ipv6("Ip6InReceives", 2);
+        it.ipv6("Ip6InDiscards", 2);
+    };
+    for happens in [without_route, switched_off] {
+        let verdict = diagnose(&course(20, |it, _| {
+            it.traffic(5_000);
+            happens(it);
+        }));
+        assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
+    }
+}
+
+#[test]
+fn a_firewall_of_another_namespace_makes_no_multicast_packet_a_lost_one() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.traffic(5_000);
+        it.ipv6("Ip6InReceives", 1);
+        it.ipv6("Ip6InMcastPkts", 1);
+        it.reason("NETFILTER_DROP", 1_000);
+    }));
+    assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
+}
+
+#[test]
+fn a_router_has_traffic_without_datagrams_of_its_own() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.ip("InReceives", 100);
+        it.ip("ForwDatagrams", 100);
+    }));
+    assert_eq!(verdict.outcome, Outcome::NoLoss, "{verdict}");
+}
+
+#[test]
+fn a_program_of_xdp_whose_drops_have_no_reason_is_found() {
+    let happens = |it: &mut Parts<'_>, dropped: u64| {
+        it.device().has_xdp = true;
+        it.device().driver = Reading::Missing(Missing::NotAsked);
+        it.device_counter("rx_packets", 100);
+        it.reason("NOT_SPECIFIED", dropped);
+    };
+    let verdict = diagnose(&course(20, |it, _| happens(it, 100)));
+    assert_eq!(verdict.first[0].cause, Cause::Xdp, "{verdict}");
+    assert_eq!(verdict.first[0].certainty, Certainty::Possible);
+    // What it sends on or gives to AF_XDP is not dropped.
+    let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
+    assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
+}
+
+#[test]
+fn a_send_buffer_that_is_full_counts_as_discarded_by_ip_too() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.traffic(5_000);
+        it.udp("SndbufErrors", 50);
+        it.ip("OutDiscards", 50);
+        it.socket().send_queue = BUFFER;
+    }));
+    assert_eq!(verdict.first[0].stage, Stage::SendSocket, "{verdict}");
+    assert_eq!((verdict.first.len(), verdict.later.len()), (1, 0), "{verdict}");
+}
+
+#[test]
+fn drops_of_a_socket_with_room_that_nothing_else_counts_are_for_want_of_memory() {
+    for (by_reason, certainty) in [(50, Certainty::Certain), (0, Certainty::Possible)] {
+        let verdict = diagnose(&course(20, |it, _| {
+            it.traffic(5_000);
+            it.socket().drops += 50;
+            it.reason("PROTO_MEM", by_reason);
+        }));
+        let first = &verdict.first[0];
+        let is_memory = by_reason > 0;
+        assert_eq!(first.cause == Cause::UdpMemory, is_memory, "{verdict}");
+        assert_eq!(first.certainty, certainty, "{verdict}");
+    }
+}
+
+#[test]
+fn a_sender_that_knows_the_path_mtu_and_exceeds_it_is_told_each_time() {
+    let verdict = diagnose(&course(20, |it, _| {
+        it.traffic(5_000);
+        bump(&mut it.protocols().icmp, "InDestUnreachs", 9);
+        if let Reading::Seen(paths) = &mut it.0.paths {
+            paths.path_mtus.insert("192.0.2.1".to_owned(), 1_280);
+        }
+    }));
+    // The first snapshot has none, so that it was learned and told.
+    assert_eq!(verdict.first[0].cause, Cause::PathMtu, "{verdict}");
+}
+
+#[test]
+fn snapshots_that_cannot_be_compared_are_said_and_never_healthy() {
+    assert_eq!(diagnose(&[]).outcome, Outcome::Unknown);
+    assert_eq!(diagnose(&[host()]).outcome, Outcome::Unknown);
+    let healthy = course(20, |_, _| {});
+    let changes: [fn(&mut Snapshot); 6] = [
+        |it| it.namespace = Reading::Seen(1),
+        |it| it.boot = Reading::Seen("another boot".to_owned()),
+        |it| it.taken = 5,
+        |it| it.taken = 1_000_000_000,
+        |it| Parts(it).device().index = 9,
+        |it| Parts(it).protocols().udp.values_mut().for_each(|counter| *counter = 0),
+    ];
+    for change in changes {
+        let mut snapshots = healthy.clone();
+        change(&mut snapshots[19]);
+        let verdict = diagnose(&snapshots);
+        assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
+        assert!(!verdict.oddities.is_empty(), "{verdict}");
+    }
+}
+
+#[test]
+fn without_traffic_nothing_is_known() {
+    let snapshots: Vec<_> = [host(), host()]
+        .into_iter()
+        .zip([1, 2])
+        .map(|(mut it, at)| {
+            it.taken = at;
+            it
+        })
+        .collect();
+    assert_eq!(diagnose(&snapshots).outcome, Outcome::Unknown);
+}
+
+/// A second socket of the namespace, of a process that runs for `milliseconds` in each step.
+fn with_another(milliseconds: u64, owners: Vec<u32>) -> Vec<Snapshot> {
+    course(20, |it, step| {
+        it.overflow(900);
+        it.reader(80, 0);
+        it.socket().receive_queue = (BUFFER / CHARGE - step % 7) * CHARGE;
+        let mut other = socket();
+        (other.local, other.owners) = ("0.0.0.0:53".to_owned(), owners.clone());
+        it.sockets().insert(SocketKey(78), other);
+        if let Reading::Seen(processes) = &mut it.0.processes {
+            let other = processes.entry(600).or_insert_with(process);
+            other.threads.values_mut().for_each(|it| it.ran += milliseconds * 1_000_000);
+        }
+    })
+    .split_off(1)
+}
+
+#[test]
+fn rates_are_a_sockets_own_if_no_other_can_have_read_many_and_else_bounds() {
+    let of = |milliseconds, owners| {
+        let verdict = diagnose(&with_another(milliseconds, owners));
+        let Cause::Rate(queue) = &verdict.first[0].cause else { panic!("{verdict}") };
+        assert!(queue.buffer_seconds.is_some(), "the drops tell how long it lasts: {verdict}");
+        (queue.arrival_rate.map(|_| queue.are_rates_exact), verdict.first[0].certainty)
+    };
+    assert_eq!(of(0, vec![600]), (Some(true), Certainty::Certain));
+    assert_eq!(of(50, vec![600]), (Some(false), Certainty::Certain), "it may have read them all");
+    assert_eq!(of(0, vec![]), (Some(false), Certainty::Certain), "nobody knows who reads it");
+    assert_eq!(of(0, vec![500]), (None, Certainty::Possible), "the reader has two");
+}

@@ -1,0 +1,189 @@
+//! What is collected while the stages are looked at, one after the other.
+
+use crate::actions;
+use crate::change::{Rise, rise};
+use crate::span::{Span, Table};
+use crate::{Cause, Certainty, Evidence, Finding, Missing, Reading, Snapshot, Stage, Unseen};
+
+/// More oddities than this are not told one by one, nor more parts that were not seen.
+const ODDITIES: usize = 32;
+const UNSEEN: usize = 64;
+
+/// The snapshots, and what was found in them so far.
+pub(crate) struct Examination<'a> {
+    pub(crate) span: Span<'a>,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) unseen: Vec<Unseen>,
+    pub(crate) oddities: Vec<String>,
+    /// Whether a stage that may lose could not be seen.
+    pub(crate) is_blind: bool,
+    /// Oddities beyond the limit.
+    untold: usize,
+}
+
+impl<'a> Examination<'a> {
+    pub(crate) fn new(span: Span<'a>, oddities: Vec<String>) -> Self {
+        let (findings, unseen) = (Vec::new(), Vec::new());
+        Self { span, findings, unseen, oddities, is_blind: false, untold: 0 }
+    }
+
+    /// A reading contradicts another.
+    pub(crate) fn odd(&mut self, text: String) {
+        if self.oddities.contains(&text) {
+            return;
+        }
+        match self.oddities.len() < ODDITIES {
+            true => self.oddities.push(text),
+            false => self.untold = self.untold.saturating_add(1),
+        }
+    }
+
+    /// All oddities, and how many more there were.
+    pub(crate) fn take_oddities(&mut self) -> Vec<String> {
+        let mut oddities = std::mem::take(&mut self.oddities);
+        if self.untold > 0 {
+            oddities.push(format!("{} more of the same kind", self.untold));
+        }
+        oddities
+    }
+
+    /// Something of `stage` was not seen that would only have explained more.
+    pub(crate) fn unseen(&mut self, stage: Stage, why: String, needed: Option<String>) {
+        let unseen = Unseen { stage, why, needed };
+        if self.unseen.len() < UNSEEN && !self.unseen.contains(&unseen) {
+            self.unseen.push(unseen);
+        }
+    }
+
+    /// Something of `stage` was not seen, and losses may hide there.
+    pub(crate) fn blind(&mut self, stage: Stage, why: String, needed: Option<String>) {
+        self.is_blind = true;
+        self.unseen(stage, why, needed);
+    }
+
+    /// Whether `part` was read at the beginning and at the end. If not, `stage` was not seen, and losses may hide there.
+    pub(crate) fn needs<T>(
+        &mut self,
+        stage: Stage,
+        part: &str,
+        get: impl Fn(&'a Snapshot) -> &'a Reading<T>,
+    ) -> bool
+    where
+        T: 'a,
+    {
+        let ends = [self.span.snapshots.first(), self.span.snapshots.last()];
+        let missing = ends.into_iter().flatten().find_map(|it| match get(it) {
+            Reading::Missing(missing) => Some(missing),
+            Reading::Seen(_) => None,
+        });
+        if let Some(missing) = missing {
+            let (why, needed) = explain(part, missing);
+            self.blind(stage, why, needed);
+        }
+        missing.is_none()
+    }
+
+    /// How far a counter rose, as far as it is known. That it went back is an oddity; that it was not read at both ends
+    /// means that losses may hide there.
+    pub(crate) fn rise_of(
+        &mut self,
+        stage: Stage,
+        label: &str,
+        readings: &[Option<u64>],
+    ) -> Option<u64> {
+        let rise = self.known_rise(label, readings)?;
+        if !rise.is_complete && !rise.went_back {
+            self.blind(stage, format!("{label} was not seen all the time"), None);
+        }
+        Some(rise.total)
+    }
+
+    /// The same for a counter of something that may come and go, which the caller looks after.
+    pub(crate) fn known_rise(&mut self, label: &str, readings: &[Option<u64>]) -> Option<Rise> {
+        if !readings.iter().any(Option::is_some) {
+            return None;
+        }
+        let found = rise(readings).unwrap_or_default();
+        if found.went_back {
+            self.odd(format!("{label} went backwards: it was reset, or is of something else now"));
+        }
+        Some(found)
+    }
+
+    /// How far a counter of the protocols rose; `None` if this kernel does not have it.
+    pub(crate) fn counter(&mut self, stage: Stage, table: Table, name: &str) -> Option<u64> {
+        let readings = self.span.protocol(table, name);
+        self.rise_of(stage, &table.label(name), &readings)
+    }
+
+    /// The same for a counter that each kernel has: where it is not there, losses may hide.
+    pub(crate) fn needed_counter(&mut self, stage: Stage, table: Table, name: &str) -> u64 {
+        let rise = self.counter(stage, table, name);
+        if rise.is_none() && self.span.snapshots.iter().any(|it| it.protocols.seen().is_some()) {
+            self.blind(stage, format!("{} is not there", table.label(name)), None);
+        }
+        rise.unwrap_or(0)
+    }
+
+    /// Notes that `stage` loses, if it lost anything.
+    pub(crate) fn find(
+        &mut self,
+        stage: Stage,
+        cause: Cause,
+        lost: u64,
+        certainty: Certainty,
+        evidence: Vec<Evidence>,
+    ) {
+        if lost == 0 {
+            return;
+        }
+        let per_second = match self.span.seconds > 0.0 {
+            true => lost as f64 / self.span.seconds,
+            false => 0.0,
+        };
+        let evidence: Vec<_> = evidence.into_iter().filter(|it| it.rise > 0).collect();
+        let actions = actions::actions(stage, &cause, &evidence);
+        let consequence_of = None;
+        let finding = Finding {
+            stage,
+            cause,
+            consequence_of,
+            lost,
+            per_second,
+            certainty,
+            evidence,
+            actions,
+        };
+        self.findings.push(finding);
+    }
+
+    /// Evidence of drops by reason, if they were counted.
+    pub(crate) fn reason(&self, name: &str) -> Option<Evidence> {
+        let rise = self.span.reason(name)?;
+        Some(evidence(format!("drops of the whole host by reason {name}"), rise))
+    }
+}
+
+pub(crate) fn evidence(counter: impl Into<String>, rise: u64) -> Evidence {
+    Evidence { counter: counter.into(), rise }
+}
+
+/// Certain if `is_certain`, else possible.
+pub(crate) fn certain_if(is_certain: bool) -> Certainty {
+    if is_certain { Certainty::Certain } else { Certainty::Possible }
+}
+
+/// Why `part` was not seen, and what would show it.
+pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>) {
+    match missing {
+        Missing::Right(right) => (format!("{part}: a right is missing"), Some(right.clone())),
+        Missing::Namespace => (
+            format!("{part}: not visible from this network namespace or container"),
+            Some("to run in the host's own namespace".to_owned()),
+        ),
+        Missing::Kernel => (format!("{part}: this kernel does not have it"), None),
+        Missing::Malformed(text) => (format!("{part}: could not be understood: {text}"), None),
+        Missing::Failed(error) => (format!("{part}: could not be read: {error}"), None),
+        Missing::NotAsked => (format!("{part}: was not asked for"), None),
+    }
+}

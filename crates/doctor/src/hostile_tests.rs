@@ -1,0 +1,190 @@
+//! Readings that no healthy collector makes, and losses of every kind.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{KEY, Parts, bump, course, socket};
+use crate::{Missing, Reading, SocketKey};
+
+/// Takes a part away that has to be seen for "no loss".
+const NEEDED: [fn(&mut Snapshot); 7] = [
+    |it| it.devices = Reading::Missing(Missing::Namespace),
+    |it| it.qdiscs = Reading::Missing(Missing::Failed("EPERM".to_owned())),
+    |it| it.softnet = Reading::Missing(Missing::Kernel),
+    |it| it.protocols = Reading::Missing(Missing::Malformed("?".to_owned())),
+    |it| it.sockets = Reading::Missing(Missing::Right("CAP_NET_ADMIN".to_owned())),
+    |it| Parts(it).protocols().udp.clear(),
+    |it| Parts(it).device().has_xdp = true,
+];
+
+/// Parts of a snapshot that hold numbers, each set to a value.
+fn set(it: &mut Snapshot, place: usize, name: usize, value: u64) {
+    let mut it = Parts(it);
+    let counters = match place {
+        0 => &mut it.protocols().ip,
+        1 => &mut it.protocols().ip_ext,
+        2 => &mut it.protocols().tcp_ext,
+        3 => &mut it.protocols().icmp,
+        4 => &mut it.protocols().udp,
+        5 => it.protocols().ipv6.as_mut().unwrap(),
+        6 => &mut it.device().statistics,
+        7 => &mut it.conntrack().counters,
+        8 => match &mut it.device().driver {
+            Reading::Seen(driver) => &mut driver.statistics,
+            Reading::Missing(_) => return,
+        },
+        9 => {
+            let socket = it.socket();
+            let fields = [&mut socket.drops, &mut socket.receive_queue, &mut socket.send_queue];
+            *fields.into_iter().nth(name % 3).unwrap() = value;
+            socket.receive_buffer = Some(value);
+            return;
+        }
+        10 => {
+            let thread = it.thread();
+            let fields = [&mut thread.ran, &mut thread.waited, &mut thread.slices];
+            *fields.into_iter().nth(name % 3).unwrap() = value;
+            return;
+        }
+        11 => {
+            it.0.taken = value;
+            return;
+        }
+        12 => {
+            it.0.sockets = Reading::Seen([(KEY, socket()), (SocketKey(value), socket())].into());
+            return;
+        }
+        _ => {
+            it.softnet().dropped = value;
+            it.qdisc().drops = value;
+            return;
+        }
+    };
+    let key = counters.keys().nth(name % counters.len()).unwrap().clone();
+    counters.insert(key, value);
+}
+
+/// Counters of which each rise is a loss.
+const LOSSES: [(usize, &str); 33] = [
+    (0, "InHdrErrors"),
+    (0, "InAddrErrors"),
+    (0, "InDiscards"),
+    (0, "OutDiscards"),
+    (0, "OutNoRoutes"),
+    (0, "ReasmFails"),
+    (0, "FragFails"),
+    (1, "InNoRoutes"),
+    (1, "InTruncatedPkts"),
+    (2, "IPReversePathFilter"),
+    (4, "NoPorts"),
+    (4, "InErrors"),
+    (4, "RcvbufErrors"),
+    (4, "SndbufErrors"),
+    (4, "InCsumErrors"),
+    (4, "MemErrors"),
+    (5, "Ip6InHdrErrors"),
+    (5, "Ip6InNoRoutes"),
+    (5, "Ip6InAddrErrors"),
+    (5, "Ip6InDiscards"),
+    (5, "Ip6OutDiscards"),
+    (5, "Ip6ReasmFails"),
+    (5, "Ip6FragFails"),
+    (5, "Udp6NoPorts"),
+    (5, "Udp6InErrors"),
+    (5, "Udp6RcvbufErrors"),
+    (6, "rx_errors"),
+    (6, "rx_dropped"),
+    (6, "rx_missed_errors"),
+    (6, "tx_errors"),
+    (6, "tx_dropped"),
+    (7, "drop"),
+    (8, "rx_queue_0_drops"),
+];
+
+fn named(it: &mut Snapshot, place: usize, name: &str, by: u64) {
+    let mut it = Parts(it);
+    match place {
+        0 => it.ip(name, by),
+        1 => bump(&mut it.protocols().ip_ext, name, by),
+        2 => bump(&mut it.protocols().tcp_ext, name, by),
+        4 => it.udp(name, by),
+        5 => it.ipv6(name, by),
+        6 => it.device_counter(name, by),
+        7 => bump(&mut it.conntrack().counters, name, by),
+        _ => it.driver_counter(name, by),
+    }
+}
+
+proptest! {
+    #[test]
+    fn hostile_values_never_panic(
+        count in 2..14_u64,
+        changes in prop::collection::vec(
+            (
+                any::<prop::sample::Index>(),
+                0..14_usize,
+                0..40_usize,
+                prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX)), any::<u64>(), 0..2_000_u64],
+            ),
+            0..24,
+        ),
+    ) {
+        let mut snapshots = course(count, |it, step| it.traffic(step));
+        for (at, place, name, value) in changes {
+            set(at.get_mut(&mut snapshots), place, name, value);
+        }
+        let verdict = diagnose(&snapshots);
+        let text = verdict.to_string();
+        prop_assert!(!text.is_empty() && verdict.seconds.is_finite());
+        prop_assert_eq!(verdict.outcome == Outcome::Loss, !verdict.first.is_empty());
+        let stages = verdict.later.iter().map(|it| it.stage);
+        let first = verdict.first.first().map(|it| it.stage);
+        prop_assert!(stages.into_iter().all(|stage| Some(stage) > first));
+        for finding in verdict.first.iter().chain(&verdict.later) {
+            prop_assert!(finding.lost > 0 && finding.per_second.is_finite());
+        }
+    }
+
+    #[test]
+    fn a_loss_counter_that_rises_is_never_called_healthy(
+        count in 2..14_u64,
+        which in 0..LOSSES.len(),
+        at in any::<prop::sample::Index>(),
+        by in 1..100_000_u64,
+    ) {
+        let mut snapshots = course(count, |_, _| {});
+        let from = 1 + at.index(snapshots.len() - 1);
+        let (place, name) = LOSSES[which];
+        for it in &mut snapshots[from..] {
+            named(it, place, name, by);
+        }
+        let verdict = diagnose(&snapshots);
+        prop_assert_ne!(verdict.outcome, Outcome::NoLoss, "{}: {}", name, verdict);
+    }
+
+    #[test]
+    fn where_a_needed_part_is_missing_nothing_is_called_healthy(
+        count in 2..14_u64,
+        which in 0..NEEDED.len(),
+        is_first in any::<bool>(),
+    ) {
+        let mut snapshots = course(count, |it, _| {
+            if let Reading::Seen(driver) = &mut it.device().driver {
+                driver.statistics.retain(|name, _| !name.contains("xdp"));
+            }
+        });
+        let last = snapshots.len() - 1;
+        // XDP may have come at any time, and is judged at the last.
+        let place = if is_first && which != 6 { 0 } else { last };
+        NEEDED[which](&mut snapshots[place]);
+        if let Reading::Seen(devices) = &mut snapshots[0].devices
+            && let Some(device) = devices.get_mut("eth0")
+            && let Reading::Seen(driver) = &mut device.driver
+        {
+            driver.statistics.retain(|name, _| !name.contains("xdp"));
+        }
+        let verdict = diagnose(&snapshots);
+        prop_assert_eq!(verdict.outcome, Outcome::Unknown, "{}", verdict);
+        prop_assert!(!verdict.unseen.is_empty());
+    }
+}

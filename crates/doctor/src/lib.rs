@@ -1,0 +1,46 @@
+//! Where a host loses datagrams, and why.
+//!
+//! [`Snapshot`]s of what the kernel counts go in, a [`Verdict`] comes out. That part reads no file, opens no socket and does
+//! not ask the time, so that every fault is a test. On Linux a `Collector` takes the snapshots.
+#![deny(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    clippy::panic
+)]
+#![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
+
+mod actions;
+mod change;
+#[cfg(target_os = "linux")]
+mod collect;
+mod diagnose;
+mod examination;
+mod passing;
+mod queue;
+mod report;
+mod saved;
+mod snapshot;
+mod span;
+mod stages;
+mod verdict;
+
+#[cfg(test)]
+mod agreement_tests;
+#[cfg(test)]
+mod testing;
+
+#[cfg(target_os = "linux")]
+pub use collect::Collector;
+pub use diagnose::diagnose;
+pub use passing::passing;
+pub use saved::{SavedError, decode, encode};
+pub use snapshot::{
+    Application, Backlog, Conntrack, Counters, Device, Driver, Family, Memory, Missing, Paths,
+    Pressure, Process, Protocols, Qdisc, Reading, RunState, Snapshot, Socket, SocketKey,
+    SoftnetCpu, Thread, Throttling,
+};
+pub use verdict::{
+    Action, Cause, Certainty, Evidence, Finding, Outcome, Queue, Stage, Starvation, Unseen, Verdict,
+};

@@ -1,0 +1,327 @@
+//! The queue of one socket over time: what fills it, what empties it, and what keeps the reader from doing so.
+
+use crate::span::seconds;
+use crate::{Certainty, RunState};
+
+/// The queue and its reader at one snapshot. Counters are relative to the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// In nanoseconds.
+    pub(crate) at: u64,
+    /// In charged bytes.
+    pub(crate) queue: u64,
+    pub(crate) buffer: Option<u64>,
+    pub(crate) drops: u64,
+    /// Datagrams that were taken out, if they were counted for this socket alone.
+    pub(crate) reads: Option<u64>,
+    pub(crate) reader: Option<Reader>,
+}
+
+/// The thread that reads. Times in nanoseconds, relative to the first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader {
+    pub(crate) state: RunState,
+    pub(crate) ran: u64,
+    pub(crate) waited: u64,
+    pub(crate) throttled: u64,
+}
+
+/// Between two samples.
+#[derive(Clone, Copy)]
+struct Interval<'a> {
+    from: &'a Sample,
+    to: &'a Sample,
+}
+
+impl Interval<'_> {
+    fn seconds(&self) -> f64 {
+        seconds(self.to.at.saturating_sub(self.from.at))
+    }
+
+    fn drops(&self) -> u64 {
+        self.to.drops.saturating_sub(self.from.drops)
+    }
+
+    fn reads(&self) -> Option<u64> {
+        Some(self.to.reads?.saturating_sub(self.from.reads?))
+    }
+
+    /// For how many seconds the reader could have run and did not, and how many of them its cgroup was throttled.
+    fn off(&self) -> Option<(f64, f64)> {
+        let (from, to) = (self.from.reader?, self.to.reader?);
+        let rise = |get: fn(&Reader) -> u64| seconds(get(&to).saturating_sub(get(&from)));
+        let (waited, throttled) = (rise(|it| it.waited), rise(|it| it.throttled));
+        let most = self.seconds();
+        // The kernel counts a wait when it ends, and one may last longer than all snapshots do.
+        let still_waits =
+            most >= TICKS && self.is_in(RunState::Runnable) == [true; 2] && self.ran() == Some(0);
+        let waited = if still_waits { most } else { waited };
+        // Kernels differ in whether a throttled thread counts as waiting: it is not added twice.
+        Some((waited.max(throttled).min(most), throttled.min(most)))
+    }
+
+    fn is_in(&self, state: RunState) -> [bool; 2] {
+        [self.from, self.to].map(|it| it.reader.is_some_and(|reader| reader.state == state))
+    }
+
+    fn ran(&self) -> Option<u64> {
+        Some(self.to.reader?.ran.saturating_sub(self.from.reader?.ran))
+    }
+}
+
+/// The time for which a thread ran is brought up to date at each tick of the clock, which is at least a hundred times a
+/// second: in two of them a thread that runs is seen to.
+const TICKS: f64 = 0.02;
+
+/// Why a socket overflows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Why {
+    Rate,
+    Burst,
+    Stopped,
+    Blocked,
+    /// The part of the time.
+    CpuPressure(f64),
+    Throttled(f64),
+    Unknown,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Measured {
+    pub(crate) why: Why,
+    pub(crate) certainty: Certainty,
+    /// Datagrams per second, while the socket overflowed.
+    pub(crate) arrival_rate: Option<f64>,
+    pub(crate) drain_rate: Option<f64>,
+    /// How many more arrived each second than were taken, unless the queue was emptied between.
+    pub(crate) surplus: Option<f64>,
+    /// Charged bytes for each datagram.
+    pub(crate) charge: Option<f64>,
+    /// In charged bytes.
+    pub(crate) buffer: u64,
+    /// The most datagrams that were dropped without the queue being seen less than half full between: those of one burst.
+    pub(crate) longest_run: u64,
+    /// At how many samples while it overflowed the queue was at least half full, and at how many it was not.
+    pub(crate) full: u64,
+    pub(crate) not_full: u64,
+    /// For how many seconds while it overflowed the reader was kept from running.
+    pub(crate) off: Option<f64>,
+}
+
+/// Samples in which a queue has to be full for it to be certain that it was full all the time between.
+const CERTAIN: u64 = 8;
+
+/// What the course of a queue shows.
+pub(crate) fn measure(samples: &[Sample]) -> Measured {
+    let all: Vec<Interval<'_>> = samples
+        .iter()
+        .zip(samples.iter().skip(1))
+        .map(|(from, to)| Interval { from, to })
+        .collect();
+    let buffer = samples.iter().map(|it| it.buffer.unwrap_or(it.queue)).max().unwrap_or(0);
+    let loses = |it: &Interval<'_>| it.drops() > 0;
+    let first = all.iter().position(loses).unwrap_or(0);
+    let last = all.iter().rposition(loses).unwrap_or(0);
+    let during = all.get(first..=last).unwrap_or_default();
+    let losing: Vec<Interval<'_>> = during.iter().copied().filter(loses).collect();
+    // What lies between the first loss and the last one; before and after it the queue may be in any state.
+    let inside: Vec<u64> = during.iter().skip(1).map(|it| it.from.queue).collect();
+    let count = |items: usize| u64::try_from(items).unwrap_or(u64::MAX);
+    let is_full = |queue: u64| buffer > 0 && queue >= buffer.div_euclid(2);
+    let full = count(inside.iter().filter(|queue| is_full(**queue)).count());
+    let empty = count(inside.iter().filter(|queue| **queue == 0).count());
+    let drain_rate = drain_rate(during);
+    let charge = charge(samples);
+    let mut measured = Measured {
+        why: Why::Unknown,
+        certainty: Certainty::Possible,
+        arrival_rate: arrival_rate(during, charge),
+        drain_rate,
+        surplus: surplus(during),
+        charge,
+        buffer,
+        longest_run: longest_run(during, is_full),
+        full,
+        not_full: count(inside.len()).saturating_sub(full),
+        off: sum_of(&losing, |it| it.off().map(|(off, _)| off)),
+    };
+    if losing.is_empty() {
+        return measured;
+    }
+    if let Some((why, certainty)) = halted(&losing) {
+        return Measured { why, certainty, ..measured };
+    }
+    let kept_off = KeptOff::new(&losing);
+    if kept_off.as_ref().is_some_and(KeptOff::explains_all) {
+        let kept_off = kept_off.as_ref();
+        let is_certain = kept_off.is_some_and(KeptOff::explains_twice);
+        let certainty = if is_certain { Certainty::Certain } else { Certainty::Possible };
+        let why = kept_off.map_or(Why::Unknown, KeptOff::why);
+        return Measured { why, certainty, ..measured };
+    }
+    let next = all.get(last.saturating_add(1)).map(|it| it.to.queue);
+    let end = during.last().map_or(0, |it| it.to.queue);
+    measured.why = match inside.len() {
+        // All was lost between two samples: a queue that is still full afterwards does not tell of a burst.
+        0 if is_full(end) && next.is_none_or(is_full) => Why::Rate,
+        0 => Why::Burst,
+        _ if full == count(inside.len()) => Why::Rate,
+        // A reader that takes many at once leaves the queue low for a moment, and never seen empty.
+        3.. if empty == 0 => Why::Rate,
+        _ => Why::Burst,
+    };
+    let is_not_kept_off = kept_off.is_some_and(|it| it.explains_little());
+    let is_measured = measured.arrival_rate.is_some() && measured.drain_rate.is_some();
+    let is_certain = is_not_kept_off
+        && is_measured
+        && match measured.why {
+            Why::Rate => {
+                let is_long = during.len().saturating_mul(2) >= all.len();
+                is_long && full >= CERTAIN && measured.not_full == 0
+            }
+            _ => empty >= CERTAIN && empty.saturating_mul(2) >= count(inside.len()),
+        };
+    measured.certainty = if is_certain { Certainty::Certain } else { Certainty::Possible };
+    measured
+}
+
+/// A reader that was stopped or blocked while most of the datagrams were lost.
+fn halted(losing: &[Interval<'_>]) -> Option<(Why, Certainty)> {
+    let drops_of = |which: &dyn Fn(&Interval<'_>) -> bool| {
+        let drops = losing.iter().filter(|it| which(it)).map(Interval::drops);
+        drops.fold(0_u64, u64::saturating_add)
+    };
+    let total = drops_of(&|_| true);
+    let is_most = |drops: u64| drops > total.div_euclid(2);
+    if is_most(drops_of(&|it| it.is_in(RunState::Stopped).contains(&true))) {
+        let stood_still =
+            losing.iter().any(|it| it.is_in(RunState::Stopped) == [true; 2] && it.ran() == Some(0));
+        let certainty = if stood_still { Certainty::Certain } else { Certainty::Possible };
+        return Some((Why::Stopped, certainty));
+    }
+    let is_blocked = |it: &Interval<'_>| it.is_in(RunState::Blocked) == [true; 2];
+    is_most(drops_of(&is_blocked)).then_some((Why::Blocked, Certainty::Possible))
+}
+
+/// What the reader would have done in the time in which it was kept from running.
+struct KeptOff {
+    seconds: f64,
+    off: f64,
+    throttled: f64,
+    drops: f64,
+    /// What it would have read in that time, at the rate at which it read in the rest.
+    missed: Option<f64>,
+}
+
+impl KeptOff {
+    /// `None` if nothing is known of the reader's threads.
+    fn new(losing: &[Interval<'_>]) -> Option<Self> {
+        let off = sum_of(losing, |it| it.off().map(|(off, _)| off))?;
+        let throttled = sum_of(losing, |it| it.off().map(|(_, throttled)| throttled))?;
+        let seconds = losing.iter().map(Interval::seconds).sum::<f64>();
+        let drops = losing.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
+        let on = seconds - off;
+        let reads = sum_of(losing, |it| it.reads().map(|reads| reads as f64));
+        let missed = reads.map(|reads| if on > 0.0 { reads / on * off } else { f64::INFINITY });
+        Some(Self { seconds, off, throttled, drops, missed })
+    }
+
+    /// Whether nothing would have been lost. Where it is not known what this socket's reader read, being kept off for
+    /// most of the time counts.
+    fn explains_all(&self) -> bool {
+        match self.missed {
+            Some(missed) => self.off > 0.0 && missed >= self.drops,
+            None => self.off > self.seconds / 2.0,
+        }
+    }
+
+    /// Whether there would have been room for as much again.
+    fn explains_twice(&self) -> bool {
+        self.missed.is_some_and(|missed| missed >= 2.0 * self.drops)
+    }
+
+    /// Whether at least half would have been lost in any case.
+    fn explains_little(&self) -> bool {
+        self.missed.is_some_and(|missed| 2.0 * missed <= self.drops)
+    }
+
+    fn why(&self) -> Why {
+        let part = |of: f64| if self.seconds > 0.0 { (of / self.seconds).min(1.0) } else { 0.0 };
+        match self.throttled > self.off / 2.0 {
+            true => Why::Throttled(part(self.throttled)),
+            false => Why::CpuPressure(part(self.off)),
+        }
+    }
+}
+
+/// The sum of a value of all intervals; `None` if it is missing in one.
+fn sum_of(intervals: &[Interval<'_>], get: impl Fn(&Interval<'_>) -> Option<f64>) -> Option<f64> {
+    intervals.iter().try_fold(0.0, |sum, it| Some(sum + get(it)?))
+}
+
+fn arrival_rate(during: &[Interval<'_>], charge: Option<f64>) -> Option<f64> {
+    let seconds: f64 = during.iter().map(Interval::seconds).sum();
+    let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
+    let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
+    // What is in the queue now and was not before arrived, too.
+    let (from, to) = (during.first()?.from.queue as f64, during.last()?.to.queue as f64);
+    let queued = charge.map_or(0.0, |charge| (to - from) / charge);
+    (seconds > 0.0).then(|| ((reads + drops + queued) / seconds).max(0.0))
+}
+
+/// What was dropped each second, if the queue was never seen empty between the losses: then so many more arrived than
+/// were taken, whoever else reads.
+fn surplus(during: &[Interval<'_>]) -> Option<f64> {
+    let is_emptied = during.iter().skip(1).any(|it| it.from.queue == 0);
+    let seconds: f64 = during.iter().map(Interval::seconds).sum();
+    let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add);
+    (!is_emptied && seconds > 0.0 && drops > 0).then(|| drops as f64 / seconds)
+}
+
+/// How fast the queue was emptied while it was not empty: where it was empty at neither end of an interval, or where it
+/// overflowed if there is no such interval.
+fn drain_rate(during: &[Interval<'_>]) -> Option<f64> {
+    let is_backlogged = |it: &Interval<'_>| it.from.queue > 0 && it.to.queue > 0;
+    let backlogged: Vec<_> = during.iter().copied().filter(is_backlogged).collect();
+    let chosen = if backlogged.is_empty() { during } else { &backlogged };
+    let seconds: f64 = chosen.iter().map(Interval::seconds).sum();
+    let reads = sum_of(chosen, |it| it.reads().map(|reads| reads as f64))?;
+    (seconds > 0.0).then(|| reads / seconds)
+}
+
+/// The most datagrams that were dropped in one burst: one is over when the queue is seen less than half full.
+fn longest_run(during: &[Interval<'_>], is_full: impl Fn(u64) -> bool) -> u64 {
+    let (mut longest, mut run) = (0_u64, 0_u64);
+    for interval in during {
+        if !is_full(interval.from.queue) {
+            run = 0;
+        }
+        run = run.saturating_add(interval.drops());
+        longest = longest.max(run);
+    }
+    longest
+}
+
+/// The least that a datagram is charged with: the kernel's two structures for it, on any machine of 64 bits.
+const LEAST_CHARGE: u64 = 512;
+
+/// What each datagram is charged with, if all are charged with the same: then each length of the queue is a multiple of
+/// it. Four different lengths have no larger common divisor by chance in nine of ten cases.
+fn charge(samples: &[Sample]) -> Option<f64> {
+    let lengths: std::collections::BTreeSet<u64> =
+        samples.iter().map(|it| it.queue).filter(|queue| *queue > 0).collect();
+    let divisor = lengths.iter().copied().fold(0, common_divisor);
+    (lengths.len() >= 4 && divisor >= LEAST_CHARGE).then_some(divisor as f64)
+}
+
+fn common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one.checked_rem(other).unwrap_or(0));
+    }
+    one
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

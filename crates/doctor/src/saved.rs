@@ -1,0 +1,70 @@
+//! Snapshots as a file: one in each line, as JSON.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::Snapshot;
+
+/// A saved file that is not one.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SavedError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column in it, counted from 1.
+    pub column: usize,
+    is_cut_off: bool,
+    source: serde_json::Error,
+}
+
+impl fmt::Display for SavedError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, column, is_cut_off, .. } = self;
+        let kind = if *is_cut_off { "the file is cut off" } else { "this is not a snapshot" };
+        write!(formatter, "line {line}, column {column}: {kind}")
+    }
+}
+
+impl Error for SavedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// A snapshot as a line of a file, with the line's end.
+///
+/// # Errors
+///
+/// None with snapshots as they are; the encoder's own if that changes.
+pub fn encode(snapshot: &Snapshot) -> Result<String, serde_json::Error> {
+    let mut line = serde_json::to_string(snapshot)?;
+    line.push('\n');
+    Ok(line)
+}
+
+/// The snapshots of a file, which may come from anywhere: how large it may be is for the caller to say. What is decoded
+/// takes a small multiple of the file's size.
+///
+/// # Errors
+///
+/// The place of what is not a snapshot: also a file whose last line is cut off is not taken for a shorter one.
+pub fn decode(file: &[u8]) -> Result<Vec<Snapshot>, SavedError> {
+    let mut snapshots = Vec::new();
+    for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let snapshot = serde_json::from_slice(line).map_err(|source| SavedError {
+            line: index.saturating_add(1),
+            column: source.column(),
+            is_cut_off: source.is_eof() || (source.is_syntax() && source.column() >= line.len()),
+            source,
+        })?;
+        snapshots.push(snapshot);
+    }
+    Ok(snapshots)
+}
+
+#[cfg(test)]
+#[path = "saved_tests.rs"]
+mod tests;

@@ -1,0 +1,63 @@
+//! Connection tracking: packets that it dropped, since its table was full or two packets of one flow collided.
+
+use crate::examination::{Examination, certain_if, evidence};
+use crate::{Cause, Evidence, Missing, Reading, Stage};
+
+/// What connection tracking dropped.
+#[derive(Default)]
+pub(crate) struct Tracked {
+    /// Packets for which there was no room.
+    pub(crate) dropped: u64,
+    /// Packets whose entry another one made first.
+    pub(crate) collided: u64,
+    early_drops: u64,
+    /// Whether the table was seen full.
+    is_full: bool,
+}
+
+pub(crate) fn measure(examination: &mut Examination<'_>) -> Tracked {
+    let last = examination.span.snapshots.last().map(|it| &it.conntrack);
+    if let Some(Reading::Missing(missing)) = last {
+        // What it drops is missing between IP's counters, too, so that no loss hides here.
+        if !matches!(missing, Missing::Kernel) {
+            let (why, needed) = crate::examination::explain("connection tracking", missing);
+            examination.unseen(Stage::Conntrack, why, needed);
+        }
+    }
+    let mut of = |name: &str| {
+        let readings =
+            examination.span.values(|it| it.conntrack.seen()?.counters.get(name).copied());
+        examination.rise_of(Stage::Conntrack, &format!("conntrack: {name}"), &readings).unwrap_or(0)
+    };
+    let (dropped, collided) = (of("drop"), of("insert_failed"));
+    let early_drops = of("early_drop");
+    let mut seen = examination.span.snapshots.iter().filter_map(|it| it.conntrack.seen());
+    // The table is searched for room once an entry too many would be made: entries end between then and the reading.
+    let is_full = seen.any(|it| {
+        it.max.is_some_and(|max| max > 0 && it.count >= max.saturating_sub(max.div_ceil(20)))
+    });
+    Tracked { dropped, collided, early_drops, is_full }
+}
+
+/// `missing` is how many packets IP received and did not deliver, of which no other counter tells.
+pub(crate) fn examine(examination: &mut Examination<'_>, tracked: &Tracked, missing: u64) {
+    let evidence = |name: &str, rise| -> Evidence { evidence(format!("conntrack: {name}"), rise) };
+    examination.find(
+        Stage::Conntrack,
+        Cause::ConntrackFull,
+        tracked.dropped,
+        certain_if(tracked.is_full || missing >= tracked.dropped),
+        vec![
+            evidence("drop", tracked.dropped),
+            evidence("early_drop", tracked.early_drops),
+            crate::examination::evidence("Ip: received and not delivered", missing),
+        ],
+    );
+    examination.find(
+        Stage::Conntrack,
+        Cause::Other,
+        tracked.collided,
+        certain_if(false),
+        vec![evidence("insert_failed", tracked.collided)],
+    );
+}

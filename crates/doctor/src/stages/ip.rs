@@ -1,0 +1,283 @@
+//! IP, and the firewall's rules: what it received and did not deliver.
+
+use crate::change::{Gap, above_first, agree, covers, gap};
+use crate::examination::{Examination, certain_if, evidence};
+use crate::span::Table;
+use crate::stages::conntrack::Tracked;
+use crate::stages::device;
+use crate::{Cause, Evidence, Stage};
+
+/// How many packets a CPU takes from a device's queue at once, and has counted as received before it delivers the first
+/// (the weight of NAPI).
+const BATCH: u64 = 64;
+
+/// A version of IP: where its counters are, and what they are called.
+struct Version {
+    table: Table,
+    prefix: &'static str,
+    forwarded: &'static str,
+    /// Packets that a counter of their own tells of: they are lost, of a protocol that is not there, or fragments.
+    accounted: &'static [&'static str],
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        table: Table::Ip,
+        prefix: "",
+        forwarded: "ForwDatagrams",
+        accounted: &["InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "FragFails"],
+    },
+    Version {
+        table: Table::Ipv6,
+        prefix: "Ip6",
+        forwarded: "OutForwDatagrams",
+        accounted: &[
+            "InHdrErrors",
+            "InAddrErrors",
+            "InUnknownProtos",
+            "InDiscards",
+            "InTooBigErrors",
+            "InNoRoutes",
+            "InTruncatedPkts",
+        ],
+    },
+];
+
+/// Packets that IP received and neither delivered nor counted as lost.
+pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
+    if !examination.needs(Stage::Ip, "the protocols' counters", |it| &it.protocols) {
+        return 0;
+    }
+    let mut sum = 0_u64;
+    for version in &VERSIONS {
+        let differences = differences(examination, version);
+        let on_the_way = BATCH.saturating_mul(examination.span.cpus());
+        match gap(&differences, on_the_way) {
+            Gap::Closed => {}
+            Gap::Lost(missing) if may_be_multicast(examination, version, missing) => {}
+            Gap::Lost(missing) => sum = sum.saturating_add(missing),
+            Gap::Unclear(missing) => examination.blind(
+                Stage::Netfilter,
+                format!(
+                    "{missing} packets were received and not delivered: so few may be on their way"
+                ),
+                Some("more snapshots".to_owned()),
+            ),
+        }
+    }
+    sum
+}
+
+/// At each snapshot, how many packets IP had received and not accounted for.
+fn differences(examination: &mut Examination<'_>, version: &Version) -> Vec<i128> {
+    let Version { table, prefix, forwarded, accounted } = *version;
+    let span = &examination.span;
+    let of = |table, name: &str| above_first(&span.protocol(table, name));
+    let own = |name: &str| of(table, &format!("{prefix}{name}"));
+    let received = own("InReceives");
+    let mut minus = vec![own("InDelivers"), own(forwarded), own("ReasmReqds")];
+    minus.extend(accounted.iter().map(|name| own(name)));
+    if table == Table::Ip {
+        minus.push(of(Table::IpExt, "InNoRoutes"));
+        minus.push(of(Table::IpExt, "InTruncatedPkts"));
+        minus.push(of(Table::TcpExt, "IPReversePathFilter"));
+    }
+    // A reassembled datagram is delivered once, and each of its fragments was received.
+    let plus = own("ReasmOKs");
+    let at = |readings: &[Option<u64>], place: usize| {
+        readings.get(place).copied().flatten().map(i128::from)
+    };
+    let difference = |place| {
+        let total = minus
+            .iter()
+            .fold(0_i128, |sum, readings| sum.saturating_add(at(readings, place).unwrap_or(0)));
+        let received = at(&received, place)?;
+        at(minus.first()?, place)?;
+        Some(received.saturating_add(at(&plus, place).unwrap_or(0)).saturating_sub(total))
+    };
+    (0..received.len()).filter_map(difference).collect()
+}
+
+/// Whether all `missing` packets may have been for groups that nobody here has joined, which no counter tells of.
+fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missing: u64) -> bool {
+    let by_firewall = examination.span.reason("NETFILTER_DROP");
+    // More drops of firewalls may be those of other namespaces.
+    if by_firewall.is_some_and(|rise| agree(rise, missing)) {
+        return false;
+    }
+    let received = match version.table {
+        Table::Ipv6 => examination.counter(Stage::Ip, Table::Ipv6, "Ip6InMcastPkts").unwrap_or(0),
+        _ => {
+            let names = device::names(&examination.span.snapshots);
+            let of = |name: &String| device::statistic(examination, name, "multicast");
+            names.iter().map(of).fold(0, u64::saturating_add)
+        }
+    };
+    if received < missing {
+        return false;
+    }
+    let why = format!(
+        "{missing} packets went no further than IP, and as many multicast packets came: they may be for groups that nobody \
+         here has joined, or a firewall dropped them"
+    );
+    match by_firewall {
+        Some(0) => examination.unseen(Stage::Netfilter, why, None),
+        Some(_) => examination.blind(Stage::Netfilter, why, None),
+        None => {
+            let needed = "CAP_BPF and CAP_PERFMON: drops by reason".to_owned();
+            examination.blind(Stage::Netfilter, why, Some(needed));
+        }
+    }
+    true
+}
+
+/// Losses that counters of IP tell of.
+pub(crate) fn examine(examination: &mut Examination<'_>, missing: u64) {
+    for version in &VERSIONS {
+        if version.table == Table::Ip || has_ipv6(examination) {
+            for name in ["InReceives", "InDelivers"] {
+                let name = format!("{}{name}", version.prefix);
+                examination.needed_counter(Stage::Ip, version.table, &name);
+            }
+        }
+    }
+    let headers = sum(
+        examination,
+        &[
+            (Table::Ip, "InHdrErrors"),
+            (Table::Ip, "InAddrErrors"),
+            (Table::IpExt, "InTruncatedPkts"),
+            (Table::Ipv6, "Ip6InHdrErrors"),
+            (Table::Ipv6, "Ip6InAddrErrors"),
+            (Table::Ipv6, "Ip6InTruncatedPkts"),
+        ],
+    );
+    let (lost, mut all) = headers;
+    // Each wrong checksum of a header is among the header's errors, too.
+    let (checksums, more) = sum(examination, &[(Table::IpExt, "InCsumErrors")]);
+    all.extend(more);
+    let reasons = ["IP_CSUM", "IP_INHDR", "IP_INADDRERRORS"].map(|name| examination.reason(name));
+    let by_reason = reasons.iter().flatten().fold(0_u64, |sum, it| sum.saturating_add(it.rise));
+    all.extend(reasons.into_iter().flatten());
+    let is_certain = agree(checksums, lost) || agree(by_reason, lost);
+    examination.find(Stage::Ip, Cause::IpHeader, lost, certain_if(is_certain), all);
+
+    // The filter's packets are received and not delivered: counted beside the gap, so that these are two counters.
+    let (filtered, mut all) = sum(examination, &[(Table::TcpExt, "IPReversePathFilter")]);
+    let by_reason = examination.reason("IP_RPFILTER");
+    let is_certain = by_reason.as_ref().is_some_and(|it| covers(it.rise, filtered))
+        || is_gap(examination, filtered);
+    all.extend(by_reason);
+    let cause = Cause::ReversePathFilter;
+    examination.find(Stage::Ip, cause, filtered, certain_if(is_certain), all);
+
+    reassembly(examination);
+    no_route(examination);
+    discards(examination);
+    rest(examination, missing);
+}
+
+/// Whether at least `lost` packets were received and not delivered.
+fn is_gap(examination: &Examination<'_>, lost: u64) -> bool {
+    let rise = |name: &str| {
+        let readings = examination.span.protocol(Table::Ip, name);
+        above_first(&readings).last().copied().flatten().unwrap_or(0)
+    };
+    covers(rise("InReceives").saturating_sub(rise("InDelivers")), lost)
+}
+
+fn has_ipv6(examination: &Examination<'_>) -> bool {
+    let mut snapshots = examination.span.snapshots.iter();
+    snapshots.any(|it| it.protocols.seen().is_some_and(|it| it.ipv6.is_some()))
+}
+
+/// Packets that IP discarded for a reason that it does not count. Where IPv6 is switched off, that is all that comes.
+fn discards(examination: &mut Examination<'_>) {
+    let (mut lost, mut all) = sum(examination, &[(Table::Ip, "InDiscards")]);
+    let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InDiscards")]);
+    let (received, _) = sum(examination, &[(Table::Ipv6, "Ip6InReceives")]);
+    let by_reason = examination.reason("IPV6DISABLED").map_or(0, |it| it.rise);
+    if of_ipv6 > 0 && (agree(of_ipv6, received) || by_reason >= of_ipv6) {
+        let why = format!("{of_ipv6} packets of IPv6 came where it is switched off");
+        examination.unseen(Stage::Ip, why, None);
+    } else {
+        lost = lost.saturating_add(of_ipv6);
+        all.extend(more);
+    }
+    examination.find(Stage::Ip, Cause::Other, lost, certain_if(false), all);
+}
+
+/// Packets for which there was no route. A device without a valid address of IPv6, as each is for its first seconds, has
+/// none for the multicast packets of its neighbours, which nobody misses; neighbours that start with it send about as many
+/// as this host does.
+fn no_route(examination: &mut Examination<'_>) {
+    let (lost, mut all) = sum(examination, &[(Table::IpExt, "InNoRoutes")]);
+    let (of_ipv6, more) = sum(examination, &[(Table::Ipv6, "Ip6InNoRoutes")]);
+    let multicast = [(Table::Ipv6, "Ip6InMcastPkts"), (Table::Ipv6, "Ip6OutMcastPkts")];
+    let (multicast, _) = sum(examination, &multicast);
+    all.extend(more);
+    let lost = lost.saturating_add(of_ipv6.saturating_sub(multicast));
+    examination.find(Stage::Ip, Cause::NoRoute, lost, certain_if(false), all);
+}
+
+fn reassembly(examination: &mut Examination<'_>) {
+    let (lost, mut all) =
+        sum(examination, &[(Table::Ip, "ReasmFails"), (Table::Ipv6, "Ip6ReasmFails")]);
+    let (timeouts, more) =
+        sum(examination, &[(Table::Ip, "ReasmTimeout"), (Table::Ipv6, "Ip6ReasmTimeout")]);
+    all.extend(more);
+    let reasons = ["FRAG_REASM_TIMEOUT", "DUP_FRAG", "FRAG_TOO_FAR"];
+    let reasons = reasons.map(|name| examination.reason(name));
+    let by_reason = reasons.iter().flatten().fold(0_u64, |sum, it| sum.saturating_add(it.rise));
+    all.extend(reasons.into_iter().flatten());
+    // That reassembly ran out of time may also be the sender's or the network's loss: here it is the cause that this
+    // host can know.
+    let is_certain = covers(timeouts, lost) || covers(by_reason, lost);
+    examination.find(Stage::Ip, Cause::Reassembly, lost, certain_if(is_certain), all);
+}
+
+/// What is missing and neither IP nor connection tracking tells of: the firewall's, unless a reason says otherwise.
+fn rest(examination: &mut Examination<'_>, missing: u64) {
+    let gap = evidence("Ip: received and not delivered", missing);
+    let firewall = examination.reason("NETFILTER_DROP");
+    let sources = ["IP_INVALID_SOURCE", "IP_LOCAL_SOURCE", "IP_INVALID_DEST", "IP_LOCALNET"];
+    let sources: Vec<Evidence> =
+        sources.iter().filter_map(|name| examination.reason(name)).collect();
+    let by_source = sources.iter().fold(0_u64, |sum, it| sum.saturating_add(it.rise));
+    match firewall {
+        None => {
+            let (cause, certainty) = (Cause::Firewall, certain_if(false));
+            examination.find(Stage::Netfilter, cause, missing, certainty, vec![gap]);
+        }
+        Some(firewall) if firewall.rise > 0 => {
+            let certainty = certain_if(agree(firewall.rise, missing) && by_source == 0);
+            let evidence = vec![gap, firewall];
+            examination.find(Stage::Netfilter, Cause::Firewall, missing, certainty, evidence);
+        }
+        Some(_) => {
+            let cause = if by_source > 0 { Cause::IpHeader } else { Cause::Other };
+            let evidence = [vec![gap], sources].concat();
+            examination.find(Stage::Ip, cause, missing, certain_if(false), evidence);
+        }
+    }
+}
+
+/// The sum of some counters' rises, and each as evidence.
+pub(crate) fn sum(
+    examination: &mut Examination<'_>,
+    counters: &[(Table, &str)],
+) -> (u64, Vec<Evidence>) {
+    let (mut total, mut all) = (0_u64, Vec::new());
+    for (table, name) in counters {
+        let rise = examination.counter(Stage::Ip, *table, name).unwrap_or(0);
+        total = total.saturating_add(rise);
+        all.push(evidence(table.label(name), rise));
+    }
+    (total, all)
+}
+
+/// What connection tracking took of the `missing` packets, and the rest.
+pub(crate) fn without_tracked(missing: u64, tracked: &Tracked) -> u64 {
+    let tracked = tracked.dropped.saturating_add(tracked.collided);
+    if agree(missing, tracked) { 0 } else { missing.saturating_sub(tracked) }
+}

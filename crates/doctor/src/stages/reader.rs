@@ -1,0 +1,216 @@
+//! The thread that reads a socket, and how many datagrams it read.
+
+use std::collections::BTreeSet;
+
+use crate::change::{above_first, rise};
+use crate::examination::Examination;
+use crate::queue::Reader;
+use crate::span::Table;
+use crate::{Family, Process, RunState, Snapshot, Socket, SocketKey, Thread};
+
+/// What is known of the readers of a socket, at each snapshot.
+pub(crate) struct Readers {
+    /// The process, as ID and name.
+    pub(crate) process: Option<(u32, String)>,
+    /// The name of the thread that is taken for the reader.
+    pub(crate) thread: Option<String>,
+    /// Whether no other thread of the owners ran.
+    pub(crate) is_only_thread: bool,
+    pub(crate) threads: Vec<Option<Reader>>,
+    /// Datagrams read, relative to the first, as far as they are known.
+    pub(crate) reads: Vec<Option<u64>>,
+    /// Whether they are this socket's alone; else other sockets may have read some of them.
+    pub(crate) are_reads_own: bool,
+}
+
+/// A thread of a process; the time at which the process started tells it from another with its ID.
+type Place = (u32, u64, u32);
+
+pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
+    let snapshots = &examination.span.snapshots;
+    let owners: BTreeSet<u32> = snapshots
+        .iter()
+        .filter_map(|it| it.sockets.seen()?.get(&key))
+        .flat_map(|it| it.owners.iter().copied())
+        .collect();
+    let places = places(snapshots, &owners);
+    // The one that was most on a CPU or in wait of one.
+    let time = |place: &Place| {
+        let of = |get: fn(&Thread) -> u64| {
+            let readings = examination.span.values(|it| thread(it, *place).map(get));
+            rise(&readings).map_or(0, |rise| rise.total)
+        };
+        let counted = of(|it| it.ran).saturating_add(of(|it| it.waited));
+        // A wait that has not ended yet is not counted.
+        counted.max(runnable(snapshots, *place))
+    };
+    let times: Vec<(u64, Place)> = places.iter().map(|place| (time(place), *place)).collect();
+    let chosen = times
+        .iter()
+        .max_by_key(|(time, (process, _, thread))| (*time, process == thread))
+        .map(|(_, place)| *place);
+    let awake = times.iter().filter(|(time, _)| *time > 0).count();
+    let named = chosen.and_then(|place| {
+        let mut seen = snapshots.iter().rev();
+        seen.find_map(|it| {
+            Some((process(it, place)?.name.clone(), thread(it, place)?.name.clone()))
+        })
+    });
+    let (process, name) = named.unzip();
+    let (reads, are_reads_own) = reads(examination, key);
+    Readers {
+        process: chosen.map(|(id, ..)| id).zip(process),
+        thread: name,
+        is_only_thread: chosen.is_some() && awake <= 1,
+        threads: chosen.map_or_else(Vec::new, |place| readers(examination, place)),
+        reads,
+        are_reads_own,
+    }
+}
+
+/// For how many nanoseconds a thread could run, as far as its state at two snapshots in a row says so.
+fn runnable(snapshots: &[&Snapshot], place: Place) -> u64 {
+    let is_runnable =
+        |it: &Snapshot| thread(it, place).is_some_and(|it| it.state == RunState::Runnable);
+    let pairs = snapshots.iter().zip(snapshots.iter().skip(1));
+    let both = pairs.filter(|(from, to)| is_runnable(from) && is_runnable(to));
+    both.map(|(from, to)| to.taken.saturating_sub(from.taken)).fold(0, u64::saturating_add)
+}
+
+fn places(snapshots: &[&Snapshot], owners: &BTreeSet<u32>) -> BTreeSet<Place> {
+    let seen = snapshots.iter().filter_map(|it| it.processes.seen());
+    let of_owners = seen.flat_map(|it| owners.iter().filter_map(|id| Some((*id, it.get(id)?))));
+    let of_process = |(id, process): (u32, &Process)| {
+        let (started, threads) = (process.started, process.threads.keys().copied());
+        threads.map(|thread| (id, started, thread)).collect::<Vec<_>>()
+    };
+    of_owners.flat_map(of_process).collect()
+}
+
+fn process(it: &Snapshot, (id, started, _): Place) -> Option<&Process> {
+    it.processes.seen()?.get(&id).filter(|process| process.started == started)
+}
+
+fn thread(it: &Snapshot, place: Place) -> Option<&Thread> {
+    process(it, place)?.threads.get(&place.2)
+}
+
+fn readers(examination: &Examination<'_>, place: Place) -> Vec<Option<Reader>> {
+    let span = &examination.span;
+    let ran = above_first(&span.values(|it| Some(thread(it, place)?.ran)));
+    let waited = above_first(&span.values(|it| Some(thread(it, place)?.waited)));
+    let throttled = above_first(&span.values(|it| {
+        let throttling = process(it, place)?.throttling.as_ref()?;
+        Some(throttling.throttled_microseconds.saturating_mul(1_000))
+    }));
+    let states = span.values(|it| Some(thread(it, place)?.state));
+    let at = |(place, state): (usize, &Option<_>)| {
+        let of = |readings: &Vec<Option<u64>>| readings.get(place).copied().flatten();
+        let throttled = of(&throttled).unwrap_or(0);
+        Some(Reader { state: (*state)?, ran: of(&ran)?, waited: of(&waited)?, throttled })
+    };
+    states.iter().enumerate().map(at).collect()
+}
+
+/// The least time that a thread runs to read a datagram, in nanoseconds: the call alone took 300 to 430 where it was measured.
+const LEAST_COST: u64 = 200;
+
+/// What other sockets may have read of the datagrams that the kernel counts for the whole namespace.
+enum Others {
+    /// At most so many.
+    AtMost(u64),
+    /// Any number; no datagram was ever seen in them, though, so that they may have read none.
+    Unknown,
+    /// Any number, and they probably did.
+    Many,
+}
+
+/// Datagrams that were read from this socket, at each snapshot, and whether they are this socket's alone but for a tenth.
+fn reads(examination: &Examination<'_>, key: SocketKey) -> (Vec<Option<u64>>, bool) {
+    let span = &examination.span;
+    let Some(socket) = span.snapshots.iter().find_map(|it| it.sockets.seen()?.get(&key)) else {
+        return (Vec::new(), false);
+    };
+    let of_namespace = reads_of_namespace(examination, socket.family);
+    let total = of_namespace.iter().flatten().max().copied().unwrap_or(0);
+    let others = others(examination, key, socket);
+    match others {
+        Others::AtMost(count) if count <= total.div_euclid(10) => return (of_namespace, true),
+        Others::AtMost(_) | Others::Unknown | Others::Many => {}
+    }
+    let mut owners = socket.owners.iter();
+    match (owners.next(), owners.next()) {
+        (Some(owner), None) if has_one_socket(examination, *owner) => {
+            let told = |it: &Snapshot| {
+                let applications = it.applications.seen()?;
+                let own = applications.values().find(|it| it.process == *owner);
+                own.map(|it| it.received)
+            };
+            let told = above_first(&span.values(told));
+            if told.iter().any(Option::is_some) {
+                return (told, true);
+            }
+        }
+        _ => {}
+    }
+    match others {
+        Others::Many => (Vec::new(), false),
+        Others::AtMost(_) | Others::Unknown => (of_namespace, false),
+    }
+}
+
+fn reads_of_namespace(examination: &Examination<'_>, family: Family) -> Vec<Option<u64>> {
+    let of_ipv4 = above_first(&examination.span.protocol(Table::Udp, "InDatagrams"));
+    let of_ipv6 = above_first(&examination.span.protocol(Table::Ipv6, "Udp6InDatagrams"));
+    let sum = |(reads, more): (&Option<u64>, &Option<u64>)| match family {
+        Family::V4 => *reads,
+        Family::V6 => Some((*reads)?.saturating_add((*more)?)),
+    };
+    of_ipv4.iter().zip(&of_ipv6).map(sum).collect()
+}
+
+fn has_one_socket(examination: &Examination<'_>, owner: u32) -> bool {
+    let sockets = |it: &&Snapshot| {
+        let sockets = it.sockets.seen()?;
+        Some(sockets.values().filter(|it| it.owners.contains(&owner)).count())
+    };
+    examination.span.snapshots.iter().filter_map(sockets).all(|count| count <= 1)
+}
+
+/// A process that ran for a short time can have read few datagrams.
+fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others {
+    let snapshots = &examination.span.snapshots;
+    let (mut owners, mut has_unknown) = (BTreeSet::new(), false);
+    let seen = snapshots.iter().filter_map(|it| it.sockets.seen());
+    for (_, socket) in seen.flatten().filter(|(other, _)| **other != key) {
+        let is_of_group = socket.local == own.local;
+        let is_of_reader = socket.owners.iter().any(|owner| own.owners.contains(owner));
+        let is_used = socket.receive_queue > 0;
+        if is_of_group || is_of_reader || is_used {
+            return Others::Many;
+        }
+        has_unknown |= socket.owners.is_empty();
+        owners.extend(socket.owners.iter().copied());
+    }
+    let mut most = 0_u64;
+    for owner in owners {
+        match ran(examination, owner) {
+            Some(nanoseconds) => most = most.saturating_add(nanoseconds.div_euclid(LEAST_COST)),
+            None => has_unknown = true,
+        }
+    }
+    if has_unknown { Others::Unknown } else { Others::AtMost(most) }
+}
+
+/// For how many nanoseconds a process ran between the first and the last snapshot; `None` if it was not there all the time.
+fn ran(examination: &Examination<'_>, id: u32) -> Option<u64> {
+    let of = |it: &Snapshot| {
+        let process = it.processes.seen()?.get(&id)?;
+        let ran = process.threads.values().fold(0_u64, |sum, it| sum.saturating_add(it.ran));
+        Some((process.started, process.threads.keys().copied().collect::<Vec<_>>(), ran))
+    };
+    let snapshots = &examination.span.snapshots;
+    let (started, threads, from) = of(snapshots.first()?)?;
+    let (same_start, same_threads, to) = of(snapshots.last()?)?;
+    (started == same_start && threads == same_threads).then(|| to.checked_sub(from))?
+}

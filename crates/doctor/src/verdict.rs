@@ -1,0 +1,275 @@
+//! What the snapshots mean.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether datagrams are lost at this host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// No stage lost anything, and every stage that matters was seen.
+    NoLoss,
+    /// A stage loses.
+    Loss,
+    /// No loss was seen, but a stage that may lose could not be seen; or the snapshots cannot be compared.
+    Unknown,
+}
+
+impl Outcome {
+    /// The exit status of `clearway doctor`: 0, 1 or 2.
+    pub fn exit_status(self) -> u8 {
+        match self {
+            Self::NoLoss => 0,
+            Self::Loss => 1,
+            Self::Unknown => 2,
+        }
+    }
+}
+
+/// The stages that a datagram passes, in this order: those of receiving, then those of sending.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The device and its driver.
+    Device,
+    /// An XDP program, and sockets of AF_XDP.
+    Xdp,
+    /// The queue and the budget of each CPU.
+    Softnet,
+    /// IP: headers, addresses, routes, the reverse-path filter, reassembly.
+    Ip,
+    /// A firewall's rules.
+    Netfilter,
+    /// Connection tracking.
+    Conntrack,
+    /// UDP: checksums, lengths, ports without a socket, memory of all sockets.
+    Udp,
+    /// The socket: its filter and its receive buffer.
+    Socket,
+    /// The application.
+    Application,
+    /// Sending: the application's calls and the socket's send buffer.
+    SendSocket,
+    /// Sending: IP, routes and path MTUs.
+    SendIp,
+    /// Sending: the queueing discipline.
+    SendQdisc,
+    /// Sending: the device.
+    SendDevice,
+}
+
+impl Stage {
+    /// All, in the order of the path.
+    pub const ALL: [Self; 13] = [
+        Self::Device,
+        Self::Xdp,
+        Self::Softnet,
+        Self::Ip,
+        Self::Netfilter,
+        Self::Conntrack,
+        Self::Udp,
+        Self::Socket,
+        Self::Application,
+        Self::SendSocket,
+        Self::SendIp,
+        Self::SendQdisc,
+        Self::SendDevice,
+    ];
+
+    /// Whether it is one of those of sending.
+    pub fn is_of_sending(self) -> bool {
+        self >= Self::SendSocket
+    }
+
+    /// Its name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Device | Self::SendDevice => "device",
+            Self::Xdp => "XDP",
+            Self::Softnet => "softnet",
+            Self::Ip | Self::SendIp => "IP",
+            Self::Netfilter => "netfilter",
+            Self::Conntrack => "conntrack",
+            Self::Udp => "UDP",
+            Self::Socket | Self::SendSocket => "socket",
+            Self::Application => "application",
+            Self::SendQdisc => "queueing discipline",
+        }
+    }
+}
+
+/// Why a stage loses.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Cause {
+    /// Packets that the device or its driver dropped, or had no room for.
+    DeviceReceive,
+    /// An XDP program dropped them, or a socket of AF_XDP was full.
+    Xdp,
+    /// A CPU's backlog was full.
+    BacklogFull,
+    /// Headers, versions or addresses that IP does not accept.
+    IpHeader,
+    /// The reverse-path filter.
+    ReversePathFilter,
+    /// Fragments that were not completed.
+    Reassembly,
+    /// A firewall's rule.
+    Firewall,
+    /// The table of connections is full.
+    ConntrackFull,
+    /// No socket is bound to the port.
+    NoSocket,
+    /// A wrong checksum.
+    BadChecksum,
+    /// A length that does not fit.
+    BadLength,
+    /// A socket's filter.
+    SocketFilter,
+    /// The memory of all UDP sockets is used up.
+    UdpMemory,
+    /// More datagrams arrive than the socket's reader takes.
+    Rate(Queue),
+    /// The reader is fast enough, but bursts are larger than the buffer.
+    Burst(Queue),
+    /// The reader is fast enough, but is kept from running.
+    Starved(Queue, Starvation),
+    /// A socket overflows, and why could not be determined.
+    Overflow(Queue),
+    /// One socket of a group that shares a port overflows, while others have room.
+    HotSocket(Queue),
+    /// Reads that were truncated.
+    TruncatedReads,
+    /// The application's own queue was full.
+    ApplicationQueue,
+    /// Sends that were refused for want of buffer.
+    SendBuffer,
+    /// Packets that were larger than a path takes.
+    PathMtu,
+    /// No route to the destination.
+    NoRoute,
+    /// A queueing discipline dropped them.
+    QdiscFull,
+    /// The device dropped what it had to send.
+    DeviceSend,
+    /// A counter rose, and what made it rise is not known.
+    Other,
+}
+
+/// What was measured at a socket.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Queue {
+    /// The socket's local address.
+    pub local: String,
+    /// The process that reads it, as ID and name, if it is known.
+    pub process: Option<(u32, String)>,
+    /// Datagrams that arrived, per second, dropped ones included.
+    pub arrival_rate: Option<f64>,
+    /// Datagrams that were taken out while the queue was not empty, per second.
+    pub drain_rate: Option<f64>,
+    /// Whether these rates are this socket's own. If not, other sockets of the namespace may have taken datagrams that are
+    /// counted here: both rates are the most that they may be, and their ratio the least.
+    #[serde(default)]
+    pub are_rates_exact: bool,
+    /// Bytes of the buffer that one datagram is charged with.
+    pub charge: Option<f64>,
+    /// The buffer, in charged bytes.
+    pub buffer: Option<u64>,
+    /// After how many seconds at these rates a buffer of this size, empty at first, overflows.
+    pub buffer_seconds: Option<f64>,
+    /// A buffer that would have held the bursts, in bytes to ask for with `SO_RCVBUF`.
+    pub sufficient_buffer: Option<u64>,
+}
+
+/// What kept a reader from running.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Starvation {
+    /// It waited for a CPU that others had: the part of the time.
+    CpuPressure(f64),
+    /// It was stopped.
+    Stopped,
+    /// Its cgroup was throttled: the part of the time.
+    Throttled(f64),
+    /// It waited for a disk or a lock of the kernel.
+    Blocked,
+}
+
+/// How sure a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// It fits, but something else would look the same.
+    Possible,
+    /// Several counters agree.
+    Certain,
+}
+
+/// A counter that moved.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Where it is (`Udp: RcvbufErrors`, `drops of 0.0.0.0:4433`).
+    pub counter: String,
+    /// By how much it rose.
+    pub rise: u64,
+}
+
+/// What to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Action {
+    /// One sentence that says it, with names and sizes.
+    pub text: String,
+    /// A command that shows or does it, if there is one. Nothing is ever run.
+    pub command: Option<String>,
+}
+
+/// A stage that loses.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// The stage.
+    pub stage: Stage,
+    /// Why.
+    pub cause: Cause,
+    /// The earlier stage whose losses brought these about; `None` for a fault of its own.
+    #[serde(default)]
+    pub consequence_of: Option<Stage>,
+    /// Packets that were lost there between the first and the last snapshot.
+    pub lost: u64,
+    /// The same for each second.
+    pub per_second: f64,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// What it was concluded from.
+    pub evidence: Vec<Evidence>,
+    /// What to do, the best first.
+    pub actions: Vec<Action>,
+}
+
+/// A stage that could not be seen.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unseen {
+    /// The stage.
+    pub stage: Stage,
+    /// What was not seen and why, in a sentence.
+    pub why: String,
+    /// What would show it (a right, a namespace), if anything would.
+    pub needed: Option<String>,
+}
+
+/// What a sequence of snapshots means.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether datagrams are lost.
+    pub outcome: Outcome,
+    /// Seconds between the first and the last snapshot.
+    pub seconds: f64,
+    /// The first stage that loses, and the causes there, those of most datagrams first.
+    pub first: Vec<Finding>,
+    /// Later stages that lose, as far as they are known to be consequences or faults of their own.
+    pub later: Vec<Finding>,
+    /// What could not be seen.
+    pub unseen: Vec<Unseen>,
+    /// Readings that contradict themselves: counters that went backwards, snapshots of different namespaces.
+    pub oddities: Vec<String>,
+}

@@ -1,0 +1,42 @@
+//! What watching costs, with a thousand sockets.
+#![cfg(target_os = "linux")]
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use clearway_doctor::{Collector, Reading};
+use rustix::time::{ClockId, clock_gettime};
+
+const SOCKETS: usize = 1000;
+/// How often `clearway doctor` takes a snapshot by default, if that costs little enough.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// A hundredth of a core.
+const SHARE: u32 = 100;
+
+/// The CPU time of this thread: of nothing that other tests do meanwhile.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+}
+
+/// Counted is the CPU time of the thread that collects, with all that is done once at the beginning.
+#[test]
+#[ignore = "for optimised code: cargo test --release -p clearway-doctor --test cost -- --ignored --nocapture"]
+fn a_thousand_sockets_are_watched_with_less_than_a_hundredth_of_a_core() {
+    let sockets: Vec<_> = (0..SOCKETS).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+    let mut collector = Collector::new();
+    let (begun, before) = (Instant::now(), cpu_time());
+    let mut snapshots = 0_u32;
+    while begun.elapsed() < Duration::from_secs(10) {
+        let snapshot = collector.collect();
+        let Reading::Seen(seen) = &snapshot.sockets else { panic!("sockets can be read") };
+        assert!(seen.len() >= sockets.len());
+        snapshots += 1;
+        std::thread::sleep(INTERVAL.max(collector.least_interval()));
+    }
+    let used = cpu_time() - before;
+    let share = used.as_secs_f64() / begun.elapsed().as_secs_f64();
+    println!("{SOCKETS} sockets, {snapshots} snapshots: {:.2} % of a core", 100.0 * share);
+    println!("{:?} for each snapshot", used / snapshots);
+    assert!(share < 1.0 / f64::from(SHARE), "{share}");
+}
