@@ -1,8 +1,9 @@
 //! How the kernel chooses among the sockets of one address.
 
-mod bpf;
+pub(crate) mod bpf;
 mod classic;
 mod ebpf;
+pub(crate) mod instructions;
 
 use core::fmt;
 

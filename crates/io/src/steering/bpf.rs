@@ -1,9 +1,9 @@
-//! bpf(2), as far as the steering of datagrams needs it. The only unsafe code of this workspace: no library that is kept
+//! bpf(2), as far as the steering of datagrams and the counting of drops need it. The only unsafe code of this workspace: no library that is kept
 //! well offers these calls without a compiler for C or thirty other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -11,27 +11,31 @@ use nix::libc::{SO_ATTACH_REUSEPORT_EBPF, SOL_SOCKET, SYS_bpf, setsockopt, sockl
 
 // Of linux/bpf.h.
 const MAP_CREATE: c_int = 0;
+const MAP_LOOKUP_ELEM: c_int = 1;
 const MAP_UPDATE_ELEM: c_int = 2;
 const PROG_LOAD: c_int = 5;
+const RAW_TRACEPOINT_OPEN: c_int = 17;
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_REUSEPORT_SOCKARRAY: u32 = 20;
+const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 const PROG_TYPE_SK_REUSEPORT: u32 = 21;
 
 /// An instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub(super) struct Instruction {
-    pub(super) code: u8,
+pub(crate) struct Instruction {
+    pub(crate) code: u8,
     /// The numbers of two registers.
-    pub(super) registers: u8,
-    pub(super) offset: i16,
-    pub(super) immediate: i32,
+    pub(crate) registers: u8,
+    pub(crate) offset: i16,
+    pub(crate) immediate: i32,
 }
 
 /// What bpf(2) takes: a part of `union bpf_attr`, beginning at its start. The kernel takes what is left out for zeros.
 ///
 /// # Safety
 /// The type is `repr(C)` without padding, has the fields of the kernel's for [`COMMAND`](Self::COMMAND), and the command
-/// only reads what their addresses lead to.
+/// only reads what an [`Address`] leads to, and only writes what an [`ExclusiveAddress`] does.
 unsafe trait Attributes {
     const COMMAND: c_int;
 }
@@ -65,6 +69,33 @@ unsafe impl Attributes for MapUpdate<'_> {
 }
 
 #[repr(C)]
+struct MapLookup<'a> {
+    map: RawFd,
+    padding: u32,
+    key: Address<'a, u32>,
+    value: ExclusiveAddress<'a, u64>,
+}
+
+// SAFETY: these are the first fields of the structure for this command, which reads a key and writes a value of the sizes
+// that the map was created with: all `Counters` have four and eight bytes, and no value for each CPU.
+unsafe impl Attributes for MapLookup<'_> {
+    const COMMAND: c_int = MAP_LOOKUP_ELEM;
+}
+
+#[repr(C)]
+struct TracepointOpen<'a> {
+    name: Address<'a, u8>,
+    program: RawFd,
+    padding: u32,
+}
+
+// SAFETY: these are the first fields of the structure for this command, which reads the name up to its zero: `trace` has it
+// from a C string.
+unsafe impl Attributes for TracepointOpen<'_> {
+    const COMMAND: c_int = RAW_TRACEPOINT_OPEN;
+}
+
+#[repr(C)]
 struct ProgramLoad<'a> {
     program_type: u32,
     instruction_count: u32,
@@ -92,40 +123,90 @@ impl<'a, T> Address<'a, T> {
     }
 }
 
+/// The same of a value that the kernel writes.
+#[repr(transparent)]
+struct ExclusiveAddress<'a, T>(u64, core::marker::PhantomData<&'a mut T>);
+
+impl<'a, T> ExclusiveAddress<'a, T> {
+    fn of(value: &'a mut T) -> Self {
+        Self(core::ptr::from_mut(value).expose_provenance() as u64, core::marker::PhantomData)
+    }
+}
+
 fn bpf<A: Attributes>(attributes: &A) -> io::Result<RawFd> {
     let size = core::mem::size_of::<A>();
     // SAFETY: the kernel reads `size` bytes of attributes, and by the contract of the trait it only reads what they lead
-    // to, which the lifetimes in them keep alive.
+    // to, or writes what they have lent to it alone; the lifetimes in them keep both alive.
     let result = unsafe { syscall(SYS_bpf, A::COMMAND, core::ptr::from_ref(attributes), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }
 
 fn bpf_descriptor<A: Attributes>(attributes: &A) -> io::Result<OwnedFd> {
     let descriptor = bpf(attributes)?;
-    // SAFETY: the two commands that this is for return a descriptor that is new, and nobody else's.
+    // SAFETY: the commands that this is for return a descriptor that is new, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// An array of `size` sockets, from which a program chooses.
-pub(super) fn create_socket_array(size: u32) -> io::Result<OwnedFd> {
+pub(crate) fn create_socket_array(size: u32) -> io::Result<OwnedFd> {
     let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
     bpf_descriptor(&MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size })
 }
 
 /// Puts a socket into an array of [`create_socket_array`].
-pub(super) fn put(array: BorrowedFd<'_>, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn put(array: BorrowedFd<'_>, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     let socket = socket.as_raw_fd();
     let (key, value) = (Address::of(&place), Address::of(&socket));
     bpf(&MapUpdate { map: array.as_raw_fd(), padding: 0, key, value, flags: 0 })?;
     Ok(())
 }
 
-/// Loads a program that chooses a socket. The kernel proves first that it ends and reads nothing else.
-pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
+/// An array of counters, which all CPUs share.
+#[derive(Debug)]
+pub(crate) struct Counters(OwnedFd);
+
+impl Counters {
+    /// `size` of them, all 0.
+    pub(crate) fn create(size: u32) -> io::Result<Self> {
+        let map_type = MAP_TYPE_ARRAY;
+        let map = MapCreate { map_type, key_size: 4, value_size: 8, max_entries: size };
+        bpf_descriptor(&map).map(Self)
+    }
+
+    /// The value of one.
+    pub(crate) fn read(&self, place: u32) -> io::Result<u64> {
+        let mut count = 0;
+        let (key, value) = (Address::of(&place), ExclusiveAddress::of(&mut count));
+        bpf(&MapLookup { map: self.0.as_raw_fd(), padding: 0, key, value })?;
+        Ok(count)
+    }
+}
+
+impl AsRawFd for Counters {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Loads a program that chooses a socket.
+pub(crate) fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
+    load(PROG_TYPE_SK_REUSEPORT, program)
+}
+
+/// Has a program see each event of the tracepoint `name` for as long as what is returned is open.
+pub(crate) fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
+    // The tracepoint keeps the program.
+    let program = load(PROG_TYPE_RAW_TRACEPOINT, program)?;
+    let name = Address::of_first(name.to_bytes_with_nul());
+    bpf_descriptor(&TracepointOpen { name, program: program.as_raw_fd(), padding: 0 })
+}
+
+/// Loads a program. The kernel proves first that it ends and reads nothing else.
+fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
     let instruction_count =
         u32::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     bpf_descriptor(&ProgramLoad {
-        program_type: PROG_TYPE_SK_REUSEPORT,
+        program_type,
         instruction_count,
         instructions: Address::of_first(program),
         // It uses nothing that is only for programs under the GPL.
@@ -134,7 +215,7 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
 }
 
 /// Has a program choose among the sockets at the address of `socket`.
-pub(super) fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let value: c_int = program.as_raw_fd();
     let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);
     let size = core::mem::size_of::<c_int>() as socklen_t;

@@ -26,24 +26,18 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use nix::libc::{
-    BPF_ADD, BPF_ALU, BPF_B, BPF_IMM, BPF_JA, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX,
-    BPF_MEM, BPF_MOD, BPF_STX, BPF_W, BPF_X,
+    BPF_ALU, BPF_B, BPF_JGE, BPF_JSET, BPF_K, BPF_LDX, BPF_MEM, BPF_MOD, BPF_STX, BPF_W,
 };
 
 use super::bpf::{self, Instruction};
+use super::instructions::{
+    JNE, R0, R1, R2, R3, R4, R6, STACK, add, branch, call, copy, end, instruction, map, set, skip,
+};
 use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 use crate::socket::Socket;
 
-// Of linux/bpf.h and linux/bpf_common.h, what classic BPF does not have.
-const ALU64: u32 = 0x07;
-const MOV: u32 = 0xb0;
-const JNE: u32 = 0x50;
-const CALL: u32 = 0x80;
-const EXIT: u32 = 0x90;
-const DOUBLE_WORD: u32 = 0x18;
-/// In the place of a register: the immediate is the descriptor of a map.
-const MAP_DESCRIPTOR: u8 = 1;
+// Of linux/bpf.h.
 const SKB_LOAD_BYTES: i32 = 26;
 const SK_SELECT_REUSEPORT: i32 = 82;
 const SK_PASS: i32 = 1;
@@ -55,15 +49,6 @@ const UDP_HEADER: i32 = 8;
 const PAYLOAD: i16 = -32;
 const SHARD: i16 = PAYLOAD - 4;
 
-/// Registers: the result; arguments and scratch; what calls leave alone; the end of the stack.
-const R0: u8 = 0;
-const R1: u8 = 1;
-const R2: u8 = 2;
-const R3: u8 = 3;
-const R4: u8 = 4;
-const R6: u8 = 6;
-const STACK: u8 = 10;
-
 const LENGTH: usize = 29;
 
 /// Has the kernel choose among `sockets`, which share an address, and are in the order of their shards.
@@ -73,7 +58,7 @@ pub(super) fn attach(sockets: &[&Socket], format: IdFormat) -> io::Result<()> {
     for (place, socket) in (0..).zip(sockets) {
         bpf::put(array.as_fd(), place, socket.as_fd())?;
     }
-    let program = bpf::load(&program(format, array.as_raw_fd()))?;
+    let program = bpf::load_choice(&program(format, array.as_raw_fd()))?;
     // From here on the socket keeps the program, and that the array.
     bpf::attach(first.as_fd(), program.as_fd())
 }
@@ -108,15 +93,15 @@ const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
         /* 18 */ instruction(BPF_ALU | BPF_MOD | BPF_K, R2, 0, 0, format.count() as i32),
         /* 19 */ instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, SHARD, 0),
         /* 20 */ copy(R1, R6),
-        /* 21 */ instruction(BPF_LD | BPF_IMM | DOUBLE_WORD, R2, MAP_DESCRIPTOR, 0, sockets),
-        /* 22 */ instruction(0, 0, 0, 0, 0),
+        /* 21 */ map(R2, sockets)[0],
+        /* 22 */ map(R2, sockets)[1],
         /* 23 */ copy(R3, STACK),
         /* 24 */ add(R3, SHARD as i32),
         /* 25 */ set(R4, 0),
         /* 26 */ call(SK_SELECT_REUSEPORT),
         // Whether a socket was chosen or not.
         /* 27 */ set(R0, SK_PASS),
-        /* 28 */ instruction(BPF_JMP | EXIT, 0, 0, 0, 0),
+        /* 28 */ end(),
     ]
 }
 
@@ -129,47 +114,7 @@ const fn first_octet(register: u8, layout: Layout, count: i16) -> Instruction {
     }
 }
 
-const fn instruction(
-    code: u32,
-    destination: u8,
-    source: u8,
-    offset: i16,
-    immediate: i32,
-) -> Instruction {
-    let registers = if cfg!(target_endian = "little") {
-        source << 4 | destination
-    } else {
-        destination << 4 | source
-    };
-    Instruction { code: code as u8, registers, offset, immediate }
-}
-
-const fn set(register: u8, value: i32) -> Instruction {
-    instruction(ALU64 | MOV | BPF_K, register, 0, 0, value)
-}
-
-const fn copy(to: u8, from: u8) -> Instruction {
-    instruction(ALU64 | MOV | BPF_X, to, from, 0, 0)
-}
-
-const fn add(register: u8, value: i32) -> Instruction {
-    instruction(ALU64 | BPF_ADD | BPF_K, register, 0, 0, value)
-}
-
 /// Loads an octet of the payload.
 const fn octet(register: u8, offset: u32) -> Instruction {
     instruction(BPF_LDX | BPF_MEM | BPF_B, register, STACK, PAYLOAD + offset as i16, 0)
-}
-
-/// Skips `count` instructions if `register` compares so with `value`.
-const fn branch(comparison: u32, register: u8, value: i32, count: i16) -> Instruction {
-    instruction(BPF_JMP | comparison | BPF_K, register, 0, count, value)
-}
-
-const fn skip(count: i16) -> Instruction {
-    instruction(BPF_JMP | BPF_JA, 0, 0, count, 0)
-}
-
-const fn call(function: i32) -> Instruction {
-    instruction(BPF_JMP | CALL, 0, 0, 0, function)
 }

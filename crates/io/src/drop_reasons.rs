@@ -1,0 +1,131 @@
+//! Packets that the kernel drops, by its own name of the reason.
+
+mod names;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use nix::libc::{BPF_JEQ, BPF_JGE, BPF_LDX, BPF_MEM, BPF_STX, BPF_W};
+
+use crate::steering::bpf::{Counters, Instruction, trace};
+use crate::steering::instructions::{
+    DOUBLE_WORD, R0, R1, R2, R3, STACK, add, branch, call, copy, end, instruction, map, set,
+};
+
+/// Reasons have smaller numbers than this; those of single subsystems (such as Wi-Fi) have larger ones, which are not
+/// counted.
+const MAX_REASONS: i32 = 1 << 9;
+
+// Of linux/bpf.h.
+const MAP_LOOKUP_ELEM: i32 = 1;
+/// To a memory, atomically.
+const ATOMIC_DOUBLE_WORD: u32 = BPF_STX | 0xc0 | DOUBLE_WORD;
+const ATOMIC_ADD: i32 = 0;
+
+/// The third argument of the tracepoint: `(skb, location, reason, socket)`.
+const REASON: i16 = 16;
+/// Where its number is on the stack.
+const PLACE: i16 = -4;
+
+const LENGTH: usize = 13;
+
+/// Counts the packets that the kernel drops from [`open`](Self::open) on, by reason: of all protocols, and of the whole
+/// host, whatever the network namespace. It costs each drop a few dozen nanoseconds, and other packets nothing.
+///
+/// This is a program of eBPF at the tracepoint `skb:kfree_skb`; it goes away when this is dropped.
+#[derive(Debug)]
+pub struct DropReasons {
+    counters: Counters,
+    /// By their numbers.
+    names: BTreeMap<u32, String>,
+    /// Keeps the program at its tracepoint.
+    _tracepoint: OwnedFd,
+}
+
+impl DropReasons {
+    /// Begins to count.
+    ///
+    /// # Errors
+    ///
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF and CAP_PERFMON;
+    /// [`NotFound`](io::ErrorKind::NotFound) or [`Unsupported`](io::ErrorKind::Unsupported) if this kernel does not tell its
+    /// reasons (before Linux 5.17, or without BTF and tracefs); others of the system.
+    pub fn open() -> io::Result<Self> {
+        let names = names::read()?;
+        let counters = Counters::create(MAX_REASONS as u32)?;
+        let program = program(counters.as_raw_fd());
+        let tracepoint = trace(c"kfree_skb", &program)?;
+        Ok(Self { counters, names, _tracepoint: tracepoint })
+    }
+
+    /// How many packets were dropped so far for each reason that the kernel has, by names such as `SOCKET_RCVBUFF`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn read(&self) -> io::Result<BTreeMap<String, u64>> {
+        let mut counts = BTreeMap::new();
+        for (number, name) in self.names.range(..MAX_REASONS as u32) {
+            counts.insert(name.clone(), self.counters.read(*number)?);
+        }
+        Ok(counts)
+    }
+}
+
+/// The program, which counts in the map with the descriptor `counters`. In C:
+///
+/// ```c
+/// u32 reason = context->args[2];
+/// if (reason >= MAX_REASONS) return 0;
+/// u64 *count = bpf_map_lookup_elem(&counters, &reason);
+/// if (count) __sync_fetch_and_add(count, 1);
+/// return 0;
+/// ```
+fn program(counters: RawFd) -> [Instruction; LENGTH] {
+    let [map_low, map_high] = map(R1, counters);
+    [
+        /* 00 */ instruction(BPF_LDX | BPF_MEM | DOUBLE_WORD, R3, R1, REASON, 0),
+        /* 01 */ branch(BPF_JGE, R3, MAX_REASONS, 9),
+        /* 02 */ instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R3, PLACE, 0),
+        /* 03 */ map_low,
+        /* 04 */ map_high,
+        /* 05 */ copy(R2, STACK),
+        /* 06 */ add(R2, PLACE.into()),
+        /* 07 */ call(MAP_LOOKUP_ELEM),
+        /* 08 */ branch(BPF_JEQ, R0, 0, 2),
+        /* 09 */ set(R1, 1),
+        /* 10 */ instruction(ATOMIC_DOUBLE_WORD, R0, R1, 0, ATOMIC_ADD),
+        /* 11 */ set(R0, 0),
+        /* 12 */ end(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// Drops of others are counted as well, so there may be more.
+    #[test]
+    fn a_full_socket_buffer_is_a_reason() {
+        let reasons = match DropReasons::open() {
+            Ok(reasons) => reasons,
+            // Without the right, that is said.
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+                return;
+            }
+        };
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let count = || reasons.read().unwrap()["SOCKET_RCVBUFF"];
+        let before = count();
+        for _ in 0..10_000 {
+            sender.send_to(&[0; 1200], receiver.local_addr().unwrap()).unwrap();
+        }
+        // The kernel delivers over loopback before it returns. No default buffer holds half of them.
+        assert!(count() - before > 5000, "{before} {}", count());
+    }
+}
