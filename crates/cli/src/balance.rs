@@ -30,6 +30,7 @@ use clearway_units::Random;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Notify, mpsc};
 
+use crate::doctor::Carried;
 use crate::exporter::MetricsOptions;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -200,7 +201,9 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let balancer = Balancer::start(&command, backends, keys, hot_restart)?;
     let counted = balancer.counted.clone();
     if let Some(exporter) = exporter {
-        tokio::spawn(exporter.run(metrics::registry(counted.clone())));
+        let told = counted.clone();
+        let doctor = Carried::start(move || metrics::application(&told))?;
+        tokio::spawn(exporter.run(metrics::registry(counted.clone(), doctor)));
     }
     output::result(&format!("listening on {} for {summary}", balancer.local_address))?;
     let (file_sender, file) = mpsc::channel(1);

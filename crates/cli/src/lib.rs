@@ -7,6 +7,7 @@ mod balance;
 mod certificate;
 mod connection_options;
 mod demo;
+mod doctor;
 mod exporter;
 mod failure;
 mod file_fault;
@@ -56,6 +57,7 @@ enum Command {
     Serve(Box<serve::ServeCommand>),
     Get(Box<get::GetCommand>),
     Balance(Box<balance::BalanceCommand>),
+    Doctor(doctor::DoctorCommand),
     Link(Box<link::LinkCommand>),
     Lab(Box<lab::LabCommand>),
     View(Box<view::ViewCommand>),
@@ -64,7 +66,10 @@ enum Command {
 
 /// Runs the command that the program was started with; its exit status.
 pub fn main() -> ExitCode {
-    let program = Program::parse();
+    let program = match Program::try_parse() {
+        Ok(program) => program,
+        Err(error) => return refuse(&error),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => {
@@ -87,12 +92,26 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Prints what is wrong with the arguments, or the help that they ask for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // If that cannot be printed, nothing can.
+    let _ = error.print();
+    let is_doctor = std::env::args_os().nth(1).is_some_and(|command| command == "doctor");
+    match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
+        0 => ExitCode::SUCCESS,
+        // For others it is 2, which is a verdict of the doctor's.
+        _ if is_doctor => ExitCode::from(doctor::FAILED),
+        status => ExitCode::from(status),
+    }
+}
+
 async fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Demo(command) => demo::run(command).await,
         Command::Serve(command) => serve::run(*command).await,
         Command::Get(command) => get::run(*command).await,
         Command::Balance(command) => balance::run(*command).await,
+        Command::Doctor(command) => doctor::run(command).await,
         Command::Link(command) => link::run(*command).await,
         Command::Lab(command) => lab::run(*command).await,
         Command::View(command) => view::run(*command).await,

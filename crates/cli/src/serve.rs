@@ -230,7 +230,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
-            metrics::start(exporter, server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests)?;
         }
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
@@ -245,7 +245,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         };
         let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
-            metrics::start(exporter, server.endpoint().clone(), &requests);
+            metrics::start(exporter, server.endpoint().clone(), &requests)?;
         }
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use clearway_balancer::{DropReason, Health, Means, ServerState, TableStatistics};
+use clearway_doctor::Application;
 use clearway_io::{DirectionStatistics, ForwardStatistics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -14,6 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::counts::{FleetCounts, ShardCounted, ShardCounts};
 use super::routing::SharedPool;
+use crate::doctor::Carried;
 use crate::exporter;
 
 /// Where the counts are.
@@ -32,10 +34,24 @@ impl fmt::Debug for Counted {
     }
 }
 
-pub(super) fn registry(counted: Arc<Counted>) -> Registry {
+pub(super) fn registry(counted: Arc<Counted>, doctor: Carried) -> Registry {
     let mut registry = exporter::registry();
+    registry.sub_registry_with_prefix("doctor").register_collector(Box::new(doctor));
     registry.sub_registry_with_prefix("balance").register_collector(Box::new(counted));
     registry
+}
+
+/// What the threads tell the doctor of their own losses. They never truncate what they read.
+pub(super) fn application(counted: &Counted) -> Application {
+    let mut application = Application::default();
+    for shard in (counted.forwarded)() {
+        application.queue_full += shard.replies_dropped;
+        for direction in [shard.to_servers, shard.to_clients] {
+            application.received += direction.datagrams_received;
+            application.send_refused += direction.dropped_no_room + direction.dropped_failed;
+        }
+    }
+    application
 }
 
 /// A label and its value.

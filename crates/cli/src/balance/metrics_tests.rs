@@ -50,17 +50,27 @@ fn counted() -> Arc<Counted> {
 
 #[test]
 fn the_document_lists_what_is_exported() {
-    assert_documented(&registry(counted()), |name| name.starts_with("clearway_balance_"));
+    assert_documented(&registry(counted(), Carried::default()), |name| {
+        name.starts_with("clearway_balance_")
+    });
+}
+
+#[test]
+fn the_doctor_is_told_what_all_threads_did() {
+    let application = application(&counted());
+    assert_eq!((application.received, application.send_refused), (8, 0));
 }
 
 #[test]
 fn the_dashboard_shows_what_is_exported() {
-    assert_shown(&registry(counted()), |name| name.starts_with("clearway_balance_"));
+    assert_shown(&registry(counted(), Carried::default()), |name| {
+        name.starts_with("clearway_balance_")
+    });
 }
 
 #[test]
 fn values_have_their_labels() {
-    let text = text(&registry(counted()));
+    let text = text(&registry(counted(), Carried::default()));
     for sample in [
         "datagrams_received_total{shard=\"0\",direction=\"to_servers\"} 8.0",
         "sent_bytes_total{shard=\"0\",direction=\"to_clients\"} 1234.0",

@@ -8,29 +8,53 @@ mod shards;
 
 use std::sync::Arc;
 
-use clearway::Endpoint;
+use clearway::{Endpoint, ShardStatistics};
+use clearway_doctor::Application;
 use prometheus_client::registry::Registry;
 
+use crate::doctor::Carried;
 use crate::exporter::{self, Exporter};
+use crate::failure::Failure;
 pub(super) use requests::Requests;
 use shards::Shards;
 
-/// Offers the metrics of a server from now on, in a task, until another server replaces it.
-pub(super) fn start(exporter: Exporter, endpoint: Endpoint, requests: &Requests) {
-    let shards = endpoint.clone();
-    let registry = registry(Shards::new(move || shards.shard_statistics()), requests);
+/// Offers the metrics of a server from now on, in a task, until another server replaces it. The doctor is among them.
+pub(super) fn start(
+    exporter: Exporter,
+    endpoint: Endpoint,
+    requests: &Requests,
+) -> Result<(), Failure> {
+    let (shards, told) = (endpoint.clone(), endpoint.clone());
+    let doctor = Carried::start(move || application(&told.shard_statistics()))?;
+    let registry = registry(Shards::new(move || shards.shard_statistics()), requests, doctor);
     tokio::spawn(async move {
         tokio::select! {
             () = exporter.run(registry) => {}
             () = endpoint.replaced() => {}
         }
     });
+    Ok(())
 }
 
-fn registry(shards: Shards, requests: &Requests) -> Registry {
+/// What the shards tell the doctor of their own losses. They never truncate what they read: each buffer holds the largest
+/// datagram, and as much of merged ones as there can be.
+fn application(shards: &[ShardStatistics]) -> Application {
+    let all: ShardStatistics = shards.iter().copied().sum();
+    Application {
+        received: all.datagrams_received,
+        queue_full: all.hand_over_dropped + all.forward_dropped + all.incoming_dropped,
+        unknown_connections: all.datagrams_unknown,
+        undecryptable: all.packets_dropped,
+        send_refused: all.batches_failed,
+        ..Application::default()
+    }
+}
+
+fn registry(shards: Shards, requests: &Requests, doctor: Carried) -> Registry {
     let mut registry = exporter::registry();
     requests.register(registry.sub_registry_with_prefix("http3"));
     registry.sub_registry_with_prefix("quic").register_collector(Box::new(Arc::new(shards)));
+    registry.sub_registry_with_prefix("doctor").register_collector(Box::new(doctor));
     registry
 }
 

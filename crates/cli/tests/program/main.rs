@@ -5,6 +5,7 @@ mod balance;
 mod balance_restart;
 mod certificates;
 mod demo;
+mod doctor;
 mod hot_restart;
 mod http3;
 mod interrupted;

@@ -125,7 +125,7 @@ impl Running {
     }
 
     /// Starts a command whose first line has its address after `words`.
-    fn printing(words: &str, mut command: Command) -> Self {
+    pub(crate) fn printing(words: &str, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

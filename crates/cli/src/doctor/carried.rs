@@ -1,0 +1,183 @@
+//! The doctor inside a server: it looks at the server's own sockets every few seconds, for its metrics and its log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use clearway_doctor::{Application, Collector, Outcome, Reading, Snapshot, Verdict};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+
+use super::narrow::{Narrow, causes, name};
+use crate::failure::Failure;
+use crate::output;
+
+/// How often it looks.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// When a socket has dropped something, it looks more closely: so often, and so many times.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(100);
+const CLOSE_COUNT: usize = 20;
+
+/// The name under which this program's own counters are known to the doctor.
+const NAME: &str = "clearway";
+
+/// What the doctor says last, for metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carried(Arc<Share>);
+
+/// What the thread that looks and those who read share.
+#[derive(Debug, Default)]
+struct Share(ArcSwapOption<Verdict>);
+
+impl Carried {
+    /// Begins to look, and prints when the verdict changes, until nobody has what is returned any more. `application` gives what this program has counted.
+    ///
+    /// # Errors
+    ///
+    /// If the system cannot start a thread.
+    pub(crate) fn start(
+        application: impl Fn() -> Application + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let share = Arc::new(Share::default());
+        let of_thread = Arc::downgrade(&share);
+        thread::Builder::new()
+            .name("clearway-doctor".to_owned())
+            .spawn(move || look(&of_thread, application))
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        Ok(Self(share))
+    }
+}
+
+fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'static) {
+    let own = std::process::id();
+    let mut collector = Collector::of_process(own).with_applications(move || {
+        let application = Application { process: own, ..application() };
+        Reading::Seen(BTreeMap::from([(NAME.to_owned(), application)]))
+    });
+    let narrow = Narrow { process: Some(own), port: None };
+    let mut snapshots = vec![collector.collect()];
+    let mut said = None;
+    loop {
+        thread::sleep(INTERVAL);
+        snapshots.push(collector.collect());
+        if dropped(&snapshots) {
+            for _ in 0..CLOSE_COUNT {
+                thread::sleep(CLOSE_INTERVAL);
+                snapshots.push(collector.collect());
+            }
+        }
+        let verdict = narrow.diagnose(&snapshots);
+        let Some(share) = share.upgrade() else { return };
+        if let Some(line) = news(&mut said, &verdict) {
+            output::status(&line);
+        }
+        share.0.store(Some(Arc::new(verdict)));
+        snapshots.drain(..snapshots.len() - 1);
+    }
+}
+
+/// Whether a socket dropped something between the first and the last snapshot.
+fn dropped(snapshots: &[Snapshot]) -> bool {
+    let drops = |snapshot: Option<&Snapshot>| -> u64 {
+        let sockets = snapshot.and_then(|snapshot| snapshot.sockets.seen());
+        sockets.into_iter().flat_map(BTreeMap::values).map(|socket| socket.drops).sum()
+    };
+    drops(snapshots.last()) > drops(snapshots.first())
+}
+
+/// What is to be said of a verdict, if it is another one than before.
+fn news(said: &mut Option<Vec<String>>, verdict: &Verdict) -> Option<String> {
+    let now = (verdict.outcome == Outcome::Loss).then(|| {
+        causes(verdict).iter().map(|(stage, cause)| format!("{stage:?} {cause}")).collect()
+    });
+    if now == *said {
+        return None;
+    }
+    *said = now;
+    Some(match verdict.outcome {
+        Outcome::Loss => format!("doctor: {}", verdict.headline()),
+        _ => "doctor: no loss is seen any more".to_owned(),
+    })
+}
+
+impl prometheus_client::collector::Collector for Carried {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        encode(self.0.0.load().as_deref(), &mut encoder)
+    }
+}
+
+fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let outcome = verdict.map_or(Outcome::Unknown, |verdict| verdict.outcome);
+    let help = "1 for what the doctor says of losses of datagrams, 0 for others.";
+    let mut metric = encoder.encode_descriptor("verdict", help, None, MetricType::Gauge)?;
+    for (it, text) in
+        [(Outcome::NoLoss, "no_loss"), (Outcome::Loss, "loss"), (Outcome::Unknown, "unknown")]
+    {
+        metric.encode_family(&[("outcome", text)])?.encode_gauge(&u32::from(it == outcome))?;
+    }
+    let help = "Packets that a stage loses per second, by the cause.";
+    let mut metric = encoder.encode_descriptor("lost_per_second", help, None, MetricType::Gauge)?;
+    let mut rates = BTreeMap::new();
+    let findings = verdict.into_iter().flat_map(|it| it.first.iter().chain(&it.later));
+    for finding in findings {
+        let stage = format!("{}{}", direction(finding.stage), finding.stage.title().to_lowercase());
+        *rates.entry((stage.replace(' ', "_"), name(&finding.cause))).or_insert(0.0) +=
+            finding.per_second;
+    }
+    for ((stage, cause), rate) in &rates {
+        let labels = [("stage", &stage[..]), ("cause", cause)];
+        metric.encode_family(&labels)?.encode_gauge(rate)?;
+    }
+    Ok(())
+}
+
+fn direction(stage: clearway_doctor::Stage) -> &'static str {
+    if stage.is_of_sending() { "send_" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode as text_of;
+    use prometheus_client::registry::Registry;
+
+    use super::super::narrow::tests::slow;
+    use super::*;
+
+    fn metrics(verdict: Option<Verdict>) -> String {
+        let share = Share::default();
+        share.0.store(verdict.map(Arc::new));
+        let mut registry = Registry::with_prefix("clearway");
+        let carried = Box::new(Carried(Arc::new(share)));
+        registry.sub_registry_with_prefix("doctor").register_collector(carried);
+        let mut text = String::new();
+        text_of(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_verdict_is_a_metric() {
+        let none = metrics(None);
+        assert!(none.contains("clearway_doctor_verdict{outcome=\"unknown\"} 1\n"), "{none}");
+        let loss = metrics(Some(slow(7, 4433)));
+        assert!(loss.contains("clearway_doctor_verdict{outcome=\"loss\"} 1\n"), "{loss}");
+        assert!(loss.contains("clearway_doctor_verdict{outcome=\"unknown\"} 0\n"), "{loss}");
+        let rate = "clearway_doctor_lost_per_second{stage=\"socket\",cause=\"rate\"} 1000";
+        assert!(loss.contains(rate), "{loss}");
+    }
+
+    #[test]
+    fn a_line_is_printed_when_the_verdict_changes_and_not_again() {
+        let mut said = None;
+        let mut fine = slow(7, 4433);
+        fine.outcome = Outcome::NoLoss;
+        fine.first.clear();
+        assert_eq!(news(&mut said, &fine), None);
+        assert!(news(&mut said, &slow(7, 4433)).unwrap().starts_with("doctor: Loss"));
+        assert_eq!(news(&mut said, &slow(7, 4433)), None);
+        assert!(news(&mut said, &fine).unwrap().contains("no loss is seen any more"));
+        assert_eq!(news(&mut said, &fine), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! Snapshots one after the other, by a thread of its own: reading the kernel's files blocks.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use clearway_doctor::{Collector, Missing, Reading, Snapshot};
+use clearway_io::DropReasons;
+use tokio::sync::Notify;
+
+use crate::failure::Failure;
+
+/// How often [`Collecting::progress`] is told.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// A collector with everything that this program can read.
+pub(super) fn collector() -> Collector {
+    let reasons = DropReasons::open().map_err(|error| missing(&error));
+    Collector::new().with_drop_reasons(move || match &reasons {
+        Ok(reasons) => {
+            reasons.read().map_or_else(|error| Reading::Missing(missing(&error)), Reading::Seen)
+        }
+        Err(missing) => Reading::Missing(missing.clone()),
+    })
+}
+
+/// Why drops are not told by their reason.
+fn missing(error: &std::io::Error) -> Missing {
+    use std::io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
+    match error.kind() {
+        PermissionDenied => {
+            let right = "CAP_BPF and CAP_PERFMON, to see the kernel's reasons for drops";
+            Missing::Right(right.to_owned())
+        }
+        NotFound | Unsupported => Missing::Kernel,
+        _ => Missing::Failed(format!("a program of eBPF that counts drops: {error}")),
+    }
+}
+
+/// How often snapshots are taken if nobody asks for more.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often snapshots are taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    /// Whether they are taken so often whatever that costs.
+    is_asked: bool,
+}
+
+impl Pace {
+    /// What was asked for, or as often as is cheap.
+    pub(super) fn new(asked: Option<Duration>) -> Self {
+        Self { interval: asked.unwrap_or(INTERVAL), is_asked: asked.is_some() }
+    }
+
+    /// The same, but not more often than every `interval`.
+    pub(super) fn at_least(self, interval: Duration) -> Self {
+        Self { interval: self.interval.max(interval), ..self }
+    }
+
+    fn after(self, collector: &Collector) -> Duration {
+        match self.is_asked {
+            true => self.interval,
+            false => self.interval.max(collector.least_interval()),
+        }
+    }
+}
+
+/// Snapshots that are taken.
+pub(super) struct Collecting {
+    shared: Arc<Shared>,
+    begun: Instant,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Snapshots that were taken.
+pub(super) struct Gathered {
+    pub(super) snapshots: Vec<Snapshot>,
+}
+
+struct Shared {
+    snapshots: Mutex<VecDeque<Snapshot>>,
+    is_ended: AtomicBool,
+    progress: Notify,
+}
+
+impl Collecting {
+    /// Takes snapshots for as long as `time`, both at its beginning and at its end.
+    pub(super) fn start(pace: Pace, time: Duration) -> Result<Self, Failure> {
+        Self::spawn(pace, Some(time), usize::MAX)
+    }
+
+    /// Takes snapshots without end, of which those of the last `window` are kept.
+    pub(super) fn without_end(pace: Pace, window: Duration) -> Result<Self, Failure> {
+        let count = window.as_nanos() / pace.interval.as_nanos().max(1);
+        Self::spawn(pace, None, usize::try_from(count).unwrap_or(usize::MAX).max(2))
+    }
+
+    fn spawn(pace: Pace, time: Option<Duration>, most: usize) -> Result<Self, Failure> {
+        let shared = Arc::new(Shared {
+            snapshots: Mutex::default(),
+            is_ended: AtomicBool::new(false),
+            progress: Notify::new(),
+        });
+        let (begun, of_thread) = (Instant::now(), shared.clone());
+        let thread = thread::Builder::new()
+            .name("clearway-doctor".to_owned())
+            .spawn(move || of_thread.collect(pace, time.map(|time| begun + time), most))
+            .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
+        Ok(Self { shared, begun, thread: Some(thread) })
+    }
+
+    /// Waits until a second has passed or all were taken, which is returned.
+    pub(super) async fn progress(&mut self) -> bool {
+        self.shared.progress.notified().await;
+        self.shared.is_ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Those taken so far.
+    pub(super) fn snapshots(&self) -> Vec<Snapshot> {
+        self.shared.lock().iter().cloned().collect()
+    }
+
+    /// Takes no more; those that were taken.
+    pub(super) async fn finish(mut self) -> Gathered {
+        self.shared.is_ended.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It panics only if a test of this program fails.
+            let _ = tokio::task::spawn_blocking(|| thread.join()).await;
+        }
+        let snapshots = std::mem::take(&mut *self.shared.lock());
+        Gathered { snapshots: snapshots.into() }
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        self.shared.is_ended.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Snapshot>> {
+        // Nothing panics while the lock is held.
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn collect(&self, pace: Pace, deadline: Option<Instant>, most: usize) {
+        let mut collector = collector();
+        let mut told = Instant::now();
+        let mut next = told;
+        loop {
+            let snapshot = collector.collect();
+            {
+                let mut snapshots = self.lock();
+                snapshots.push_back(snapshot);
+                if snapshots.len() > most {
+                    snapshots.pop_front();
+                }
+            }
+            let now = Instant::now();
+            if self.is_ended.load(Ordering::Acquire) || deadline.is_some_and(|it| it <= now) {
+                break;
+            }
+            if now.duration_since(told) >= TOLD {
+                told = now;
+                self.progress.notify_one();
+            }
+            // If a snapshot took longer than the interval, none is made up for.
+            next = (next + pace.after(&collector)).max(now);
+            let until = deadline.map_or(next, |deadline| next.min(deadline));
+            self.pause(until);
+        }
+        self.is_ended.store(true, Ordering::Release);
+        self.progress.notify_one();
+    }
+
+    fn pause(&self, until: Instant) {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.is_ended.load(Ordering::Acquire) {
+                return;
+            }
+            thread::park_timeout(left);
+        }
+    }
+}

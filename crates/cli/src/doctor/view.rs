@@ -1,0 +1,161 @@
+//! The path of datagrams with what passes each stage and what is lost there.
+
+use clearway_doctor::{Certainty, Finding, Outcome, Snapshot, Stage, Verdict, passing};
+
+use super::narrow::{Narrow, name};
+
+/// What is shown at one time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct View {
+    pub(super) headline: String,
+    pub(super) outcome: Outcome,
+    /// The stages of receiving, from the device on, and then those of sending, from the application on.
+    pub(super) rows: Vec<Row>,
+    /// What was found, what to do, and what was not seen, in lines.
+    pub(super) details: Vec<String>,
+}
+
+/// A stage.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Row {
+    pub(super) stage: Stage,
+    /// Packets that pass it per second, where that is counted.
+    pub(super) rate: Option<f64>,
+    pub(super) mark: Mark,
+    /// What it loses and why.
+    pub(super) text: String,
+}
+
+/// What is to be said of a stage at a glance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    /// It loses nothing that was seen.
+    None,
+    /// Not all of it was seen.
+    Unseen,
+    /// It loses, after another one.
+    Later,
+    /// It is the first that loses.
+    First,
+}
+
+impl View {
+    /// That of these snapshots.
+    pub(super) fn of(snapshots: &[Snapshot], narrow: Narrow) -> (Self, Verdict) {
+        let verdict = narrow.diagnose(snapshots);
+        let rates = passing(snapshots);
+        let row = |stage| row(stage, rates.get(&stage).copied(), &verdict);
+        let view = Self {
+            headline: verdict.headline(),
+            outcome: verdict.outcome,
+            rows: Stage::ALL.into_iter().map(row).collect(),
+            details: details(&verdict),
+        };
+        (view, verdict)
+    }
+
+    /// All of it as lines.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.headline.clone(), String::new()];
+        for row in &self.rows {
+            lines.extend(row.heading().map(str::to_owned));
+            lines.push(row.line());
+        }
+        lines.push(String::new());
+        lines.extend(self.details.iter().cloned());
+        lines
+    }
+}
+
+impl Row {
+    /// What stands above it, if it is the first of its direction.
+    pub(super) fn heading(&self) -> Option<&'static str> {
+        match self.stage {
+            Stage::Device => Some("receiving"),
+            Stage::SendSocket => Some("sending"),
+            _ => None,
+        }
+    }
+
+    pub(super) fn line(&self) -> String {
+        let mark = match self.mark {
+            Mark::None => "  ",
+            Mark::Unseen => " ?",
+            Mark::Later => " >",
+            Mark::First => ">>",
+        };
+        let rate = self.rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}/s"));
+        let title = self.stage.title();
+        format!("{mark} {title:<20} {rate:>12}  {}", self.text).trim_end().to_owned()
+    }
+}
+
+fn row(stage: Stage, rate: Option<f64>, verdict: &Verdict) -> Row {
+    let at = |findings: &[Finding]| {
+        let texts = findings.iter().filter(|finding| finding.stage == stage).map(|finding| {
+            let sure = match finding.certainty {
+                Certainty::Certain => "",
+                Certainty::Possible => "?",
+            };
+            let cause = name(&finding.cause).replace('_', " ");
+            format!("{:.0}/s lost: {cause}{sure}", finding.per_second)
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    let (first, later) = (at(&verdict.first), at(&verdict.later));
+    let is_unseen = verdict.unseen.iter().any(|unseen| unseen.stage == stage);
+    let (mark, text) = match (first.is_empty(), later.is_empty()) {
+        (false, _) => (Mark::First, first),
+        (true, false) => (Mark::Later, later),
+        (true, true) if is_unseen => (Mark::Unseen, "not all of it is seen".to_owned()),
+        (true, true) => (Mark::None, String::new()),
+    };
+    Row { stage, rate, mark, text }
+}
+
+fn details(verdict: &Verdict) -> Vec<String> {
+    let findings = verdict.first.iter().chain(&verdict.later);
+    let mut lines: Vec<String> = findings
+        .flat_map(|finding| finding.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    for unseen in &verdict.unseen {
+        let needed = unseen.needed.as_ref().map(|needed| format!(" (would show it: {needed})"));
+        lines.push(format!("Not seen: {}{}", unseen.why, needed.unwrap_or_default()));
+    }
+    lines.extend(verdict.oddities.iter().map(|oddity| format!("Odd: {oddity}")));
+    lines
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::narrow::tests::slow;
+    use super::*;
+
+    /// The view of a slow reader.
+    pub(crate) fn view() -> View {
+        let verdict = slow(7, 4433);
+        View {
+            headline: verdict.headline(),
+            outcome: verdict.outcome,
+            rows: Stage::ALL.into_iter().map(|stage| row(stage, Some(12.4), &verdict)).collect(),
+            details: details(&verdict),
+        }
+    }
+
+    #[test]
+    fn the_stage_that_loses_is_marked() {
+        let lines = view().lines();
+        let marked: Vec<_> = lines.iter().filter(|line| line.starts_with(">>")).collect();
+        assert_eq!(marked.len(), 1);
+        assert!(marked[0].contains("socket") && marked[0].contains("1000/s lost: rate"));
+        assert!(marked[0].contains("12/s"));
+        assert!(lines.iter().any(|line| line.contains("20000/s")), "{lines:?}");
+    }
+
+    #[test]
+    fn without_snapshots_it_is_unknown() {
+        let (view, verdict) = View::of(&[], Narrow::default());
+        assert_eq!((view.outcome, verdict.outcome), (Outcome::Unknown, Outcome::Unknown));
+        assert!(view.rows.iter().all(|row| row.rate.is_none()));
+    }
+}
