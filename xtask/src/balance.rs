@@ -4,7 +4,6 @@
 mod fleet;
 mod judge;
 mod play;
-mod program;
 mod servers;
 mod site;
 mod strays;
@@ -12,20 +11,14 @@ mod table;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clearway_namespaces::{Namespace, become_root};
 
 use self::play::Programs;
 use self::table::Row;
 use crate::command::{self, cargo, root, target};
-
-/// Set when the user interrupts this program. Everything that waits stops then, and what was made is removed.
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// How often it is looked whether that has happened.
-const POLLING: Duration = Duration::from_millis(10);
+use crate::waiting::{check_interrupt, watch_signals};
 
 /// The servers behind the balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -210,53 +203,6 @@ fn build(with_quic_go: bool) -> Result<Programs, String> {
         }
     }
     Ok(Programs { clearway, fleet: target().join("release/clearway-bench"), quic_go })
-}
-
-/// Ctrl-C and SIGTERM end what runs, in order.
-fn watch_signals() -> Result<(), String> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, INTERRUPTED.clone())
-            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
-    }
-    Ok(())
-}
-
-/// # Errors
-/// If the user has interrupted this program.
-fn check_interrupt() -> Result<(), String> {
-    match INTERRUPTED.load(Ordering::Relaxed) {
-        true => Err("interrupted".to_owned()),
-        false => Ok(()),
-    }
-}
-
-/// Waits until `is_done`, and returns whether it is so in time.
-///
-/// # Errors
-/// That of `is_done`, or if the user interrupts.
-fn wait_until(
-    limit: Duration,
-    mut is_done: impl FnMut() -> Result<bool, String>,
-) -> Result<bool, String> {
-    let began = Instant::now();
-    loop {
-        check_interrupt()?;
-        if is_done()? {
-            return Ok(true);
-        }
-        if began.elapsed() > limit {
-            return Ok(false);
-        }
-        std::thread::sleep(POLLING);
-    }
-}
-
-/// # Errors
-/// If the user interrupts.
-fn pause(time: Duration) -> Result<(), String> {
-    let began = Instant::now();
-    wait_until(time, || Ok(began.elapsed() >= time)).map(drop)
 }
 
 /// Where what the programs need and say is written; removed at the end.

@@ -4,6 +4,7 @@ mod balance;
 mod bench;
 mod command;
 mod cost;
+mod doctor;
 mod fuzz;
 mod gallery;
 mod handshakes;
@@ -11,10 +12,12 @@ mod interop;
 mod live;
 mod measure;
 mod mutants;
+mod program;
 mod running;
 mod surface;
 mod test;
 mod viewer;
+mod waiting;
 
 use std::process::ExitCode;
 
@@ -28,12 +31,22 @@ The project's development tasks.
                              in a browser
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
+        --doctor             also run `cargo xtask doctor-test` with one run of each fault (needs root)
   cargo xtask balance-test   `clearway balance` in front of three `clearway serve` and of three quic-go servers, in network
                              namespaces: clients download while they change their addresses and connection IDs, and
                              servers and balancers come and go (needs root; three minutes)
         --only NAME          only this scenario, or those of which this is half of the name; may be given several times
         --list               only print their names
         --json               print one object per scenario
+  cargo xtask doctor-test    `clearway doctor` on hosts with a fault: each is made to happen in network namespaces, is looked at
+                             with root and without, and the verdicts are compared with what was done; prints the
+                             confusion matrix (needs root; half an hour)
+        --only NAME          only this fault; may be given several times
+        --runs N             how often each happens (default 20)
+        --host               also the faults that need a setting of the whole host for some seconds
+        --list               only print their names
+        --json               print one object per fault
+        --save FOLDER        keep the snapshots of each fault's first run, as crates/doctor/tests/fixtures has them
   cargo xtask bench          bulk, requests with latency, handshakes, memory and limits in turn (hours), with tables in
                              Markdown at the end
         --peer NAME          only beside this peer (quinn, tokio-quiche, s2n-quic, quic-go); may be given several times
@@ -156,6 +169,8 @@ fn main() -> ExitCode {
         ["balance-test", rest @ ..] => balance::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
+        ["doctor-reader", rest @ ..] => doctor::reader::run(rest),
+        ["doctor-test", rest @ ..] => doctor::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),

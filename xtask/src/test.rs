@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, cargo, root, target};
-use crate::{cost, fuzz, gallery, interop, viewer};
+use crate::{cost, doctor, fuzz, gallery, interop, viewer};
 
 /// The tests of this package in `tests/` need the peers.
 const INTEROP: &str = "clearway-interop";
@@ -25,6 +25,8 @@ struct Options {
     cost: bool,
     /// Run each fuzz target for a short time.
     fuzz: bool,
+    /// Let each fault of a host happen once, and compare what the doctor says; needs root.
+    doctor: bool,
 }
 
 fn run_all(options: &Options) -> Result<(), String> {
@@ -46,6 +48,9 @@ fn run_all(options: &Options) -> Result<(), String> {
     }
     if options.fuzz {
         fuzz::run(&[])?;
+    }
+    if options.doctor {
+        doctor::run(&["--runs", "1"])?;
     }
     if options.peers { run_peers() } else { Ok(()) }
 }
@@ -74,9 +79,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "--viewer" => options.viewer = true,
             "--cost" => options.cost = true,
             "--fuzz" => options.fuzz = true,
+            "--doctor" => options.doctor = true,
             other => {
                 return Err(format!(
-                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost and --fuzz"
+                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost, --fuzz and --doctor"
                 ));
             }
         }

@@ -1,7 +1,7 @@
 //! Servers that only count what arrives. One thread receives in batches (GRO) on all of their sockets.
 
 use std::io::{Write, stdin, stdout};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use clap::Args;
@@ -17,7 +17,10 @@ const CALLS: usize = 4;
 
 #[derive(Args)]
 pub(crate) struct SinkOptions {
-    /// Number of servers, each with a socket at a free port of 127.0.0.1. The connections belong to them in turn.
+    /// The address of the servers.
+    #[arg(long, default_value = "127.0.0.1")]
+    address: Ipv4Addr,
+    /// Number of servers, each with a socket at a free port. The connections belong to them in turn.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     servers: u32,
 }
@@ -40,7 +43,7 @@ struct Counts {
 
 /// Prints the addresses of the servers, and then the counts for each line of standard input, which it ends with.
 pub(super) fn run(options: &SinkOptions) -> Outcome {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let any = SocketAddr::from((options.address, 0));
     let sockets = (0..options.servers).map(|_| Socket::bind(any)).collect::<Outcome<Vec<_>>>()?;
     let addresses: Vec<String> =
         sockets.iter().map(|it| Ok(it.socket.local_addr()?.to_string())).collect::<Outcome<_>>()?;

@@ -27,6 +27,9 @@ pub(crate) struct SourceOptions {
     /// The number of the first client, so that two of these programs do not have the same ones.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=8192))]
     first_client: u16,
+    /// The address of all clients, for a network with others; without it, each has one of 127.0.0.0/8.
+    #[arg(long)]
+    from: Option<Ipv4Addr>,
     /// UDP payload size of the datagrams.
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u16).range(HEADER_LEN as i64..))]
     size: u16,
@@ -86,7 +89,8 @@ fn clients(options: &SourceOptions) -> Outcome<Vec<Client>> {
     let of_these = headers.into_iter().skip(first.into());
     let all = numbers.zip(of_these).zip(options.connect.iter().cycle());
     all.map(|((number, header), destination)| {
-        Ok(Client { socket: Socket::bind(address(number))?, destination: *destination, header })
+        let address = options.from.map_or(address(number), |from| (from, 0).into());
+        Ok(Client { socket: Socket::bind(address)?, destination: *destination, header })
     })
     .collect()
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::program::Program;
 use super::site::{CLIENTS, Site, VIRTUAL};
+use crate::program::Program;
 
 /// How many connections download.
 const CONNECTIONS: &str = "30";

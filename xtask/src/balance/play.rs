@@ -9,13 +9,14 @@ use rustix::process::Signal;
 
 use super::fleet::{Fleet, Report};
 use super::judge::{Facts, Happened};
-use super::program::Program;
 use super::servers::{self, Counts, Listed, NAMES, number_of, number_of_id, text};
 use super::site::{METRICS, Site, VIRTUAL};
 use super::strays::Strays;
 use super::table::Row;
-use super::{Event, Scenario, Stack, create, pause, wait_until, write};
+use super::{Event, Scenario, Stack, create, write};
 use crate::command;
+use crate::program::Program;
+use crate::waiting::{pause, wait_until};
 
 /// How many servers there are at first.
 const SERVERS: usize = 3;

@@ -7,9 +7,9 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec};
 
 use super::fleet::SIZE;
 use super::play::{Certificate, Programs};
-use super::program::Program;
 use super::site::{METRICS, Site, balancer_ip, server_ip};
 use super::{Stack, create, write};
+use crate::program::Program;
 
 /// The servers' names, in the order of their addresses.
 pub(super) const NAMES: [&str; super::site::SERVERS] = ["a", "b", "c", "d"];

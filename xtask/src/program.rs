@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clearway_namespaces::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{POLLING, check_interrupt, wait_until};
+use crate::waiting::{POLLING, check_interrupt, wait_until};
 
 /// How long a program may take to start.
 const STARTING: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const STARTING: Duration = Duration::from_secs(10);
 const ENDING: Duration = Duration::from_secs(5);
 
 /// A running program; killed when dropped.
-pub(super) struct Program {
+pub(crate) struct Program {
     /// For a person.
     name: String,
     child: Child,
@@ -31,7 +31,7 @@ impl Program {
     /// Starts a program in a namespace, and waits until it prints a line that begins with the word `ready`. What it prints to
     /// standard error is added to `log`. Must be called from the main thread: the kernel ends the program when the thread ends
     /// that has started it.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         namespace: &Namespace,
         (program, arguments): (&Path, &[&str]),
@@ -68,7 +68,7 @@ impl Program {
     }
 
     /// The next line that it prints.
-    pub(super) fn next_line(&mut self, limit: Duration) -> Result<String, String> {
+    pub(crate) fn next_line(&mut self, limit: Duration) -> Result<String, String> {
         let began = Instant::now();
         loop {
             check_interrupt()?;
@@ -85,19 +85,24 @@ impl Program {
         }
     }
 
+    /// Its process ID.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes a line to its standard input.
-    pub(super) fn say(&mut self, line: &str) -> Result<(), String> {
+    pub(crate) fn say(&mut self, line: &str) -> Result<(), String> {
         let input = self.input.as_mut().ok_or("no pipe")?;
         writeln!(input, "{line}").map_err(|error| format!("{}: {error}", self.name))
     }
 
-    pub(super) fn signal(&self, signal: Signal) -> Result<(), String> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), String> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or("no process ID")?;
         kill_process(pid, signal).map_err(|error| format!("{}: {error}", self.name))
     }
 
     /// Ends it as a service manager does, and waits until it has ended.
-    pub(super) fn stop(&mut self) -> Result<(), String> {
+    pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.signal(Signal::TERM)?;
         let has_ended = wait_until(ENDING, || match self.child.try_wait() {
             Ok(status) => Ok(status.is_some()),

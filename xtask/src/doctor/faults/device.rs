@@ -1,0 +1,134 @@
+//! Hosts without a fault, and faults of devices, XDP and softnet.
+
+use std::time::Duration;
+
+use clearway_doctor::Stage;
+
+use super::super::object;
+use super::super::reader::Reader;
+use super::super::scene::{Scene, filter, run, set};
+use super::super::sender::{Pace, datagrams};
+use super::super::site::{DEVICE, NEIGHBOUR, Place};
+use super::{Expected, Fault};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault::new(
+        "healthy",
+        "a reader is quick enough for 2,000 datagrams per second",
+        Expected::NoLoss,
+        healthy,
+    ),
+    Fault::new(
+        "healthy-ipv4",
+        "the same without IPv6, whose multicast packets go no further than IP as a firewall's victims do",
+        Expected::NoLoss,
+        |scene| {
+            set(&scene.site.receiver, "ipv6/conf/all/disable_ipv6", "1")?;
+            healthy(scene)
+        },
+    ),
+    Fault::new("idle", "nobody sends anything", Expected::Unknown, idle),
+    Fault::new(
+        "sick-neighbour",
+        "a healthy host, while a socket overflows in another namespace",
+        Expected::NoLoss,
+        sick_neighbour,
+    ),
+    Fault::new(
+        "device-mtu",
+        "the device takes 1,280 bytes, and the neighbour sends 1,400",
+        Expected::Loss(Stage::Device, "device_receive"),
+        device_mtu,
+    ),
+    Fault::new(
+        "xdp-native",
+        "an XDP program of the driver drops all packets",
+        Expected::Loss(Stage::Xdp, "xdp"),
+        |scene| xdp(scene, "xdpdrv"),
+    ),
+    Fault::new(
+        "xdp-generic",
+        "an XDP program outside of the driver drops all packets",
+        Expected::Loss(Stage::Xdp, "xdp"),
+        |scene| xdp(scene, "xdpgeneric"),
+    ),
+    Fault::new(
+        "backlog",
+        "bursts are larger than the backlog of the CPU that they are steered to",
+        Expected::Loss(Stage::Softnet, "backlog_full"),
+        backlog,
+    ),
+];
+
+/// The CPU that is steered to, as a mask: the second.
+const STEERED: &str = "2";
+/// The CPU of the sender and the reader.
+const OTHER: usize = 0;
+/// The receiver's, for a sender that cannot ask.
+const LINK_ADDRESS: &str = "02:00:00:00:00:02";
+/// How many sockets send to the backlog.
+const SENDERS: usize = 32;
+/// Rules that match nothing, so that the CPU takes long for a packet.
+const RULES: usize = 3000;
+
+fn healthy(scene: &mut Scene<'_>) -> Result<(), String> {
+    scene.read(&Reader::quick(scene.target()))?;
+    scene.send_to(scene.target(), 100, Pace::even(2000))
+}
+
+fn idle(scene: &mut Scene<'_>) -> Result<(), String> {
+    scene.read(&Reader::quick(scene.target())).map(drop)
+}
+
+/// The neighbour is the sender, at whose loopback a reader is too slow.
+fn sick_neighbour(scene: &mut Scene<'_>) -> Result<(), String> {
+    healthy(scene)?;
+    let there = "127.0.0.1:4434".parse().map_err(|error| format!("{error}"))?;
+    scene.read_at(Place::Sender, &Reader::busy(there, Duration::from_micros(200)), &[])?;
+    scene.send_to(there, 1200, Pace::even(10_000))
+}
+
+fn device_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
+    run(&scene.site.receiver, &["ip", "link", "set", DEVICE, "mtu", "1280"])?;
+    scene.read(&Reader::quick(scene.target()))?;
+    scene.send_to(scene.target(), 100, Pace::even(500))?;
+    scene.send_to(scene.target(), 1372, Pace::even(500))
+}
+
+fn xdp(scene: &mut Scene<'_>, mode: &str) -> Result<(), String> {
+    scene.read(&Reader::quick(scene.target()))?;
+    // The answers to questions for it would be dropped, too.
+    let (to, from) = (&scene.site.receiver, &scene.site.sender);
+    run(to, &["ip", "link", "set", DEVICE, "address", LINK_ADDRESS])?;
+    let neighbour = ["ip", "neigh", "replace", &NEIGHBOUR.to_string(), "lladdr", LINK_ADDRESS];
+    run(from, &[&neighbour[..], &["dev", DEVICE]].concat())?;
+    let file = scene.file("drop.o", &object::dropping())?;
+    let object = ["obj", &file, "sec", object::SECTION];
+    run(&scene.site.receiver, &[&["ip", "link", "set", DEVICE, mode][..], &object].concat())?;
+    scene.send_to(scene.target(), 100, Pace::even(1000))
+}
+
+fn backlog(scene: &mut Scene<'_>) -> Result<(), String> {
+    let reader = Reader { cpu: Some(OTHER), ..Reader::quick(scene.target()) };
+    scene.read(&reader)?;
+    // sysfs shows the devices of the namespace in which it was mounted.
+    let script = format!(
+        "mount -t sysfs sysfs /sys && for queue in /sys/class/net/{DEVICE}/queues/rx-*; do \
+         echo {STEERED} > $queue/rps_cpus; done"
+    );
+    run(&scene.site.receiver, &["unshare", "--mount", "sh", "-c", &script])?;
+    let rule = |number: usize| format!("add rule ip slow input udp sport {} drop\n", number + 1);
+    let chain =
+        "add table ip slow\nadd chain ip slow input { type filter hook input priority 0; }\n";
+    let rules: String = (0..RULES).map(rule).collect();
+    filter(&scene.site.receiver, &format!("{chain}{rules}"))?;
+    // What waits in a backlog is charged to the socket that sent it: one alone would have to wait.
+    let (sender, to) = (&scene.site.sender, scene.target());
+    let senders = (0..SENDERS).map(|_| datagrams(sender, to, 100));
+    let senders = senders.collect::<std::io::Result<Vec<_>>>();
+    let mut senders = senders.map_err(|error| error.to_string())?;
+    scene.send(Pace { rate: 16_000, burst: 4000 }, Some(OTHER), move |number| {
+        senders[number as usize % SENDERS](number)
+    });
+    Ok(())
+}

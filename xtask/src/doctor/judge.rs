@@ -1,0 +1,209 @@
+//! Whether a verdict is right.
+
+use clearway_doctor::{Cause, Certainty, Finding, Outcome, Stage, Verdict};
+use serde_json::Value;
+
+use super::faults::Expected;
+
+/// How good a verdict is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Grade {
+    /// It is what was expected.
+    Right,
+    /// It says that it cannot tell, or names the stage and leaves the cause open.
+    Open,
+    /// It is wrong, and says that it is only possible.
+    Wrong,
+    /// It is wrong and stated as certain; so is "no loss" where there is one.
+    CertainlyWrong,
+}
+
+/// A verdict in short, and how good it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Judgement {
+    pub(super) grade: Grade,
+    /// `no loss`, `unknown`, or the first cause.
+    pub(super) said: String,
+    /// What is wrong beside the cause.
+    pub(super) faults: Vec<String>,
+}
+
+/// A verdict as JSON.
+pub(super) fn read(output: &str) -> Result<Verdict, String> {
+    serde_json::from_str(output)
+        .map_err(|error| format!("the verdict cannot be read: {error}: {output}"))
+}
+
+/// Judges a verdict. A command that has said it ended with a status.
+pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) -> Judgement {
+    let mut faults = Vec::new();
+    if status.is_some_and(|status| status != i32::from(verdict.outcome.exit_status())) {
+        faults.push(format!("it says {:?} and ends with {status:?}", verdict.outcome));
+    }
+    if let Expected::Two([_, second]) = expected
+        && !verdict.first.iter().chain(&verdict.later).any(|finding| is(finding, second))
+    {
+        faults.push(format!("it does not name the other fault, {}", second.1));
+    }
+    Judgement { grade: grade(expected, verdict), said: said(verdict), faults }
+}
+
+fn grade(expected: Expected, verdict: &Verdict) -> Grade {
+    let first = verdict.first.first();
+    let worse = match first.map(|finding| finding.certainty) {
+        Some(Certainty::Possible) => Grade::Wrong,
+        _ => Grade::CertainlyWrong,
+    };
+    let wanted = match expected {
+        Expected::NoLoss if verdict.outcome == Outcome::NoLoss => return Grade::Right,
+        Expected::Unknown if verdict.outcome == Outcome::Unknown => return Grade::Right,
+        Expected::NotSeen(stage) if verdict.outcome != Outcome::Loss => {
+            return match verdict.unseen.iter().any(|unseen| unseen.stage == stage) {
+                true => Grade::Right,
+                false => Grade::CertainlyWrong,
+            };
+        }
+        Expected::NoLoss | Expected::Unknown | Expected::NotSeen(_) => None,
+        Expected::Loss(stage, cause) | Expected::Two([(stage, cause), _]) => Some((stage, cause)),
+    };
+    match (verdict.outcome, first, wanted) {
+        (Outcome::Unknown, None, _) => Grade::Open,
+        (_, Some(finding), Some(wanted)) if is(finding, wanted) => Grade::Right,
+        (_, Some(finding), Some((stage, _))) if finding.stage == stage && is_open(finding) => {
+            Grade::Open
+        }
+        (_, Some(_), _) => worse,
+        _ => Grade::CertainlyWrong,
+    }
+}
+
+/// Whether a finding leaves its cause open.
+fn is_open(finding: &Finding) -> bool {
+    matches!(finding.cause, Cause::Other | Cause::Overflow(_))
+}
+
+fn is(finding: &Finding, (stage, cause): (Stage, &str)) -> bool {
+    finding.stage == stage && name(&finding.cause) == cause
+}
+
+fn said(verdict: &Verdict) -> String {
+    match (verdict.outcome, verdict.first.first()) {
+        (Outcome::NoLoss, _) => "no loss".to_owned(),
+        (_, None) => "unknown".to_owned(),
+        (_, Some(finding)) => name(&finding.cause),
+    }
+}
+
+/// A cause as JSON names it.
+pub(super) fn name(cause: &Cause) -> String {
+    match serde_json::to_value(cause) {
+        Ok(Value::String(name)) => name,
+        Ok(Value::Object(object)) => object.keys().next().cloned().unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_doctor::{Queue, Starvation, Unseen};
+
+    use super::*;
+
+    fn finding(stage: Stage, cause: Cause, certainty: Certainty) -> Finding {
+        let (evidence, actions) = (Vec::new(), Vec::new());
+        Finding {
+            stage,
+            cause,
+            lost: 1,
+            per_second: 1.0,
+            certainty,
+            evidence,
+            actions,
+            consequence_of: None,
+        }
+    }
+
+    fn verdict(outcome: Outcome, first: Option<Finding>) -> Verdict {
+        let (later, unseen, oddities) = (Vec::new(), Vec::new(), Vec::new());
+        let first = first.into_iter().collect();
+        Verdict { outcome, seconds: 1.0, first, later, unseen, oddities }
+    }
+
+    fn queue() -> Queue {
+        Queue {
+            local: "10.0.0.2:4433".to_owned(),
+            process: None,
+            are_rates_exact: false,
+            arrival_rate: None,
+            drain_rate: None,
+            charge: None,
+            buffer: None,
+            buffer_seconds: None,
+            sufficient_buffer: None,
+        }
+    }
+
+    fn graded(expected: Expected, verdict: &Verdict) -> Grade {
+        judge(expected, verdict, Some(verdict.outcome.exit_status().into())).grade
+    }
+
+    const STARVED: Expected = Expected::Loss(Stage::Socket, "starved");
+
+    #[test]
+    fn the_first_stage_and_its_cause_have_to_be_right() {
+        let cause = Cause::Starved(queue(), Starvation::Stopped);
+        let right = finding(Stage::Socket, cause, Certainty::Certain);
+        assert_eq!(graded(STARVED, &verdict(Outcome::Loss, Some(right))), Grade::Right);
+        for (certainty, grade) in
+            [(Certainty::Certain, Grade::CertainlyWrong), (Certainty::Possible, Grade::Wrong)]
+        {
+            let rate = finding(Stage::Socket, Cause::Rate(queue()), certainty);
+            assert_eq!(graded(STARVED, &verdict(Outcome::Loss, Some(rate.clone()))), grade);
+            assert_eq!(graded(Expected::NoLoss, &verdict(Outcome::Loss, Some(rate))), grade);
+        }
+    }
+
+    #[test]
+    fn what_is_left_open_is_not_wrong() {
+        let open = finding(Stage::Socket, Cause::Overflow(queue()), Certainty::Certain);
+        assert_eq!(graded(STARVED, &verdict(Outcome::Loss, Some(open))), Grade::Open);
+        let elsewhere = finding(Stage::Udp, Cause::Other, Certainty::Possible);
+        assert_eq!(graded(STARVED, &verdict(Outcome::Loss, Some(elsewhere))), Grade::Wrong);
+        assert_eq!(graded(STARVED, &verdict(Outcome::Unknown, None)), Grade::Open);
+        assert_eq!(graded(Expected::NoLoss, &verdict(Outcome::Unknown, None)), Grade::Open);
+    }
+
+    #[test]
+    fn no_loss_where_there_is_one_is_certainly_wrong() {
+        let healthy = verdict(Outcome::NoLoss, None);
+        assert_eq!(graded(Expected::NoLoss, &healthy), Grade::Right);
+        assert_eq!(graded(STARVED, &healthy), Grade::CertainlyWrong);
+        assert_eq!(graded(Expected::Unknown, &healthy), Grade::CertainlyWrong);
+        assert_eq!(graded(Expected::Unknown, &verdict(Outcome::Unknown, None)), Grade::Right);
+    }
+
+    #[test]
+    fn a_stage_that_cannot_be_seen_has_to_be_named() {
+        let expected = Expected::NotSeen(Stage::Application);
+        let mut healthy = verdict(Outcome::NoLoss, None);
+        assert_eq!(graded(expected, &healthy), Grade::CertainlyWrong);
+        let why = "what applications lose themselves was not asked for".to_owned();
+        healthy.unseen.push(Unseen { stage: Stage::Application, why, needed: None });
+        assert_eq!(graded(expected, &healthy), Grade::Right);
+    }
+
+    #[test]
+    fn the_status_and_the_second_fault_are_looked_at() {
+        let rate = (Stage::Socket, "rate");
+        let expected = Expected::Two([(Stage::Udp, "no_socket"), rate]);
+        let first = finding(Stage::Udp, Cause::NoSocket, Certainty::Certain);
+        let mut said = verdict(Outcome::Loss, Some(first));
+        assert_eq!(judge(expected, &said, Some(0)).faults.len(), 2);
+        said.later.push(finding(Stage::Socket, Cause::Rate(queue()), Certainty::Certain));
+        let text = serde_json::to_string(&said).unwrap();
+        let judgement = judge(expected, &read(&text).unwrap(), Some(1));
+        let right = Judgement { grade: Grade::Right, said: "no_socket".to_owned(), faults: vec![] };
+        assert_eq!(judgement, right);
+        assert!(read("{").is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! The confusion matrix: faults and verdicts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::judge::{Grade, Judgement};
+
+/// Who looks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Rights {
+    Root,
+    User,
+}
+
+impl Rights {
+    pub(super) const BOTH: [Self; 2] = [Self::Root, Self::User];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Root => "with root",
+            Self::User => "without root",
+        }
+    }
+}
+
+/// What came of one fault with all of its runs.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// Why it could not be made to happen.
+    pub(super) blocked: Option<String>,
+    pub(super) judgements: Vec<(Rights, Judgement)>,
+}
+
+/// How many verdicts there were, and of which grade.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Score {
+    pub(super) all: usize,
+    pub(super) right: usize,
+    pub(super) certainly_wrong: usize,
+}
+
+impl Row {
+    fn of(&self, rights: Rights) -> impl Iterator<Item = &Judgement> {
+        let is_of = move |(of, _): &&(Rights, Judgement)| *of == rights;
+        self.judgements.iter().filter(is_of).map(|(_, judgement)| judgement)
+    }
+
+    fn count(&self, rights: Rights, grade: Grade) -> usize {
+        self.of(rights).filter(|judgement| judgement.grade == grade).count()
+    }
+
+    /// What was said, with how often.
+    fn said(&self, rights: Rights) -> String {
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for judgement in self.of(rights) {
+            *counts.entry(&judgement.said).or_default() += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| usize::MAX - count);
+        let words: Vec<_> = counts.iter().map(|(said, count)| format!("{said} {count}")).collect();
+        words.join(", ").replace('_', " ")
+    }
+
+    /// One object for a script.
+    pub(super) fn json(&self) -> Value {
+        let judgement = |(rights, it): &(Rights, Judgement)| {
+            json!({"rights": rights.name(), "said": it.said, "grade": format!("{:?}", it.grade),
+                   "faults": it.faults})
+        };
+        let judgements: Vec<_> = self.judgements.iter().map(judgement).collect();
+        json!({"fault": self.name, "blocked": self.blocked, "verdicts": judgements})
+    }
+}
+
+/// The score of all faults with these rights.
+pub(super) fn score(rows: &[Row], rights: Rights) -> Score {
+    let sum = |grade| rows.iter().map(|row| row.count(rights, grade)).sum();
+    let all = rows.iter().map(|row| row.of(rights).count()).sum();
+    Score { all, right: sum(Grade::Right), certainly_wrong: sum(Grade::CertainlyWrong) }
+}
+
+/// What a person reads, in Markdown.
+pub(super) fn text(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for rights in Rights::BOTH {
+        let _ = writeln!(
+            text,
+            "\n| fault, {} | right | left open | wrong | wrong and certain | verdicts |",
+            rights.name()
+        );
+        let _ = writeln!(text, "|---|---|---|---|---|---|");
+        for row in rows {
+            if let Some(why) = &row.blocked {
+                let _ = writeln!(text, "| {} | – | – | – | – | not tried: {why} |", row.name);
+                continue;
+            }
+            let counts = [Grade::Right, Grade::Open, Grade::Wrong, Grade::CertainlyWrong];
+            let counts = counts.map(|grade| row.count(rights, grade).to_string()).join(" | ");
+            let _ = writeln!(text, "| {} | {counts} | {} |", row.name, row.said(rights));
+        }
+        let Score { all, right, certainly_wrong } = score(rows, rights);
+        let percent = 100.0 * right as f64 / all.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "\n{right} of {all} verdicts {} were right ({percent:.1} %), {certainly_wrong} were \
+             wrong and stated as certain.",
+            rights.name()
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judgement(grade: Grade, said: &str) -> Judgement {
+        Judgement { grade, said: said.to_owned(), faults: Vec::new() }
+    }
+
+    fn rows() -> Vec<Row> {
+        let judgements = vec![
+            (Rights::Root, judgement(Grade::Right, "no_socket")),
+            (Rights::Root, judgement(Grade::Right, "no_socket")),
+            (Rights::Root, judgement(Grade::CertainlyWrong, "no loss")),
+            (Rights::User, judgement(Grade::Open, "unknown")),
+        ];
+        let blocked = Some("there is no nft".to_owned());
+        vec![
+            Row { name: "no-socket", blocked: None, judgements },
+            Row { name: "firewall", blocked, judgements: Vec::new() },
+        ]
+    }
+
+    #[test]
+    fn verdicts_are_counted_by_rights_and_grade() {
+        let rows = rows();
+        assert_eq!(score(&rows, Rights::Root), Score { all: 3, right: 2, certainly_wrong: 1 });
+        assert_eq!(score(&rows, Rights::User), Score { all: 1, right: 0, certainly_wrong: 0 });
+        let text = text(&rows);
+        assert!(text.contains("| no-socket | 2 | 0 | 0 | 1 | no socket 2, no loss 1 |"), "{text}");
+        assert!(text.contains("| no-socket | 0 | 1 | 0 | 0 | unknown 1 |"), "{text}");
+        assert!(text.contains("not tried: there is no nft |"), "{text}");
+        assert!(text.contains("2 of 3 verdicts with root were right (66.7 %), 1 were"), "{text}");
+    }
+
+    #[test]
+    fn a_script_gets_each_verdict() {
+        let object = rows()[0].json();
+        assert_eq!(object["verdicts"][3]["said"], "unknown");
+        assert_eq!(object["verdicts"][2]["grade"], "CertainlyWrong");
+    }
+}

@@ -1,0 +1,213 @@
+//! The program whose socket is looked at: it receives, and is busy with each datagram for a while. It is this program once
+//! more, as `xtask doctor-reader`, in a process of its own that can be stopped, throttled and owned by another user.
+
+use std::collections::BTreeMap;
+use std::io::{Write, stdin, stdout};
+use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clearway_doctor::{Application, Collector, Reading, diagnose};
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_reuseport};
+use rustix::net::{RecvFlags, recv};
+use rustix::thread::{CpuSet, sched_setaffinity, set_name};
+use socket2::{Domain, SockFilter, SockRef, Socket, Type};
+
+/// The largest datagram that is sent here.
+const BUFFER_SIZE: usize = 2048;
+/// What a reader gives to the kernel that does not know how large a batch of GRO can be.
+const SMALL_BUFFER: usize = 1500;
+/// How often the doctor in it takes a snapshot.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// `return 0` of classic BPF: the socket takes nothing.
+const REJECT: u16 = 0x06;
+
+/// How the program behaves.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Reader {
+    pub(super) listen: SocketAddrV4,
+    /// How many sockets share the port, each with a thread.
+    pub(super) sockets: usize,
+    /// For how long a thread is busy with each datagram.
+    pub(super) work: Duration,
+    /// What is asked for with `SO_RCVBUF`; without it, the kernel's default.
+    pub(super) buffer: Option<usize>,
+    /// The only CPU that it may have.
+    pub(super) cpu: Option<usize>,
+    /// Whether a filter rejects all datagrams.
+    pub(super) rejects: bool,
+    /// Whether it takes batches of GRO into a buffer that is too small for them.
+    pub(super) truncates: bool,
+    /// Whether it carries the doctor's engine, to which it tells what it has lost itself.
+    pub(super) carries: bool,
+}
+
+impl Reader {
+    /// One that is quick, with a large buffer.
+    pub(super) fn quick(listen: SocketAddrV4) -> Self {
+        Self {
+            listen,
+            sockets: 1,
+            work: Duration::ZERO,
+            buffer: Some(4 << 20),
+            cpu: None,
+            rejects: false,
+            truncates: false,
+            carries: false,
+        }
+    }
+
+    /// One that is busy with each datagram, and has the buffer that the kernel gives.
+    pub(super) fn busy(listen: SocketAddrV4, work: Duration) -> Self {
+        Self { work, buffer: None, ..Self::quick(listen) }
+    }
+
+    /// The arguments that make the program behave so.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut all = vec!["doctor-reader".to_owned(), self.listen.to_string()];
+        all.push(self.sockets.to_string());
+        all.push(self.work.as_micros().to_string());
+        let optional = |value: Option<usize>| value.map_or("-".to_owned(), |it| it.to_string());
+        all.extend([optional(self.buffer), optional(self.cpu)]);
+        all.extend([self.rejects, self.truncates, self.carries].map(|it| it.to_string()));
+        all
+    }
+
+    /// From what [`Self::arguments`] has made, without the first.
+    fn parse(arguments: &[&str]) -> Option<Self> {
+        let [listen, sockets, work, buffer, cpu, rejects, truncates, carries] = arguments else {
+            return None;
+        };
+        let optional = |text: &str| match text {
+            "-" => Some(None),
+            number => number.parse().ok().map(Some),
+        };
+        Some(Self {
+            listen: listen.parse().ok()?,
+            sockets: sockets.parse().ok()?,
+            work: Duration::from_micros(work.parse().ok()?),
+            buffer: optional(buffer)?,
+            cpu: optional(cpu)?,
+            rejects: rejects.parse().ok()?,
+            truncates: truncates.parse().ok()?,
+            carries: carries.parse().ok()?,
+        })
+    }
+}
+
+/// Receives until standard input ends.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let reader = Reader::parse(arguments).ok_or("doctor-reader: unknown arguments")?;
+    let failed = |error: std::io::Error| format!("doctor-reader at {}: {error}", reader.listen);
+    // The doctor names the process.
+    let _ = set_name(c"doctor-reader");
+    if let Some(cpu) = reader.cpu {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).map_err(|error| failed(error.into()))?;
+    }
+    let counts = Arc::new(Counts::default());
+    for _ in 0..reader.sockets {
+        let socket = open(&reader).map_err(failed)?;
+        let (work, truncates, counts) = (reader.work, reader.truncates, counts.clone());
+        std::thread::spawn(move || receive(&socket, work, truncates, &counts));
+    }
+    println!("listening {}", reader.listen);
+    stdout().flush().map_err(failed)?;
+    for line in stdin().lines() {
+        let seconds = line.map_err(failed)?.parse().map_err(|_| "expected seconds".to_owned())?;
+        if reader.carries {
+            println!("{}", examine(seconds, &counts)?);
+            stdout().flush().map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the reader has counted itself.
+#[derive(Default)]
+struct Counts {
+    received: AtomicU64,
+    truncated: AtomicU64,
+}
+
+impl Counts {
+    fn application(&self) -> Application {
+        Application {
+            process: std::process::id(),
+            received: self.received.load(Ordering::Relaxed),
+            truncated: self.truncated.load(Ordering::Relaxed),
+            ..Application::default()
+        }
+    }
+}
+
+/// What the doctor in this program says, as JSON, after so many seconds.
+fn examine(seconds: f64, counts: &Arc<Counts>) -> Result<String, String> {
+    let told = counts.clone();
+    let applications =
+        move || Reading::Seen(BTreeMap::from([("doctor-reader".to_owned(), told.application())]));
+    let mut collector = Collector::of_process(std::process::id()).with_applications(applications);
+    let (began, mut snapshots) = (Instant::now(), Vec::new());
+    while began.elapsed().as_secs_f64() < seconds {
+        snapshots.push(collector.collect());
+        sleep(INTERVAL);
+    }
+    serde_json::to_string(&diagnose(&snapshots)).map_err(|error| error.to_string())
+}
+
+fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+    set_socket_reuseport(&socket, reader.sockets > 1)?;
+    if let Some(bytes) = reader.buffer {
+        // The kernel gives less if it does not permit so much.
+        set_socket_recv_buffer_size(&socket, bytes)?;
+    }
+    if reader.rejects {
+        SockRef::from(&socket).attach_filter(&[SockFilter::new(REJECT, 0, 0, 0)])?;
+    }
+    if reader.truncates {
+        setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
+    }
+    socket.bind(&SocketAddr::from(reader.listen).into())?;
+    Ok(socket.into())
+}
+
+fn receive(socket: &UdpSocket, work: Duration, truncates: bool, counts: &Counts) {
+    let mut buffer = [0; BUFFER_SIZE];
+    let room = if truncates { SMALL_BUFFER } else { BUFFER_SIZE };
+    // An error is an ICMP message that somebody has answered with; the socket is as good as before.
+    loop {
+        let Ok((_, length)) = recv(socket, &mut buffer[..room], RecvFlags::TRUNC) else { continue };
+        counts.received.fetch_add(1, Ordering::Relaxed);
+        if length > room {
+            counts.truncated.fetch_add(1, Ordering::Relaxed);
+        }
+        let until = Instant::now() + work;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_is_what_its_arguments_say() {
+        let listen = "10.0.0.2:4433".parse().unwrap();
+        let quick = Reader::quick(listen);
+        let work = Duration::from_micros(200);
+        let group = Reader { sockets: 4, cpu: Some(1), ..Reader::busy(listen, work) };
+        for reader in [quick, group] {
+            let arguments = reader.arguments();
+            let words: Vec<&str> = arguments[1..].iter().map(String::as_str).collect();
+            assert_eq!(Reader::parse(&words), Some(reader));
+            assert_eq!(Reader::parse(&words[1..]), None);
+        }
+    }
+}

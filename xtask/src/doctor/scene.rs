@@ -1,0 +1,206 @@
+//! A fault while it happens: hosts, readers, senders, and what else there is. All of it ends when this is dropped.
+
+use std::io::{self, Write};
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clearway_namespaces::Namespace;
+use rustix::process::Signal;
+
+use super::host::{Group, Setting};
+use super::packet::Damage;
+use super::reader::Reader;
+use super::sender::{Load, Pace, Sender, datagrams, packets};
+use super::site::{Place, SENDER, Site};
+use crate::program::Program;
+use crate::waiting::wait_until;
+
+/// The port that readers listen on.
+pub(super) const PORT: u16 = 4433;
+/// The port from which packets come that are written by hand.
+const HAND: u16 = 4000;
+/// How much of a second is sent before the doctor looks.
+const BEFORE: u64 = 5;
+/// How long that may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The user without rights that owns the readers, and as whom the doctor looks without root.
+pub(super) const USER: &str = "65534";
+
+/// Programs that are started.
+pub(super) struct Programs {
+    pub(super) clearway: PathBuf,
+    /// This program.
+    pub(super) itself: PathBuf,
+}
+
+/// Hosts, and what runs on them. Fields are dropped in this order.
+pub(super) struct Scene<'a> {
+    senders: Vec<(Sender, u64)>,
+    loads: Vec<Load>,
+    readers: Vec<Program>,
+    groups: Vec<Group>,
+    settings: Vec<Setting>,
+    pub(super) site: Site,
+    programs: &'a Programs,
+    log: &'a Path,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(site: Site, programs: &'a Programs, log: &'a Path) -> Self {
+        let (senders, loads, readers) = (Vec::new(), Vec::new(), Vec::new());
+        let (groups, settings) = (Vec::new(), Vec::new());
+        Self { senders, loads, readers, groups, settings, site, programs, log }
+    }
+
+    /// Where readers listen.
+    pub(super) fn target(&self) -> SocketAddrV4 {
+        SocketAddrV4::new(self.site.address, PORT)
+    }
+
+    /// Starts a reader on the receiver: its number.
+    pub(super) fn read(&mut self, reader: &Reader) -> Result<usize, String> {
+        self.read_at(Place::Receiver, reader, &[])
+    }
+
+    /// Starts a reader on a host, with a program before it, such as `nice`: its number.
+    pub(super) fn read_at(
+        &mut self,
+        place: Place,
+        reader: &Reader,
+        before: &[&str],
+    ) -> Result<usize, String> {
+        let program = self.programs.itself.to_string_lossy().into_owned();
+        let words = reader.arguments();
+        let mut all = vec!["--reuid", USER, "--regid", USER, "--clear-groups"];
+        all.extend(before);
+        all.push(&program);
+        all.extend(words.iter().map(String::as_str));
+        let host = self.site.at(place).ok_or("there is no router")?;
+        let setpriv = (Path::new("setpriv"), &all[..]);
+        let started = Program::start("the reader", host, setpriv, "listening", self.log)?;
+        self.readers.push(started);
+        Ok(self.readers.len().saturating_sub(1))
+    }
+
+    /// Writes a file: its path.
+    pub(super) fn file(&self, name: &str, content: &[u8]) -> Result<String, String> {
+        let path = self.log.with_file_name(name);
+        std::fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    /// What the first reader, which carries the engine, finds in so many seconds.
+    pub(super) fn ask(&mut self, seconds: &str) -> Result<String, String> {
+        let reader = self.readers.first_mut().ok_or("there is no reader")?;
+        reader.say(seconds)?;
+        reader.next_line(PATIENCE)
+    }
+
+    /// Stops a reader as a debugger does.
+    pub(super) fn stop(&self, reader: usize) -> Result<(), String> {
+        self.readers[reader].signal(Signal::STOP)
+    }
+
+    /// Limits a reader's CPU time to so many microseconds of 100,000.
+    pub(super) fn throttle(&mut self, reader: usize, quota: u32) -> Result<(), String> {
+        let process = self.readers[reader].process();
+        let group = Group::create(&format!("clearway-doctor-test-{process}"), quota)?;
+        group.add(process)?;
+        self.groups.push(group);
+        Ok(())
+    }
+
+    /// Keeps a CPU busy.
+    pub(super) fn keep_busy(&mut self, cpu: usize, threads: usize) {
+        self.loads.push(Load::start(cpu, threads));
+    }
+
+    /// Keeps a setting of the host until the end.
+    pub(super) fn keep(&mut self, setting: Setting) {
+        self.settings.push(setting);
+    }
+
+    /// Sends datagrams to an address from the sender.
+    pub(super) fn send_to(
+        &mut self,
+        to: SocketAddrV4,
+        size: usize,
+        pace: Pace,
+    ) -> Result<(), String> {
+        let send = datagrams(&self.site.sender, to, size).map_err(|error| error.to_string())?;
+        self.send(pace, None, send);
+        Ok(())
+    }
+
+    /// Sends packets that are written by hand, from the sender's own address.
+    pub(super) fn send_damaged(&mut self, damage: Damage, pace: Pace) -> Result<(), String> {
+        let ends = (SocketAddrV4::new(SENDER, HAND), self.target());
+        let send = packets(&self.site.sender, ends, 100, damage).map_err(|it| it.to_string())?;
+        self.send(pace, None, send);
+        Ok(())
+    }
+
+    /// Calls a function for each packet.
+    pub(super) fn send(
+        &mut self,
+        pace: Pace,
+        cpu: Option<usize>,
+        send: impl FnMut(u64) -> io::Result<()> + Send + 'static,
+    ) {
+        let enough = u64::from(pace.rate).div_ceil(BEFORE);
+        self.senders.push((Sender::start(pace, cpu, send), enough));
+    }
+
+    /// Waits until each sender has sent for a while.
+    pub(super) fn wait_for_senders(&self) -> Result<(), String> {
+        let have_sent = || self.senders.iter().all(|(sender, enough)| sender.tried() >= *enough);
+        match wait_until(PATIENCE, || Ok(have_sent()))? {
+            true => Ok(()),
+            false => Err("a sender does not come to send".to_owned()),
+        }
+    }
+}
+
+/// Runs a command on a host.
+pub(super) fn run(host: &Namespace, words: &[&str]) -> Result<(), String> {
+    let [program, arguments @ ..] = words else { return Ok(()) };
+    let output = host
+        .run(|| Command::new(program).args(arguments).output())
+        .and_then(|outcome| outcome)
+        .map_err(|error| format!("{program}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(format!("{}: {}", words.join(" "), said.trim()))
+        }
+    }
+}
+
+/// Gives rules to nftables of a host.
+pub(super) fn filter(host: &Namespace, rules: &str) -> Result<(), String> {
+    let failed = |error: io::Error| format!("nft: {error} (it is in the package nftables)");
+    let start = || {
+        let mut command = Command::new("nft");
+        command.args(["-f", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn()
+    };
+    let mut child = host.run(start).and_then(|child| child).map_err(failed)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(rules.as_bytes()).map_err(failed)?;
+    }
+    let output = child.wait_with_output().map_err(failed)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("nft: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+/// Writes a setting below `/proc/sys/net` of a host.
+pub(super) fn set(host: &Namespace, name: &str, value: &str) -> Result<(), String> {
+    let path = format!("/proc/sys/net/{name}");
+    let written = host.run(|| std::fs::write(&path, value)).and_then(|outcome| outcome);
+    written.map_err(|error| format!("{path}: {error}"))
+}

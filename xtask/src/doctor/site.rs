@@ -1,0 +1,92 @@
+//! The network of a fault: a host that sends and one that receives, joined by a pair of virtual devices, or by a router
+//! between them. Nothing of it has a name outside of its namespaces, and these have none.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use clearway_namespaces::{Namespace, ip};
+
+/// The device of the sender and of the receiver.
+pub(super) const DEVICE: &str = "eth0";
+/// The router's devices, towards the sender and towards the receiver.
+pub(super) const ROUTER_DEVICES: [&str; 2] = ["eth1", "eth2"];
+/// The address of the sender.
+pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// The address of the receiver if it is the sender's neighbour.
+pub(super) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The address of the receiver if it is behind a router.
+pub(super) const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
+const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
+
+/// Where the doctor looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Sender,
+    Router,
+    Receiver,
+}
+
+/// The hosts.
+pub(super) struct Site {
+    pub(super) sender: Namespace,
+    router: Option<Namespace>,
+    pub(super) receiver: Namespace,
+    /// Where the receiver is.
+    pub(super) address: Ipv4Addr,
+}
+
+impl Site {
+    /// The receiver is the sender's neighbour.
+    pub(super) fn direct() -> io::Result<Self> {
+        let (sender, receiver) = (Namespace::create()?, Namespace::create()?);
+        join((&sender, DEVICE), (&receiver, DEVICE))?;
+        sender.run(|| start(DEVICE, SENDER))??;
+        receiver.run(|| start(DEVICE, NEIGHBOUR))??;
+        Ok(Self { sender, router: None, receiver, address: NEIGHBOUR })
+    }
+
+    /// The receiver is behind a router.
+    pub(super) fn routed() -> io::Result<Self> {
+        let (sender, router) = (Namespace::create()?, Namespace::create()?);
+        let receiver = Namespace::create()?;
+        join((&sender, DEVICE), (&router, ROUTER_DEVICES[0]))?;
+        join((&router, ROUTER_DEVICES[1]), (&receiver, DEVICE))?;
+        router.run(|| {
+            start(ROUTER_DEVICES[0], ROUTER[0])?;
+            start(ROUTER_DEVICES[1], ROUTER[1])?;
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")
+        })??;
+        for (host, address, router) in
+            [(&sender, SENDER, ROUTER[0]), (&receiver, BEHIND, ROUTER[1])]
+        {
+            host.run(|| {
+                start(DEVICE, address)?;
+                ip(&["route", "add", "default", "via", &router.to_string()])
+            })??;
+        }
+        Ok(Self { sender, router: Some(router), receiver, address: BEHIND })
+    }
+
+    /// The host at this place, if there is one.
+    pub(super) fn at(&self, place: Place) -> Option<&Namespace> {
+        match place {
+            Place::Sender => Some(&self.sender),
+            Place::Router => self.router.as_ref(),
+            Place::Receiver => Some(&self.receiver),
+        }
+    }
+}
+
+/// Makes a pair of devices, one in each namespace.
+fn join(here: (&Namespace, &str), there: (&Namespace, &str)) -> io::Result<()> {
+    let process = there.0.process().to_string();
+    let peer = ["peer", "name", there.1, "netns", &process];
+    here.0.run(|| ip(&[&["link", "add", here.1, "type", "veth"][..], &peer].concat()))?
+}
+
+/// Gives a device an address and starts it, and the loopback.
+fn start(device: &str, address: Ipv4Addr) -> io::Result<()> {
+    ip(&["link", "set", "lo", "up"])?;
+    ip(&["addr", "add", &format!("{address}/24"), "dev", device])?;
+    ip(&["link", "set", device, "up"])
+}

@@ -1,0 +1,57 @@
+//! Waiting for something that other programs do, until the user interrupts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// Set when the user interrupts this program. Everything that waits stops then, and what was made is removed.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// How often it is looked whether that has happened.
+pub(crate) const POLLING: Duration = Duration::from_millis(10);
+
+/// Ctrl-C and SIGTERM end what runs, in order.
+pub(crate) fn watch_signals() -> Result<(), String> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, INTERRUPTED.clone())
+            .map_err(|error| format!("signal {signal} cannot be handled: {error}"))?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// If the user has interrupted this program.
+pub(crate) fn check_interrupt() -> Result<(), String> {
+    match INTERRUPTED.load(Ordering::Relaxed) {
+        true => Err("interrupted".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Waits until `is_done`, and returns whether it is so in time.
+///
+/// # Errors
+/// That of `is_done`, or if the user interrupts.
+pub(crate) fn wait_until(
+    limit: Duration,
+    mut is_done: impl FnMut() -> Result<bool, String>,
+) -> Result<bool, String> {
+    let began = Instant::now();
+    loop {
+        check_interrupt()?;
+        if is_done()? {
+            return Ok(true);
+        }
+        if began.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(POLLING);
+    }
+}
+
+/// # Errors
+/// If the user interrupts.
+pub(crate) fn pause(time: Duration) -> Result<(), String> {
+    let began = Instant::now();
+    wait_until(time, || Ok(began.elapsed() >= time)).map(drop)
+}
