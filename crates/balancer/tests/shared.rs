@@ -54,7 +54,7 @@ impl Scene {
     }
 
     fn pass(&mut self, seconds: u64) {
-        self.now = self.now + Duration::from_secs(seconds);
+        self.now += Duration::from_secs(seconds);
     }
 }
 
