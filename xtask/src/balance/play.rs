@@ -222,7 +222,9 @@ impl<'a> Stage<'a> {
     }
 
     fn restart(&mut self) -> Result<Happened, String> {
-        let (at, began) = (self.fleet.report()?.now, Instant::now());
+        // In this order, so that the time for which it is away by the clients' clock is not shorter than it was.
+        let began = Instant::now();
+        let at = self.fleet.report()?.now;
         self.balancer.stop()?;
         pause(AWAY)?;
         self.balancer = self.equipment.balancer(0, &self.site)?;
