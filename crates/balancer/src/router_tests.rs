@@ -605,3 +605,17 @@ proptest! {
         }
     }
 }
+
+/// Another client has the address that one had before, and changes its ID there.
+#[test]
+fn ids_from_a_former_address_push_out_none() {
+    let mut scene = Scene::without_ids(3);
+    let server = scene.connect(1, &plain(0));
+    assert_eq!(scene.route(1, &short(&plain(1))), (server, Means::Address));
+    assert_eq!(scene.route(2, &short(&plain(1))), (server, Means::Learned));
+    for number in 10..20 {
+        assert_eq!(scene.route(1, &short(&plain(number))).0, server);
+    }
+    scene.move_all(10);
+    assert_eq!(scene.route(3, &short(&plain(1))), (server, Means::Learned));
+}

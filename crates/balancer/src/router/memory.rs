@@ -379,8 +379,10 @@ impl Memory {
         let (id_len, server, is_connection) = match connection {
             Some(connection) => {
                 let (id_len, server) = (connection.id_len, connection.server);
+                // Another client may have the address that this one had before: its IDs must not push out this one's.
+                let is_there = connection.key(ADDRESS) == Some(address);
                 self.learned.touch(now, address);
-                (id_len, server, true)
+                (id_len, server, is_there)
             }
             None => {
                 let Some(newcomer) = self.flows.find(now, address) else { return };

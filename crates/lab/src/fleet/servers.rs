@@ -29,6 +29,8 @@ pub(super) struct FleetServer {
     pub(super) is_in_pool: bool,
     /// The version of the fleet since which it has been draining.
     pub(super) drained_at: u64,
+    /// The version of the fleet since which it has been down.
+    pub(super) down_at: u64,
 }
 
 pub(super) struct Servers {
@@ -88,6 +90,7 @@ impl Servers {
             is_alive: true,
             is_in_pool: true,
             drained_at: 0,
+            down_at: 0,
         });
     }
 

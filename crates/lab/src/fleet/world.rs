@@ -178,11 +178,18 @@ impl Fleet {
             3 if active.len() > many / 2 => {
                 let Some(server) = self.pick(&active) else { return };
                 self.servers.all[server].state = ServerState::Down;
+                self.servers.all[server].down_at = self.version + 1;
                 self.servers.all[server].is_alive = false;
                 self.give_up_connections_of(server);
             }
             4 => {
-                let down = self.servers.which(|server| server.state == ServerState::Down);
+                // In order it comes back only when all balancers know that it was down: otherwise one of them sends it
+                // clients that it takes for lost when it hears of that.
+                let since = if self.settings.is_in_order() { self.reached() } else { u64::MAX };
+                let is_down = |server: &FleetServer| {
+                    server.state == ServerState::Down && server.down_at <= since
+                };
+                let down = self.servers.which(is_down);
                 let Some(server) = self.pick(&down) else { return };
                 self.revive(server);
             }
