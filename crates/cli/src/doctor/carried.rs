@@ -33,7 +33,8 @@ pub(crate) struct Carried(Arc<Share>);
 struct Share(ArcSwapOption<Verdict>);
 
 impl Carried {
-    /// Begins to look, and prints when the verdict changes, until nobody has what is returned any more. `application` gives what this program has counted.
+    /// Begins to look, and prints when the verdict changes, until nobody has what is returned any more. `application` gives
+    /// what this program has counted.
     ///
     /// # Errors
     ///
