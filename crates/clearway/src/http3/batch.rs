@@ -11,7 +11,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{StreamId, VarInt};
 
 use super::Error;
-use super::driver::PROTOCOL;
+use super::driver::{FIRST_REQUEST, PROTOCOL};
 use super::early;
 use super::exchanges::{Effects, Exchange, Head, State};
 use super::feed::Undelivered;
@@ -30,6 +30,8 @@ pub(super) struct Batch<'a> {
     pub(super) effects: &'a mut Effects,
     pub(super) has_said_goaway: &'a mut bool,
     pub(super) has_requests: bool,
+    /// When the handshake was complete, until the first request.
+    pub(super) unasked_since: &'a mut Option<Timestamp>,
     /// The connection has ended: all received content is taken, whatever its size, which flow control has bounded.
     pub(super) is_draining: bool,
 }
@@ -443,7 +445,11 @@ impl Batch<'_> {
     }
 
     /// Closes the connection if a task has requested it, or if it is finishing and all exchanges are complete.
-    pub(super) fn end_if_due(&mut self) {
+    pub(super) fn end_if_due(&mut self, now: Timestamp) {
+        if self.has_requests || self.unasked_since.is_some_and(|since| now >= since + FIRST_REQUEST)
+        {
+            *self.unasked_since = None;
+        }
         if let Some((code, reason)) = self.state.close.take() {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
             self.http3.close(&mut self.streams, Code::new(code.get()), reason);
@@ -472,6 +478,9 @@ impl Batch<'_> {
         let is_established = self.state.established.is_some();
         if !is_established && self.http3.role() == Role::Server {
             // For the client the handshake may be complete, and a request be in transit.
+            return false;
+        }
+        if self.unasked_since.is_some() && self.http3.role() == Role::Server {
             return false;
         }
         if !core::mem::replace(self.has_said_goaway, true) {

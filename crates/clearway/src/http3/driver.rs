@@ -1,5 +1,6 @@
 //! HTTP/3 inside the shard, on behalf of tasks.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
@@ -23,6 +24,10 @@ pub(super) fn supported(config: Config, transport: &TransportConfig) -> Config {
     Config { datagrams, ..config }
 }
 
+/// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
+/// client would make none, and have connected in vain. An idle connection rests by then, so that the driver runs again.
+pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
 /// Is notified of a connection's requests and of its end.
 pub(super) trait Listener: Send {
     /// Requests wait in `shared`.
@@ -39,6 +44,8 @@ pub(super) struct Driver {
     shared: Arc<Shared>,
     listener: Option<Box<dyn Listener>>,
     has_said_goaway: bool,
+    /// When the handshake was complete, until the first request.
+    unasked_since: Option<Timestamp>,
     watch: Watch,
     /// Kept to reuse its memory.
     effects: Effects,
@@ -73,6 +80,7 @@ impl Driver {
             shared,
             listener,
             has_said_goaway: false,
+            unasked_since: None,
             watch: Watch::default(),
             effects: Effects::default(),
             changed: Vec::new(),
@@ -93,6 +101,7 @@ impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
         if connection.is_resting() {
             self.rest();
+            self.unasked_since = None;
         }
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
@@ -110,9 +119,11 @@ impl Application for Driver {
             effects: &mut self.effects,
             has_said_goaway: &mut self.has_said_goaway,
             has_requests: false,
+            unasked_since: &mut self.unasked_since,
             is_draining: false,
         };
         if fed.connected {
+            *batch.unasked_since = Some(now);
             batch.on_connected();
         }
         batch.note_early_data();
@@ -127,7 +138,7 @@ impl Application for Driver {
                 batch.open_waiting();
                 batch.events();
                 batch.look(now, &mut self.watch);
-                batch.end_if_due();
+                batch.end_if_due(now);
             }
         }
         batch.report_statistics();

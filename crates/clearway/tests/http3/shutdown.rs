@@ -44,6 +44,40 @@ fn a_server_completes_the_requests_in_progress() {
     });
 }
 
+/// With GOAWAY before its first request a client would have connected in vain.
+#[test]
+fn a_client_that_has_just_connected_may_make_a_request() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let server = pair.server.clone();
+        let shutdown = tokio::spawn(async move { server.shutdown().await });
+        let server = pair.server.clone();
+        tokio::spawn(async move {
+            while let Some((_, responder)) = server.accept().await {
+                tokio::spawn(responder.respond(Response::new("answer")));
+            }
+        });
+        // Until the shutdown has begun.
+        let another = || Client::connect(&pair.endpoint, &pair.config, pair.address(), "localhost");
+        while another().await.is_ok() {}
+        assert_eq!(client.send(get("/")).await.unwrap().status(), 200);
+        shutdown.await.unwrap();
+    });
+}
+
+/// One that makes no request is not waited for.
+#[test]
+fn a_client_without_requests_ends_soon() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        pair.server.shutdown().await;
+        let error = client.closed().await;
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+    });
+}
+
 #[test]
 fn data_received_before_the_shutdown_can_be_read() {
     run(async {
