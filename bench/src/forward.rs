@@ -8,6 +8,7 @@ mod source;
 
 use clap::Subcommand;
 
+pub(crate) use self::datagram::server_id;
 use crate::Outcome;
 
 /// One of the programs.

@@ -1,9 +1,11 @@
 //! HTTP/3: the server generates `/zero/N` and checks what is posted to `/sink`, the client does the opposite.
 
 mod client;
+mod ids;
 mod shard;
 mod tasks;
 
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use clap::{Args, ValueEnum};
 use clearway::http3::{Config, serve_in_shard};
 
 pub(crate) use self::client::run as transfer;
+use self::ids::Ids;
 pub(crate) use self::shard::Generator;
 use crate::options::Mtu;
 use crate::{Outcome, attached, tls};
@@ -36,6 +39,12 @@ pub(crate) struct ServerOptions {
     /// How many shards share the port.
     #[arg(long, default_value = "1")]
     shards: NonZeroUsize,
+    /// Take datagrams from the load balancer at this address only, which puts the client's address before each.
+    #[arg(long, requires = "quic_lb")]
+    balancer: Option<IpAddr>,
+    /// Issue connection IDs that the load balancer can route.
+    #[arg(long, value_name = "SERVER-ID:NONCE-LENGTH:KEY")]
+    quic_lb: Option<Ids>,
     /// End when standard input ends, and with the face of the shard print what the shards have counted for each line of it.
     #[arg(long)]
     attached: bool,
@@ -59,7 +68,10 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     if let Some(max) = options.max_connections {
         config = config.max_connections(max);
     }
-    config = config.shards(options.shards);
+    config = config.shards(options.shards).balancers(options.balancer);
+    if let Some(Ids(ids)) = &options.quic_lb {
+        config = config.quic_lb(ids.clone());
+    }
     if options.attached && !matches!(options.face, Face::Shard) {
         attached::end_with_input();
     }

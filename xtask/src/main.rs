@@ -84,6 +84,7 @@ The project's development tasks.
                              lost, how long answers take, memory, processor time
         --count N            number of connections, up to 300000
         --minutes M          for how long requests are counted once all are open (default 5)
+        --balancer           through `clearway balance`
         --json               print one object
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)

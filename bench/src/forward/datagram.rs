@@ -49,7 +49,7 @@ fn header(number: u32, server: &ServerId, codec: &IdCodec) -> Outcome<Header> {
     Ok(header)
 }
 
-fn server_id(digits: &str) -> Outcome<ServerId> {
+pub(crate) fn server_id(digits: &str) -> Outcome<ServerId> {
     let digit = |digit: u8| char::from(digit).to_digit(16);
     let octet = |pair: &[u8]| match pair {
         [high, low] => Some((digit(*high)? << 4 | digit(*low)?) as u8),

@@ -1,10 +1,14 @@
-//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds.
+//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds;
+//! with `--balancer` through a load balancer.
+
+mod balancer;
 
 use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use self::balancer::Balancer;
 use super::kernel::{UdpErrors, socket_drops, udp_errors};
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
 use super::stacks::{Stack, build};
@@ -13,7 +17,7 @@ use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
 /// How many connections have the same local address at most; an endpoint of a client holds 100,000.
-const PER_ADDRESS: u64 = 5000;
+const PER_ADDRESS: u64 = 15_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;
@@ -24,6 +28,8 @@ const IDLE_TIMEOUT: u64 = 4 * PERIOD;
 struct Options {
     count: u64,
     minutes: u64,
+    /// Whether there is a load balancer between clients and server.
+    has_balancer: bool,
     json: bool,
 }
 
@@ -32,8 +38,11 @@ struct Options {
 struct Used {
     server_bytes: f64,
     generator_bytes: f64,
+    /// 0 without a balancer, as its CPU time is.
+    balancer_bytes: f64,
     server_cpu: f64,
     generator_cpu: f64,
+    balancer_cpu: f64,
 }
 
 /// The measured values.
@@ -43,13 +52,17 @@ struct Measured {
     /// Bytes of the server for each connection, when all were open and at the end.
     server_bytes: [f64; 2],
     generator_bytes: f64,
-    /// CPU seconds of the server and of the generator while requests were counted.
-    cpu: [f64; 2],
+    /// Of the balancer, at the end.
+    balancer_bytes: f64,
+    /// CPU seconds of the server, of the generator and of the balancer while requests were counted.
+    cpu: [f64; 3],
     seconds: f64,
     /// What the whole machine counted.
     errors: UdpErrors,
-    /// Datagrams that the sockets of the two processes dropped.
+    /// Datagrams that the sockets of these processes dropped.
     drops: u64,
+    /// How the balancer found the server of datagrams, and what it remembers, as its metrics say at the end.
+    balancer: Option<Value>,
 }
 
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
@@ -66,35 +79,49 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     // Some handshakes may be tried again.
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
     let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
-    let command = [&SERVE_HTTP3[..], &options_of_server].concat();
+    let mut command = [&SERVE_HTTP3[..], &options_of_server].concat();
+    if options.has_balancer {
+        command.extend(balancer::OPTIONS_OF_SERVER);
+    }
     let server = place.serve(&Stack::ours(program, "in the shard", &[]), &command)?;
+    let balancer = options.has_balancer.then(|| Balancer::start(&server.address)).transpose()?;
+    let balancer = balancer.as_ref();
+    let address = balancer.map_or(&server.address, |it| &it.address);
     let count = options.count.to_string();
     let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
     let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();
     let mut arguments = vec!["connections", "--ca", text(&place.certificate)];
-    arguments.extend(["--connect", &server.address, "--count", &count]);
+    arguments.extend(["--connect", address, "--count", &count]);
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
     let mut generator = Process::start(program, &arguments, CLIENT_CORE, "first")?;
     let first = number(generator.said())? as f64;
-    let warm = used(&server, &generator)?;
+    let warm = used(&server, &generator, balancer)?;
     step(&mut generator)?;
     eprintln!("xtask: all connections are open, the server's memory settles");
     server.settled_bytes()?;
-    let open = used(&server, &generator)?;
+    let open = used(&server, &generator, balancer)?;
     let began = Instant::now();
     let result = step(&mut generator)?;
     let seconds = began.elapsed().as_secs_f64();
-    let end = used(&server, &generator)?;
+    let end = used(&server, &generator, balancer)?;
     let load = serde_json::from_str(&result).map_err(|error| format!("{result:?}: {error}"))?;
     let others = options.count as f64 - first;
     Ok(Measured {
         load,
         server_bytes: [open, end].map(|it| (it.server_bytes - warm.server_bytes) / others),
         generator_bytes: (end.generator_bytes - warm.generator_bytes) / others,
-        cpu: [end.server_cpu - open.server_cpu, end.generator_cpu - open.generator_cpu],
+        balancer_bytes: (end.balancer_bytes - warm.balancer_bytes) / others,
+        cpu: [
+            end.server_cpu - open.server_cpu,
+            end.generator_cpu - open.generator_cpu,
+            end.balancer_cpu - open.balancer_cpu,
+        ],
         seconds,
         errors: udp_errors()?.since(before),
-        drops: socket_drops(server.id())? + socket_drops(generator.id())?,
+        drops: socket_drops(server.id())?
+            + socket_drops(generator.id())?
+            + balancer.map_or(Ok(0), |it| socket_drops(it.id()))?,
+        balancer: balancer.map(Balancer::counted).transpose()?,
     })
 }
 
@@ -106,36 +133,22 @@ fn step(generator: &mut Process) -> Result<String, String> {
         .ok_or_else(|| "the generator has failed; the reason is said above".to_owned())
 }
 
-fn used(server: &Server, generator: &Process) -> Result<Used, String> {
+fn used(server: &Server, generator: &Process, balancer: Option<&Balancer>) -> Result<Used, String> {
     Ok(Used {
         server_bytes: server.resident_bytes()? as f64,
         generator_bytes: generator.resident_bytes()? as f64,
+        balancer_bytes: balancer.map_or(Ok(0), Balancer::resident_bytes)? as f64,
         server_cpu: server.cpu_seconds()?,
         generator_cpu: generator.cpu_seconds()?,
+        balancer_cpu: balancer.map_or(Ok(0.0), Balancer::cpu_seconds)?,
     })
 }
 
 fn report(options: &Options, measured: &Measured) {
-    let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops } = measured;
+    let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops, .. } =
+        measured;
     if options.json {
-        let mut object = json!({
-            "case": "connections",
-            "count": options.count,
-            "minutes": options.minutes,
-            "server_bytes_per_connection": server_bytes[0].round(),
-            "server_bytes_per_connection_at_end": server_bytes[1].round(),
-            "generator_bytes_per_connection": generator_bytes.round(),
-            "steady_s": round(*seconds),
-            "server_cpu_s": round(cpu[0]),
-            "generator_cpu_s": round(cpu[1]),
-            "receive_buffer_errors": errors.receive_buffer,
-            "in_errors": errors.input,
-            "socket_drops": drops,
-        });
-        if let (Some(object), Some(load)) = (object.as_object_mut(), load.as_object()) {
-            object.extend(load.clone());
-        }
-        println!("{object}");
+        println!("{}", object(options, measured));
         return;
     }
     let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
@@ -174,6 +187,44 @@ fn report(options: &Options, measured: &Measured) {
         "kernel       {} RcvbufErrors, {} InErrors of the machine; {drops} datagrams dropped by these sockets",
         errors.receive_buffer, errors.input
     );
+    if let Some(balancer) = &measured.balancer {
+        println!(
+            "balancer     {:.0} bytes for each connection; {:.2} s of its processor time; it says: {balancer}",
+            measured.balancer_bytes, cpu[2]
+        );
+    }
+}
+
+fn object(options: &Options, measured: &Measured) -> Value {
+    let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops, .. } =
+        measured;
+    let mut object = json!({
+        "case": "connections",
+        "count": options.count,
+        "minutes": options.minutes,
+        "server_bytes_per_connection": server_bytes[0].round(),
+        "server_bytes_per_connection_at_end": server_bytes[1].round(),
+        "generator_bytes_per_connection": generator_bytes.round(),
+        "steady_s": round(*seconds),
+        "server_cpu_s": round(cpu[0]),
+        "generator_cpu_s": round(cpu[1]),
+        "receive_buffer_errors": errors.receive_buffer,
+        "in_errors": errors.input,
+        "socket_drops": drops,
+    });
+    let members = object.as_object_mut();
+    if let (Some(members), Some(load)) = (members, load.as_object()) {
+        members.extend(load.clone());
+        if let Some(balancer) = &measured.balancer {
+            members.insert(
+                "balancer_bytes_per_connection".to_owned(),
+                json!(measured.balancer_bytes.round()),
+            );
+            members.insert("balancer_cpu_s".to_owned(), json!(round(cpu[2])));
+            members.insert("balancer".to_owned(), balancer.clone());
+        }
+    }
+    object
 }
 
 /// What must not happen.
@@ -197,12 +248,13 @@ fn verdict(measured: &Measured) -> Result<(), String> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { count: 0, minutes: 5, json: false };
+    let mut options = Options { count: 0, minutes: 5, has_balancer: false, json: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
+            "--balancer" => options.has_balancer = true,
             "--count" => options.count = within(argument, value()?, MAX_COUNT)?,
             "--minutes" => options.minutes = within(argument, value()?, 24 * 60)?,
             other => return Err(format!("bench connections has no option {other}")),
@@ -239,7 +291,8 @@ mod tests {
         );
         assert_eq!(error(&["--minutes", "0"]), "--minutes is 0, but has to be from 1 to 1440");
         assert_eq!(error(&["--hours", "1"]), "bench connections has no option --hours");
-        let options = Options { count: 300_000, minutes: 1, json: true };
-        assert_eq!(parse(&["--count", "300000", "--minutes", "1", "--json"]), Ok(options));
+        let options = Options { count: 300_000, minutes: 1, has_balancer: true, json: true };
+        let arguments = ["--count", "300000", "--minutes", "1", "--balancer", "--json"];
+        assert_eq!(parse(&arguments), Ok(options));
     }
 }
