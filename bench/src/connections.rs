@@ -26,6 +26,8 @@ use crate::{Outcome, handshakes, http3, tls};
 
 /// Before these are open, a server has not yet allocated what it needs only once. They are a fifth of all at most.
 const FIRST: usize = 200;
+/// After how many periods of silence a connection is lost: some requests may be lost, and they are rarer at first.
+const PERIODS_OF_SILENCE: u32 = 10;
 /// How often it is tried to open a connection.
 const ATTEMPTS: usize = 3;
 /// How long after the steady time answers are waited for.
@@ -168,8 +170,7 @@ impl Opener {
         let addresses = options.addresses.min(options.count);
         let endpoints = (0..addresses).map(|it| Endpoint::client(local_address(it)));
         let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
-        // As long as some requests may be lost.
-        let idle_timeout = held.period * 4;
+        let idle_timeout = held.period * PERIODS_OF_SILENCE;
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
             .application_protocols([http3::ALPN])
             .transport(tls::transport(mtu, idle_timeout))

@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use clearway::QuicLb;
 use clearway::http3::{Config, serve_in_shard};
 
 pub(crate) use self::client::run as transfer;
@@ -70,7 +71,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     }
     config = config.shards(options.shards).balancers(options.balancer);
     if let Some(Ids(ids)) = &options.quic_lb {
-        config = config.quic_lb(ids.clone());
+        config = config.quic_lb(QuicLb::clone(ids));
     }
     if options.attached && !matches!(options.face, Face::Shard) {
         attached::end_with_input();

@@ -13,10 +13,18 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// `cargo` in the repository's root.
+/// `cargo` in the repository's root, without what the cargo that runs this program says of its package: build scripts run
+/// again when that changes, that of ring among them, and with it all that depends on ring is compiled again.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let of_package = |name: &String| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    for name in names.filter(of_package) {
+        command.env_remove(name);
+    }
     command
 }
 

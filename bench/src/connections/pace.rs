@@ -1,4 +1,4 @@
-//! When the connections make their requests: one after the other, so that the load is even, and each once in a period.
+//! When the connections make their requests: they take turns, so that the load is even, each once in a period.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,32 +25,47 @@ impl Steady {
     }
 }
 
+/// The requests of this time are made at once, as many in each: a thread that wakes for every single one takes a tenth of a
+/// core for itself.
+const TICK: Duration = Duration::from_millis(2);
+/// How many times rarer requests are while connections are opened, which takes the rest of the generator's core.
+const RARER: u32 = 4;
+
 /// Has each connection that is open make a request when it is due, until the steady time is over. What a request takes
 /// counts from when it was due, however late this thread or the client is.
 pub(super) fn pace(held: &Arc<Held>) {
-    let (start, count) = (Instant::now(), held.clients.len());
-    for turn in 0_u64.. {
-        let due = start + held.period.mul_f64(turn as f64 / count as f64);
-        let wait = due.saturating_duration_since(Instant::now());
-        if !wait.is_zero() {
-            std::thread::sleep(wait);
-        }
+    let (mut due, count) = (Instant::now(), held.clients.len());
+    let in_a_tick = count as f64 * TICK.div_duration_f64(held.period);
+    let (mut next, mut owed) = (0, 0.0);
+    loop {
+        due += TICK;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
         let steady = held.steady.get();
         if steady.is_some_and(|steady| due >= steady.end) {
             return;
         }
         let is_counted = steady.is_some_and(|steady| due >= steady.begin);
-        let index = (turn % count as u64) as usize;
-        let Some(client) = held.clients[index].get() else { continue };
-        if is_counted {
-            held.record.asked.fetch_add(1, Ordering::Relaxed);
+        owed += if steady.is_some() { in_a_tick } else { in_a_tick / f64::from(RARER) };
+        while owed >= 1.0 {
+            owed -= 1.0;
+            if let Some(client) = held.clients[next].get() {
+                request(client, held, due, is_counted);
+            }
+            next = (next + 1) % count;
         }
-        let (asking, held) = (client.clone(), held.clone());
-        client.spawn(async move {
-            let outcome = ask(&asking, &held).await.map(|()| due.elapsed());
-            held.record.add(is_counted, outcome);
-        });
     }
+}
+
+/// Has a connection make a request that was due at this time.
+fn request(client: &Client, held: &Arc<Held>, due: Instant, is_counted: bool) {
+    if is_counted {
+        held.record.asked.fetch_add(1, Ordering::Relaxed);
+    }
+    let (asking, held) = (client.clone(), held.clone());
+    client.spawn(async move {
+        let outcome = ask(&asking, &held).await.map(|()| due.elapsed());
+        held.record.add(is_counted, outcome);
+    });
 }
 
 /// Makes one request, and checks the response.

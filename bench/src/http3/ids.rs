@@ -11,13 +11,13 @@ use crate::forward::server_id;
 /// The first configuration of QUIC-LB, in one argument: the server ID and the key in hexadecimal digits, between them the
 /// length of nonces.
 #[derive(Clone)]
-pub(super) struct Ids(pub(super) QuicLb);
+pub(super) struct Ids(pub(super) Box<QuicLb>);
 
 impl FromStr for Ids {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text).map(Self).map_err(|error| error.to_string())
+        parse(text).map(Box::new).map(Self).map_err(|error| error.to_string())
     }
 }
 

@@ -50,7 +50,7 @@ struct Options {
 
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
-    let programs = Programs::build(build()?)?;
+    let programs = Programs::find(build()?)?;
     let Options { rounds, seconds, .. } = options;
     let runs = u32::try_from(rounds.saturating_mul(RUNS)).unwrap_or(u32::MAX);
     let limit = (Duration::from_secs(seconds) + PATIENCE).saturating_mul(runs);

@@ -17,12 +17,12 @@ use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
 /// How many connections have the same local address at most; an endpoint of a client holds 100,000.
-const PER_ADDRESS: u64 = 15_000;
+const PER_ADDRESS: u64 = 40_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;
-/// As long as some requests may be lost.
-const IDLE_TIMEOUT: u64 = 4 * PERIOD;
+/// As long as the generator's, which makes fewer requests while it opens connections.
+const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
 #[derive(PartialEq, Debug)]
 struct Options {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::bounded::{ALL_CORES, Bounded, ending_with_this};
 use super::place::{CLIENT_CORE, Place, SERVER_CORE};
-use super::stacks::build;
+use super::stacks::{build, clearway};
 use super::{each_option, median, round, sorted, text};
-use crate::command::{cargo, run as show, target};
+use crate::command::target;
 use crate::measure::Process;
 
 const CONNECTIONS: u64 = 50;
@@ -53,19 +53,13 @@ struct Measured {
 pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let ours = build()?;
-    let server = build_server()?;
+    let server = clearway();
     let place = Place::new(&ours)?;
     let limit = PATIENCE * (u32::try_from(options.times).unwrap_or(u32::MAX).saturating_add(2));
     let _bounded = Bounded::new("replacing", limit);
     let measured = measure(&options, &ours, &Site::new(&server, &place)?)?;
     report(&options, &measured);
     verdict(&measured)
-}
-
-fn build_server() -> Result<PathBuf, String> {
-    let build = ["build", "--profile", "dist", "--package", "clearway-cli"];
-    show("building the server", &mut cargo(&build))?;
-    Ok(target().join("dist/clearway"))
 }
 
 /// What the servers serve, each in the place of the one before.

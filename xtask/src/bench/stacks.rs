@@ -103,11 +103,18 @@ pub(super) struct Peer {
     program: PathBuf,
 }
 
-/// Builds our program, and returns its path.
+/// Builds our programs, always both, since the features of what they share depend on which are built together. Returns the
+/// path of the benchmarks' one.
 pub(super) fn build() -> Result<PathBuf, String> {
-    let build = ["build", "--profile", "dist", "--package", "clearway-bench"];
-    show("building the benchmark", &mut cargo(&build))?;
+    let packages = ["--package", "clearway-bench", "--package", "clearway-cli"];
+    let build = [&["build", "--profile", "dist"], &packages[..]].concat();
+    show("building the programs", &mut cargo(&build))?;
     Ok(target().join("dist/clearway-bench"))
+}
+
+/// The `clearway` program that [`build`] has built.
+pub(super) fn clearway() -> PathBuf {
+    target().join("dist/clearway")
 }
 
 /// Builds the programs of these peers. Those whose tools are missing are left out.

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::command::{root, target};
+use crate::command::{cargo, root, target};
 
 /// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
@@ -81,9 +81,8 @@ impl Tree {
 
     /// `cargo` within the copy, with a target folder of its own.
     pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(arguments).current_dir(&self.root);
-        command.env("CARGO_TARGET_DIR", Self::build());
+        let mut command = cargo(arguments);
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", Self::build());
         command
     }
 

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use super::super::bounded::ending_with_this;
 use super::super::kernel::is_bound;
 use super::super::place::SERVER_CORE;
+use super::super::stacks::clearway;
 use super::super::{text, threads};
 use super::traffic::{NONCE_LENGTH, SERVER_ID_LENGTH, SERVER_IDS};
-use crate::command::{cargo, run as show, target};
+use crate::command::target;
 use crate::measure::Process;
 
 /// The module of nginx where Debian's package libnginx-mod-stream has it.
@@ -58,13 +59,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Builds those that are ours, and looks for the others.
-    pub(super) fn build(bench: PathBuf) -> Result<Self, String> {
-        let build = ["build", "--profile", "dist", "--package", "clearway-cli"];
-        show("building the balancer", &mut cargo(&build))?;
+    /// Ours are built; looks for the others.
+    pub(super) fn find(bench: PathBuf) -> Result<Self, String> {
         let folder = target().join("bench/balance");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Self { bench, balancer: target().join("dist/clearway"), folder, nginx: find_nginx() })
+        Ok(Self { bench, balancer: clearway(), folder, nginx: find_nginx() })
     }
 
     fn write(&self, name: &str, contents: &str) -> Result<(), String> {

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::super::bounded::{ALL_CORES, ending_with_this};
 use super::super::place::SERVER_CORE;
+use super::super::stacks::clearway;
 use super::super::text;
-use crate::command::{cargo, run as show, target};
+use crate::command::target;
 use crate::measure::Process;
 
 /// What the server is told of the balancer, and of its connection IDs: server ID, length of nonces and key. One pass of AES
@@ -44,10 +45,8 @@ pub(super) struct Balancer {
 impl Balancer {
     /// Starts it in front of the server at this address.
     pub(super) fn start(server: &str) -> Result<Self, String> {
-        let build = ["build", "--profile", "dist", "--package", "clearway-cli"];
-        show("building the balancer", &mut cargo(&build))?;
         let folder = target().join("bench");
-        let (program, file) = (target().join("dist/clearway"), folder.join("connections.toml"));
+        let (program, file) = (clearway(), folder.join("connections.toml"));
         fs::write(&file, format!("{CONFIGURATION}address = \"{server}\"\n"))
             .map_err(|error| format!("{}: {error}", file.display()))?;
         let around = ending_with_this(text(&folder), ALL_CORES);
