@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use crate::command::{self, cargo, output, root, target};
 
@@ -18,6 +19,8 @@ const COUNTED: &str = "--toggle-collect=*counted_operation*";
 
 /// What is said at the top of the file with the instructions.
 const EXPLANATION: &str = "# Instructions of single operations, with the least number of whatever else there is. `cargo xtask cost` measures them, and\n# fails at a twentieth more. `cargo xtask cost --write` writes this file.\n\n";
+
+const PANICKED: &str = "a thread that measures panicked";
 
 /// One line of the list that the program prints.
 struct Operation {
@@ -159,30 +162,44 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("these costs are too high:\n{wrong}")) }
 }
 
+/// Measures all operations, as many at a time as there are cores: instructions do not depend on what else runs.
 fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     let program = target().join("gallery/clearway-cost");
     let list = output("listing the operations", &mut Command::new(&program))?;
     println!("{:<50} {:>30}   instructions at each count", "operation, with many", "how many");
-    for operation in list.lines().filter_map(Operation::parse) {
-        let key = operation.key();
-        let counts = operation.counts();
-        let costs: Result<Vec<u64>, String> =
-            counts.iter().map(|count| operation.cost(&program, *count)).collect();
-        let costs = costs?;
-        let numbers = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
-        let (these, at) = (numbers(&costs).join("  "), numbers(&counts).join(", "));
-        println!("{key:<50} {at:>30}   {these}");
-        if let ([a, b, c], [x, y, z]) = (&counts[..], &costs[..])
-            && !grows_slowly([*a, *b, *c], [*x, *y, *z])
-        {
-            let _ = writeln!(
-                comparison.wrong,
-                "{key}: {these} instructions, which grows faster than log n"
-            );
+    let waiting = Mutex::new(list.lines().filter_map(Operation::parse));
+    let comparison = Mutex::new(comparison);
+    let work = || -> Result<(), String> {
+        loop {
+            let next = waiting.lock().map_err(|_| PANICKED)?.next();
+            let Some(operation) = next else { return Ok(()) };
+            let counts = operation.counts();
+            let costs = counts.iter().map(|count| operation.cost(&program, *count));
+            let costs = costs.collect::<Result<Vec<_>, _>>()?;
+            report(&operation.key(), &counts, &costs, *comparison.lock().map_err(|_| PANICKED)?);
         }
-        comparison.add(&key, costs.first().copied().unwrap_or_default());
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| PANICKED)?)
+    })
+}
+
+/// Prints what an operation costs at each count, and compares it.
+fn report(key: &str, counts: &[u64], costs: &[u64], comparison: &mut Comparison) {
+    let numbers = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
+    let (these, at) = (numbers(costs).join("  "), numbers(counts).join(", "));
+    println!("{key:<50} {at:>30}   {these}");
+    if let ([a, b, c], [x, y, z]) = (counts, costs)
+        && !grows_slowly([*a, *b, *c], [*x, *y, *z])
+    {
+        let _ = writeln!(
+            comparison.wrong,
+            "{key}: {these} instructions, which grows faster than log n"
+        );
     }
-    Ok(())
+    comparison.add(key, costs.first().copied().unwrap_or_default());
 }
 
 fn write(measured: &BTreeMap<String, u64>) -> Result<(), String> {
