@@ -79,22 +79,18 @@ impl Tree {
         }
     }
 
-    /// `cargo` within the copy, with a target folder of its own.
+    /// `cargo` within the copy, with the target folder of the original, where what both depend on is compiled once.
     pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = cargo(arguments);
-        command.current_dir(&self.root).env("CARGO_TARGET_DIR", Self::build());
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", target());
         command
     }
 
     /// The program `clearway` that [`Self::cargo`] built.
     pub(super) fn program(&self) -> Command {
-        let mut command = Command::new(Self::build().join("gallery/clearway"));
+        let mut command = Command::new(target().join("gallery/clearway"));
         command.current_dir(&self.root);
         command
-    }
-
-    fn build() -> PathBuf {
-        target().join("gallery/build")
     }
 }
 
