@@ -96,7 +96,7 @@ fn the_threshold_and_the_delay_are_those_asked_for() {
     ask(&mut space, &frequency(0, 9, 5, 3));
     for value in 0..9 {
         space.on_packet(number(value), at(value), true, EcnCodepoint::NotEct);
-        assert_eq!(space.deadline(), Some(at(5)));
+        assert_eq!(space.deadline(), Some(at(4)), "and a fifth of the delay for a late alarm");
     }
     space.on_packet(number(9), at(3), true, EcnCodepoint::NotEct);
     assert_eq!(space.deadline(), Some(at(3)), "the tenth");
@@ -109,11 +109,11 @@ fn the_threshold_and_the_delay_are_those_asked_for() {
 fn a_packet_that_waits_already_waits_no_longer_than_before() {
     let mut space = received();
     space.on_packet(number(0), at(10), true, EcnCodepoint::NotEct);
-    assert_eq!(space.deadline(), Some(at(35)));
+    assert_eq!(space.deadline(), Some(at(30)));
     ask(&mut space, &frequency(0, 9, 5, 3));
-    assert_eq!(space.deadline(), Some(at(15)), "since it came");
+    assert_eq!(space.deadline(), Some(at(14)), "since it came");
     ask(&mut space, &frequency(1, 9, 100, 3));
-    assert_eq!(space.deadline(), Some(at(15)));
+    assert_eq!(space.deadline(), Some(at(14)));
     acknowledge(&mut space);
     ask(&mut space, &frequency(2, 9, 100, 3));
     assert_eq!(space.deadline(), None, "nothing waits");

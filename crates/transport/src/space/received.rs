@@ -184,7 +184,7 @@ impl ReceivedPackets {
         }
         self.frequency_sequence = Some(frame.sequence);
         self.policy = requested;
-        let due = self.waiting_since.map(|since| since + requested.max_ack_delay);
+        let due = self.waiting_since.map(|since| since + requested.alarm());
         self.deadline = self.deadline.min(due);
     }
 
@@ -233,7 +233,7 @@ impl ReceivedPackets {
         let at_once = at_once
             || self.acknowledge_at_once
             || self.unacknowledged_ack_eliciting >= self.policy.ack_eliciting_threshold;
-        let due = if at_once { now } else { now + self.policy.max_ack_delay };
+        let due = if at_once { now } else { now + self.policy.alarm() };
         self.waiting_since = self.waiting_since.or(Some(now));
         self.deadline = Some(self.deadline.map_or(due, |deadline| deadline.min(due)));
     }
