@@ -1,6 +1,8 @@
 use chacha20::{ChaCha12Rng, SerializedRngState};
 use rand_core::{Rng, SeedableRng};
 
+use crate::packed::{Pack, Packer, Unpacker};
+
 /// The one source of randomness of an endpoint, a link or a simulation (law 11).
 ///
 /// ChaCha12 with a 256-bit seed: fit for connection IDs and tokens when the seed comes from the
@@ -116,9 +118,21 @@ impl Random {
     }
 }
 
+/// It goes on where it was, with the same numbers.
+impl Pack for Random {
+    fn pack(&self, into: &mut Packer) {
+        into.bytes(&self.place());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self { running: None, place: from.array() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packed::{packed, unpacked};
 
     #[test]
     fn rest_changes_no_number() {
@@ -126,6 +140,7 @@ mod tests {
         let mut untouched = Random::from_number(7).branch(3);
         for length in (0..300).chain([7, 1, 64, 0, 256]) {
             resting.rest();
+            resting = unpacked(&packed(&resting));
             assert_eq!(resting.clone().branch(2).number(), untouched.branch(2).number());
             let (mut one, mut other) = (vec![0; length], vec![0; length]);
             resting.fill(&mut one);
