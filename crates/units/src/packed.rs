@@ -78,6 +78,11 @@ impl<'a> Unpacker<'a> {
         Self(bytes)
     }
 
+    /// Whether everything was read.
+    pub fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Reads a number.
     pub fn number(&mut self) -> u64 {
         let [first] = self.array();

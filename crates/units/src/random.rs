@@ -1,3 +1,5 @@
+use core::fmt;
+
 use chacha20::{ChaCha12Rng, SerializedRngState};
 use rand_core::{Rng, SeedableRng};
 
@@ -10,12 +12,18 @@ use crate::packed::{Pack, Packer, Unpacker};
 ///
 /// A clone gives the same numbers again. It is for a search that continues from one state in several ways, never for
 /// secrets.
-#[derive(Debug)]
 pub struct Random {
     /// The generator, which keeps 256 bytes that it has produced in advance. `None` while it rests.
     running: Option<Box<ChaCha12Rng>>,
     /// Where a generator that rests goes on.
     place: SerializedRngState,
+}
+
+/// Nothing of the seed is shown.
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
 }
 
 impl Clone for Random {

@@ -50,7 +50,7 @@ pub(super) enum Lifecycle {
         /// When the state is discarded.
         until: Timestamp,
         /// The content of CONNECTION_CLOSE.
-        close: Close,
+        close: Box<Close>,
         /// Whether a CONNECTION_CLOSE is to be sent.
         pending: bool,
         /// Whether one has been sent.

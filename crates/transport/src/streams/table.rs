@@ -276,3 +276,36 @@ impl Table {
         Some(stream)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(number: u32) -> Stream {
+        Stream::new(StreamId::from_varint(VarInt::from_u32(number)), None, None, true)
+    }
+
+    /// Keys order writers of the same priority, so that the next streams have to get the keys that they would have had.
+    #[test]
+    fn a_packed_table_gives_the_same_keys_to_its_streams_and_to_later_ones() {
+        for removed in [&[][..], &[5, 0, 3], &[4, 5], &[5, 4], &[0, 1, 2, 3, 4, 5], &[2, 0, 1, 5]] {
+            let mut table = Table::default();
+            (0..6).for_each(|number| assert_eq!(table.insert(stream(number)), number as usize));
+            for key in removed {
+                assert!(table.remove(*key).is_some());
+            }
+            let mut packer = Packer::new();
+            table.pack(&mut packer);
+            let bytes = packer.finish();
+            let mut unpacker = Unpacker::new(&bytes);
+            let mut unpacked = Table::unpack(&mut unpacker);
+            assert!(unpacker.is_at_end());
+            let ids = |table: &Table| table.keys.clone().into_iter().collect::<Vec<_>>();
+            assert_eq!(ids(&unpacked), ids(&table), "{removed:?}");
+            let next =
+                |table: &mut Table| [6, 7, 8, 9, 10, 11, 12].map(|id| table.insert(stream(id)));
+            assert_eq!(next(&mut unpacked), next(&mut table), "{removed:?}");
+            assert_eq!(format!("{unpacked:#?}"), format!("{table:#?}"));
+        }
+    }
+}
