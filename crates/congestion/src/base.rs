@@ -1,7 +1,7 @@
 //! What Reno and CUBIC share: the window and its bounds, slow start, the recovery episode, and the
 //! metrics for observers.
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
 
 use crate::episode::Episode;
 use crate::hystart::{HyStart, Verdict};
@@ -32,7 +32,7 @@ pub(crate) struct Base {
     undone_events: u64,
 }
 
-pack_fields!(Base {
+clearway_units::pack_fields!(Base {
     parameters,
     window,
     slow_start_threshold,
@@ -55,7 +55,7 @@ pub(crate) struct BeforeCut {
     hystart: Option<HyStart>,
 }
 
-pack_fields!(BeforeCut { window, slow_start_threshold, episode, hystart });
+clearway_units::pack_fields!(BeforeCut { window, slow_start_threshold, episode, hystart });
 
 impl Base {
     pub(crate) fn new(parameters: &ControllerParameters) -> Self {

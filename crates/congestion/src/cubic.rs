@@ -1,7 +1,6 @@
 use core::time::Duration;
 
-use clearway_units::packed::{Pack, Packer};
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
 
 use crate::base::{self, Base, scale};
 use crate::{
@@ -12,6 +11,8 @@ use crate::{
 mod curve;
 
 use crate::inspect::{Inspect, StateValue, Visit};
+use clearway_units::pack_fields;
+use clearway_units::packed::{Pack, Packer};
 use curve::Curve;
 
 /// beta_cubic (RFC 9438 §4.6).
