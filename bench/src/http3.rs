@@ -25,6 +25,7 @@ pub(crate) const ALPN: &str = "h3";
 const SINK: &str = "/sink";
 
 #[derive(Args)]
+#[group(id = "http3::ServerOptions")]
 pub(crate) struct ServerOptions {
     #[command(flatten)]
     server: crate::options::ServerOptions,

@@ -5,7 +5,7 @@ use clearway_limits::idle::IdleServer;
 /// The bytes of each connection that were measured last, after one request and after two. The client's second one puts
 /// fields into the dynamic table of QPACK, which stay there. A twentieth more fails; a change that lowers the figures
 /// lowers them here.
-const BYTES: [u64; 2] = [8_151, 9_166];
+const BYTES: [u64; 2] = [5_178, 5_845];
 
 /// Connections before the measurement. They fill the table of TLS sessions, which is as large for any number of
 /// connections.

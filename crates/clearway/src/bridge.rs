@@ -73,6 +73,7 @@ pub(crate) struct State<F: Face> {
     /// The shard has discarded the connection.
     pub(crate) is_gone: bool,
     pub(crate) remote_address: Option<SocketAddr>,
+    /// The newest that the shard has reported. There are some once the connection is established.
     pub(crate) statistics: Option<Box<Statistics>>,
     /// A task has closed the connection, with this application error code and reason; the shard has not done it yet.
     pub(crate) close: Option<(VarInt, Bytes)>,
@@ -96,8 +97,6 @@ pub(crate) struct Established {
     pub(crate) max_datagram_payload: Option<usize>,
     /// Whether the peer accepts RESET_STREAM_AT frames.
     pub(crate) reset_stream_at: bool,
-    /// The statistics when the handshake completed.
-    pub(crate) statistics: Statistics,
 }
 
 impl<F: Face> Shared<F> {
@@ -266,6 +265,7 @@ impl<F: Face> State<F> {
     pub(crate) fn establish(&mut self, connection: &Connection, effects: &mut Effects<F>) {
         let established = Established::new(connection);
         self.established = Some(Arc::new(established));
+        self.statistics.get_or_insert_with(|| Box::new(connection.statistics()));
         self.remote_address = Some(connection.remote_address());
         self.connecting.wake(effects);
         effects.signal(Signal::Connection);
@@ -282,6 +282,7 @@ impl<F: Face> State<F> {
         let can_exchange = matches!(now, EarlyData::Offered | EarlyData::Accepted);
         if can_exchange && self.established.is_none() && self.early.is_none() {
             self.early = Some(Arc::new(Established::new(connection)));
+            self.statistics.get_or_insert_with(|| Box::new(connection.statistics()));
             self.remote_address = Some(connection.remote_address());
         }
         self.connecting.wake(effects);
@@ -361,7 +362,6 @@ impl Established {
             key_exchange_group: session.key_exchange_group(),
             max_datagram_payload: connection.max_datagram_payload(),
             reset_stream_at: connection.peer_parameters().is_some_and(|it| it.reset_stream_at),
-            statistics: connection.statistics(),
         }
     }
 }

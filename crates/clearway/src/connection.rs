@@ -440,8 +440,7 @@ impl Connection {
 
     /// The connection's metrics, as of the last batch of datagrams.
     pub fn statistics(&self) -> Statistics {
-        let now = self.reference.lock().statistics.as_deref().copied();
-        now.unwrap_or_else(|| self.established().statistics)
+        *self.reference.lock().statistics.as_deref().expect("there are some since the handshake")
     }
 
     /// The newest token that the server sent in a NEW_TOKEN frame, with which a later connection to it can avoid a

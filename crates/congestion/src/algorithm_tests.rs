@@ -1,5 +1,9 @@
-use crate::testing::parameters;
-use crate::{Algorithm, ControllerFactory};
+use core::time::Duration;
+
+use clearway_units::packed::{Packer, Unpacker};
+
+use crate::testing::{Fate, Sender, parameters};
+use crate::{Algorithm, Controller, ControllerFactory};
 
 #[test]
 fn every_algorithm_is_found_by_its_name() {
@@ -18,4 +22,45 @@ fn an_unknown_name_is_rejected_with_the_list_of_names() {
         message,
         "there is no congestion controller \"vegas\"; choose one of: reno cubic bbr"
     );
+}
+
+/// The same controller after it was packed, with nothing left over.
+fn repacked(controller: &dyn Controller) -> Box<dyn Controller> {
+    let mut packer = Packer::new();
+    let unpack = controller.pack(&mut packer).expect("our own controllers can be packed");
+    let bytes = packer.finish();
+    let mut unpacker = Unpacker::new(&bytes);
+    let same = unpack(&mut unpacker);
+    assert!(unpacker.is_at_end(), "{} writes what it does not read", controller.name());
+    same
+}
+
+/// Two senders with the same history, one of which packs its controller after every round, with losses, recovery and what
+/// is kept to undo it.
+#[test]
+fn a_controller_that_was_packed_goes_on_as_before() {
+    for algorithm in Algorithm::ALL {
+        let rtt = Duration::from_millis(50);
+        let sender = || Sender::new(algorithm.build(&parameters(None)), rtt);
+        let mut senders = [sender(), sender()];
+        for round in 0..60 {
+            senders[1].controller = repacked(&*senders[1].controller);
+            let [kept, packed] = senders.each_mut().map(|sender| {
+                sender.fill();
+                sender.wait(rtt);
+                if round % 9 == 7 {
+                    sender.settle_one(Fate::Lost);
+                }
+                if round % 18 == 17 {
+                    let late = sender.lost.pop().expect("a lost packet");
+                    sender.arrives_late(late, 0);
+                }
+                sender.acknowledge_first(5);
+                sender.acknowledge_all();
+                format!("{:?}", sender.controller)
+            });
+            assert_eq!(packed, kept, "{algorithm}, round {round}");
+        }
+        assert!(senders[0].snapshot().congestion_events > 0, "{algorithm}");
+    }
 }

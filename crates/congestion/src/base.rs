@@ -32,6 +32,20 @@ pub(crate) struct Base {
     undone_events: u64,
 }
 
+clearway_units::pack_fields!(Base {
+    parameters,
+    window,
+    slow_start_threshold,
+    episode,
+    prr,
+    hystart,
+    carry,
+    is_untouched,
+    suppressors,
+    congestion_events,
+    undone_events
+});
+
 /// The state that a cut is undone to if its losses were spurious.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BeforeCut {
@@ -40,6 +54,8 @@ pub(crate) struct BeforeCut {
     episode: Episode,
     hystart: Option<HyStart>,
 }
+
+clearway_units::pack_fields!(BeforeCut { window, slow_start_threshold, episode, hystart });
 
 impl Base {
     pub(crate) fn new(parameters: &ControllerParameters) -> Self {

@@ -97,7 +97,8 @@ mod window;
 
 use core::time::Duration;
 
-use clearway_units::{Random, Rate};
+use clearway_units::packed::{Pack, Packer};
+use clearway_units::{Random, Rate, pack_fields};
 
 use self::cycle::Cycle;
 use self::full_pipe::FullPipe;
@@ -118,7 +119,7 @@ use self::window::Window;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Metric, Phase, Quantity, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+    SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors, UnpackController,
 };
 
 /// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
@@ -151,6 +152,33 @@ pub struct Bbr {
     congestion_events: u64,
     undone_events: u64,
 }
+
+pack_fields!(Bbr {
+    parameters,
+    random,
+    state,
+    rounds,
+    bandwidth,
+    rate,
+    minimum_rtt,
+    longer_path,
+    jitter,
+    aggregation,
+    full_pipe,
+    latest,
+    short_term,
+    long_term,
+    cycle,
+    probe_rtt,
+    episode,
+    undo,
+    window,
+    pacing,
+    is_restarting,
+    suppressors,
+    congestion_events,
+    undone_events
+});
 
 impl Bbr {
     /// In Startup at the initial window (OnInit).
@@ -350,6 +378,11 @@ impl Controller for Bbr {
                 tell(Metric { name, quantity });
             }
         }
+    }
+
+    fn pack(&self, into: &mut Packer) -> Option<UnpackController> {
+        Pack::pack(self, into);
+        Some(|from| Box::new(Self::unpack(from)))
     }
 }
 

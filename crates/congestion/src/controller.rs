@@ -3,7 +3,8 @@
 use core::fmt::Debug;
 use core::time::Duration;
 
-use clearway_units::{Rate, Timestamp};
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::{Rate, Timestamp, pack_fields};
 
 /// A packet's position in the order in which packets were sent on a path.
 ///
@@ -11,6 +12,16 @@ use clearway_units::{Rate, Timestamp};
 /// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SendIndex(pub u64);
+
+impl Pack for SendIndex {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.0);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self(from.number())
+    }
+}
 
 /// The parameters with which a controller is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +35,8 @@ pub struct ControllerParameters {
     /// The seed of whatever the controller randomises.
     pub seed: u64,
 }
+
+pack_fields!(ControllerParameters { max_datagram_size, initial_window, maximum_window, seed });
 
 impl ControllerParameters {
     /// The initial window in bytes: as set, or min(10 x size, max(14720, 2 x size)) (RFC 9002 §7.2).
@@ -51,6 +64,8 @@ pub struct SentPacket {
     /// The state of the delivery-rate sampler when it was sent.
     pub delivery: crate::DeliverySnapshot,
 }
+
+pack_fields!(SentPacket { index, bytes, sent_at, delivery });
 
 /// The estimate of the round-trip time (RFC 9002 §5). There is none before the first sample (law 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,6 +222,8 @@ pub struct Suppressors {
     since: [u64; Suppressor::COUNT],
 }
 
+pack_fields!(Suppressors { active, since });
+
 impl Suppressors {
     /// Sets whether `suppressor` is active in `round`. One that was already active keeps its first round.
     pub fn set(&mut self, suppressor: Suppressor, holds: bool, round: u64) {
@@ -309,7 +326,16 @@ pub trait Controller: Debug + Send {
     /// Reports its variables that are not in the [`snapshot`](Self::snapshot), for traces. One that has no value is
     /// not reported.
     fn metrics(&self, _report: &mut dyn FnMut(Metric)) {}
+
+    /// Writes the whole state, and returns what makes the same controller of it again, so that a connection which rests
+    /// keeps a few bytes instead of the controller. `None`, without writing anything, if the controller is to be kept.
+    fn pack(&self, _into: &mut Packer) -> Option<UnpackController> {
+        None
+    }
 }
+
+/// Reads what [`Controller::pack`] wrote.
+pub type UnpackController = fn(&mut Unpacker<'_>) -> Box<dyn Controller>;
 
 /// Makes a [`Controller`] for each new path.
 pub trait ControllerFactory: Debug + Send + Sync {

@@ -5,12 +5,14 @@ use clearway_units::Rate;
 use crate::base::{self, Base, scale};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss,
+    SpuriousLoss, UnpackController,
 };
 
 mod curve;
 
 use crate::inspect::{Inspect, StateValue, Visit};
+use clearway_units::pack_fields;
+use clearway_units::packed::{Pack, Packer};
 use curve::Curve;
 
 /// beta_cubic (RFC 9438 §4.6).
@@ -36,6 +38,8 @@ pub struct Cubic {
     before_cut: Option<Box<BeforeCut>>,
 }
 
+pack_fields!(Cubic { base, anchor, before_cut });
+
 /// The window before the last cut, and the curve that leads back to it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anchor {
@@ -48,12 +52,16 @@ struct Anchor {
     curve: Option<Curve>,
 }
 
+pack_fields!(Anchor { w_max, prior, curve });
+
 /// The state that a cut is undone to if its losses were spurious (§4.9.2).
 #[derive(Clone, Copy, Debug)]
 struct BeforeCut {
     base: base::BeforeCut,
     anchor: Anchor,
 }
+
+pack_fields!(BeforeCut { base, anchor });
 
 impl Cubic {
     /// In slow start at the initial window.
@@ -191,6 +199,11 @@ impl Controller for Cubic {
         if let Some(curve) = &self.anchor.curve {
             curve.metrics(tell);
         }
+    }
+
+    fn pack(&self, into: &mut Packer) -> Option<UnpackController> {
+        Pack::pack(self, into);
+        Some(|from| Box::new(Self::unpack(from)))
     }
 }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Rate, Timestamp};
+use clearway_units::{Rate, Timestamp, pack_fields};
 
 /// The state that the sampler records when a packet is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,6 +22,15 @@ pub struct DeliverySnapshot {
     pub is_application_limited: bool,
 }
 
+pack_fields!(DeliverySnapshot {
+    delivered,
+    delivered_at,
+    first_sent_at,
+    in_flight,
+    lost,
+    is_application_limited
+});
+
 /// How fast the network delivered, measured over one flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateSample {
@@ -37,6 +46,8 @@ pub struct RateSample {
     pub is_application_limited: bool,
 }
 
+pack_fields!(RateSample { rate, delivered, interval, prior_delivered, is_application_limited });
+
 /// Measures how fast the network delivers, from the snapshot that each packet carries from when it was sent.
 #[derive(Clone, Debug)]
 pub struct DeliveryRateSampler {
@@ -49,6 +60,15 @@ pub struct DeliveryRateSampler {
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,
 }
+
+pack_fields!(DeliveryRateSampler {
+    delivered,
+    delivered_at,
+    first_sent_at,
+    lost,
+    application_limited_until,
+    newest
+});
 
 impl DeliveryRateSampler {
     /// A sampler to which nothing has been delivered yet.

@@ -2,6 +2,7 @@
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
+use clearway_units::pack_fields;
 
 /// The recovery boundary (law 3): a send index, fixed until the next episode. It is never a time,
 /// and only a new episode moves it.
@@ -14,6 +15,8 @@ pub(crate) struct Episode {
     /// No packet sent after the cut has been acknowledged yet.
     is_open: bool,
 }
+
+pack_fields!(Episode { boundary, collapsed, is_open });
 
 impl Episode {
     /// Whether `event` reports congestion that the last cut did not respond to: the loss or CE mark

@@ -1,5 +1,6 @@
 //! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow start.
 
+use clearway_units::pack_fields;
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -19,12 +20,16 @@ struct Round {
     samples: u32,
 }
 
+pack_fields!(Round { minimum, samples });
+
 /// Conservative slow start.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,
 }
+
+pack_fields!(Conservative { baseline, rounds });
 
 /// The result of an acknowledgement for slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +48,8 @@ pub(crate) struct HyStart {
     current: Round,
     conservative: Option<Conservative>,
 }
+
+pack_fields!(HyStart { round_end, last, current, conservative });
 
 impl HyStart {
     pub(crate) fn new() -> Self {

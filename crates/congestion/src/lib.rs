@@ -75,6 +75,7 @@ pub use bbr::Bbr;
 pub use controller::{
     Acknowledgement, Controller, ControllerFactory, ControllerParameters, Metric, Phase, Quantity,
     RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+    UnpackController,
 };
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};

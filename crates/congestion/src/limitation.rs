@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{ReleaseTime, Timestamp};
+use clearway_units::{ReleaseTime, Timestamp, pack_fields};
 
 /// Why sending stopped, recorded at the end of every attempt to send (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,16 @@ pub struct Limitation {
     /// The last attempt stopped for lack of data although window and pacer permitted more.
     pub is_application_limited: bool,
 }
+
+pack_fields!(Limitation {
+    held_since,
+    held,
+    limited_round,
+    held_by_window,
+    window_limited_round,
+    pacer_deadline,
+    is_application_limited
+});
 
 /// How congestion control held data back up to an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Rate, ReleaseTime, Timestamp};
+use clearway_units::{Rate, ReleaseTime, Timestamp, pack_fields};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
@@ -41,6 +41,8 @@ pub struct Pacer {
     /// flight: a whole burst may accrue.
     may_save: bool,
 }
+
+pack_fields!(Pacer { max_datagram_size, level, capacity, filled_at, rate, may_save });
 
 impl Pacer {
     /// A full bucket.

@@ -11,6 +11,7 @@
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
+use clearway_units::pack_fields;
 
 /// One episode. All numbers are bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Prr {
     /// cwnd: the bytes in flight after the last event, plus SndCnt.
     window: u64,
 }
+
+pack_fields!(Prr { recover_fs, prr_delivered, prr_out, window });
 
 impl Prr {
     /// Begins an episode: `event` made a cut to `threshold` necessary (§6.1).

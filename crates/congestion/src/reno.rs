@@ -1,10 +1,11 @@
-use clearway_units::Rate;
+use clearway_units::packed::{Pack, Packer};
+use clearway_units::{Rate, pack_fields};
 
 use crate::base::{Base, BeforeCut, scale};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss,
+    SpuriousLoss, UnpackController,
 };
 
 /// beta_ecn for Reno (RFC 8511 §3.1).
@@ -20,6 +21,8 @@ pub struct Reno {
     carry: u64,
     before_cut: Option<Box<BeforeCut>>,
 }
+
+pack_fields!(Reno { base, carry, before_cut });
 
 impl Reno {
     /// In slow start at the initial window.
@@ -107,6 +110,11 @@ impl Controller for Reno {
 
     fn metrics(&self, tell: &mut dyn FnMut(Metric)) {
         self.base.metrics(tell);
+    }
+
+    fn pack(&self, into: &mut Packer) -> Option<UnpackController> {
+        Pack::pack(self, into);
+        Some(|from| Box::new(Self::unpack(from)))
     }
 }
 

@@ -47,6 +47,7 @@ use crate::event::{ConnectionError, Event};
 use crate::handshake::{ClientSessions, Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
 use crate::observer::{LostPacket, Observation, Observer, TimerKind};
+use crate::packable::Packable;
 use crate::path::{Arrival, Paths, SocketIndex};
 use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
@@ -94,9 +95,9 @@ pub struct Connection {
     handshake: Handshake,
     versions: Versions,
     received: SpaceStates<ReceivedPackets>,
-    recovery: Recovery,
+    recovery: Packable<Recovery>,
     paths: Paths,
-    streams: Streams,
+    streams: Packable<Streams>,
     datagrams: Datagrams,
     ack_frequency: AckFrequency,
     local_ids: LocalIds,
@@ -399,7 +400,7 @@ impl Connection {
     fn peer_completed_address_validation(&self) -> bool {
         self.side.is_server()
             || self.lifecycle.is_confirmed()
-            || self.recovery.largest_acknowledged(SpaceId::Handshake).is_some()
+            || self.recovery.get().largest_acknowledged(SpaceId::Handshake).is_some()
     }
 
     fn at_amplification_limit(&self) -> bool {

@@ -244,8 +244,8 @@ pub(super) fn forge(
         version: clearway_wire::Version::V1,
         spin: false,
         space,
-        number: connection.recovery.next_packet_number(space).unwrap(),
-        largest_acknowledged: connection.recovery.largest_acknowledged(space),
+        number: connection.recovery.get_mut().next_packet_number(space).unwrap(),
+        largest_acknowledged: connection.recovery.get().largest_acknowledged(space),
         source: connection.identity.local,
         destination,
         token,
@@ -260,7 +260,7 @@ pub(super) fn forge(
     connection.outgoing.buffers.drafts.clear();
     connection.outgoing.buffers.drafts.extend(draft);
     connection.protect_and_stage(now, writer.filled_mut()).unwrap();
-    connection.recovery.transmitted(now).unwrap();
+    connection.recovery.get_mut().transmitted(now).unwrap();
     writer.filled().to_vec()
 }
 
@@ -481,7 +481,7 @@ fn a_packet_without_frames_is_a_violation() {
     };
     let mut buffer = [0; 100];
     let mut writer = Writer::new(&mut buffer);
-    let number = client.recovery.next_packet_number(SpaceId::Application).unwrap();
+    let number = client.recovery.get_mut().next_packet_number(SpaceId::Application).unwrap();
     let number_offset = header.encode(&mut writer, number, 4).unwrap();
     let payload_offset = writer.written();
     writer.zeros(16).unwrap();
@@ -501,7 +501,13 @@ fn an_acknowledgement_of_a_skipped_packet_number_is_a_violation() {
     let skipped = loop {
         wire.server().ping();
         wire.exchange();
-        let next = wire.server().recovery.next_packet_number(SpaceId::Application).unwrap().get();
+        let next = wire
+            .server()
+            .recovery
+            .get_mut()
+            .next_packet_number(SpaceId::Application)
+            .unwrap()
+            .get();
         if let Some(before) = before
             && next > before + 1
         {

@@ -1,5 +1,8 @@
 //! Explicit Congestion Notification (ECN): codepoints, and the states of a path (RFC 9000 §13.4).
 
+use clearway_units::pack_variants;
+use clearway_units::packed::{Pack, Packer, Unpacker};
+
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum EcnCodepoint {
@@ -82,6 +85,40 @@ pub enum EcnFailure {
     AllLost,
     /// All marked packets that were acknowledged had been changed to ECN-CE.
     AllMarked,
+}
+
+pack_variants!(EcnFailure {
+    CountsMissing,
+    CountsDecreased,
+    CountsTooLow,
+    CountsTooHigh,
+    AllLost,
+    AllMarked,
+});
+
+impl Pack for EcnState {
+    fn pack(&self, into: &mut Packer) {
+        match self {
+            Self::Disabled => into.number(0),
+            Self::Testing => into.number(1),
+            Self::Unknown => into.number(2),
+            Self::Capable => into.number(3),
+            Self::Failed(failure) => {
+                into.number(4);
+                failure.pack(into);
+            }
+        }
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        match from.number() {
+            0 => Self::Disabled,
+            1 => Self::Testing,
+            2 => Self::Unknown,
+            3 => Self::Capable,
+            _ => Self::Failed(EcnFailure::unpack(from)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ pub mod fuzzing {
 mod handshake;
 mod ids;
 mod observer;
+mod packable;
 mod path;
 mod recovery;
 mod side;

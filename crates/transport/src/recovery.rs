@@ -10,6 +10,7 @@ mod black_hole;
 mod ecn;
 mod ledger;
 mod loss;
+mod packing;
 mod persistent;
 mod pto;
 mod reordering;
@@ -29,7 +30,7 @@ use clearway_congestion::{
     Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler, Limitation, Pacer,
     RateSample, SendIndex, SentPacket,
 };
-use clearway_units::{Random, Timestamp};
+use clearway_units::{Random, Timestamp, pack_fields};
 use clearway_wire::PacketNumber;
 
 use self::black_hole::BlackHole;
@@ -72,6 +73,17 @@ pub(crate) struct RecoveryConfig {
     /// Whether packets are marked with ECN where the path supports it.
     pub(crate) ecn: bool,
 }
+
+pack_fields!(RecoveryConfig {
+    initial_rtt,
+    packet_threshold,
+    skip_packet_numbers,
+    max_datagram_size,
+    base_datagram_size,
+    initial_window,
+    maximum_window,
+    ecn
+});
 
 impl RecoveryConfig {
     fn controller_parameters(

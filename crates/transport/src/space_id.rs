@@ -1,3 +1,5 @@
+use clearway_units::packed::{Pack, Packer, Unpacker};
+
 /// A packet number space (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
@@ -21,6 +23,16 @@ pub(crate) struct PerSpace<T> {
     initial: T,
     handshake: T,
     application: T,
+}
+
+impl<T: Pack> Pack for PerSpace<T> {
+    fn pack(&self, into: &mut Packer) {
+        self.iter().for_each(|(_, it)| it.pack(into));
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::new(|_| T::unpack(from))
+    }
 }
 
 impl<T> PerSpace<T> {
@@ -72,6 +84,18 @@ pub(crate) struct SpaceStates<T> {
     application: T,
     /// Of Initial and Handshake packets; `None` once both have ended.
     others: Option<Box<[T; 2]>>,
+}
+
+impl<T: Pack> Pack for SpaceStates<T> {
+    fn pack(&self, into: &mut Packer) {
+        let Self { application, others } = self;
+        application.pack(into);
+        others.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self { application: Pack::unpack(from), others: Pack::unpack(from) }
+    }
 }
 
 impl<T: SpaceState> SpaceStates<T> {

@@ -13,6 +13,7 @@ mod flow;
 mod kept;
 mod limits;
 mod outcome;
+mod packing;
 mod range_set;
 mod reassembly;
 mod receive;

@@ -2,7 +2,10 @@
 
 mod support;
 
-use clearway_transport::{ReadOutcome, Side};
+use std::sync::Arc;
+
+use clearway_congestion::Algorithm;
+use clearway_transport::{ReadOutcome, Side, TransportConfig};
 use clearway_wire::Direction;
 use support::{Pair, delayed, lossy, milliseconds, pattern, seconds};
 
@@ -48,6 +51,28 @@ fn transfers_and_key_updates_go_on_after_a_rest() {
     for side in [Side::Client, Side::Server] {
         let last = pair.watch.sent(side).last().cloned().unwrap();
         assert!(!last.key_phase, "six updates");
+    }
+}
+
+/// With every controller, of which all are packed, and on a path that loses and delays packets, so that none is in its first
+/// state. In a debug build the connection compares what it unpacks with what it had.
+#[test]
+fn transfers_go_on_after_a_rest_with_every_controller() {
+    for (seed, algorithm) in Algorithm::ALL.into_iter().enumerate() {
+        let config = || {
+            let builder = TransportConfig::builder().max_idle_timeout(None);
+            builder.controller(Arc::new(algorithm)).build().unwrap()
+        };
+        let mut pair = Pair::with(lossy(3.0, 20, seed as u64), config(), config());
+        pair.establish();
+        for round in 1..=4 {
+            let took = pair.download_more(400_000, seconds(30));
+            assert!(took.is_some(), "{algorithm}, round {round}");
+            assert!(pair.run_until(seconds(20), both_rest), "{algorithm}, round {round}");
+            let statistics = pair.server().statistics();
+            pair.run_for(seconds(3));
+            assert_eq!(pair.server().statistics(), statistics, "{algorithm}, round {round}");
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
 //! * [`Rate`]: bytes per second.
 //! * [`memory`]: parts that take memory only while they are used.
+//! * [`packed`]: states in as few bytes as they need.
 //! * [`StreamKeys`]: where the state of each stream is kept.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!
@@ -20,6 +21,7 @@
 //! ```
 
 pub mod memory;
+pub mod packed;
 mod random;
 mod rate;
 mod stream_keys;

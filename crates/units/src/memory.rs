@@ -25,6 +25,11 @@ impl<T> OnDemand<T> {
         Self(Some(Box::new(part)))
     }
 
+    /// Whether the part is used.
+    pub const fn is_used(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The part if it is used.
     pub fn used(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()

@@ -1,5 +1,9 @@
+use core::fmt;
+
 use chacha20::{ChaCha12Rng, SerializedRngState};
 use rand_core::{Rng, SeedableRng};
+
+use crate::packed::{Pack, Packer, Unpacker};
 
 /// The one source of randomness of an endpoint, a link or a simulation (law 11).
 ///
@@ -8,12 +12,18 @@ use rand_core::{Rng, SeedableRng};
 ///
 /// A clone gives the same numbers again. It is for a search that continues from one state in several ways, never for
 /// secrets.
-#[derive(Debug)]
 pub struct Random {
     /// The generator, which keeps 256 bytes that it has produced in advance. `None` while it rests.
     running: Option<Box<ChaCha12Rng>>,
     /// Where a generator that rests goes on.
     place: SerializedRngState,
+}
+
+/// Nothing of the seed is shown.
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
 }
 
 impl Clone for Random {
@@ -116,9 +126,21 @@ impl Random {
     }
 }
 
+/// It goes on where it was, with the same numbers.
+impl Pack for Random {
+    fn pack(&self, into: &mut Packer) {
+        into.bytes(&self.place());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self { running: None, place: from.array() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packed::{packed, unpacked};
 
     #[test]
     fn rest_changes_no_number() {
@@ -126,6 +148,7 @@ mod tests {
         let mut untouched = Random::from_number(7).branch(3);
         for length in (0..300).chain([7, 1, 64, 0, 256]) {
             resting.rest();
+            resting = unpacked(&packed(&resting));
             assert_eq!(resting.clone().branch(2).number(), untouched.branch(2).number());
             let (mut one, mut other) = (vec![0; length], vec![0; length]);
             resting.fill(&mut one);

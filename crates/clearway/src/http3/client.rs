@@ -218,8 +218,7 @@ impl Client {
         });
         let wanted = self.shared().wait(Signal::Connection, |state| {
             let is_new = state.is_gone || !state.face.wants_statistics;
-            let first = || state.established.as_ref().map(|established| established.statistics);
-            state.statistics.as_deref().copied().or_else(first).filter(|_| is_new)
+            state.statistics.as_deref().copied().filter(|_| is_new)
         });
         wanted.await
     }

@@ -94,6 +94,10 @@ impl Driver {
         self.http3.rest();
         self.effects = Effects::default();
         self.changed = Vec::new();
+        if self.listener.is_some() {
+            // No task of a server asks for them.
+            self.shared.lock().statistics = None;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Random, Timestamp};
+use clearway_units::{Random, Timestamp, pack_fields, pack_variants};
 
 /// The minimum time between two probes.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
@@ -20,6 +20,8 @@ pub(super) enum Feedback {
     Probe,
     ProbeStopping,
 }
+
+pack_variants!(Feedback { None, Refilling, ProbeStarting, Probe, ProbeStopping });
 
 impl Feedback {
     const fn name(self) -> &'static str {
@@ -49,6 +51,16 @@ pub(super) struct Cycle {
     /// BBR.bw_probe_wait.
     wait: Duration,
 }
+
+pack_fields!(Cycle {
+    feedback,
+    is_probe_sample,
+    was_too_high,
+    was_precautionary,
+    drain_began_in,
+    began_at,
+    wait
+});
 
 impl Cycle {
     /// A cycle begins with ProbeBW_DOWN; the next probe is 2 to 3 seconds away.

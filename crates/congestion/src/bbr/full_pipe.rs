@@ -4,7 +4,7 @@
 //! A round is judged by its greatest sample, whereas the draft takes the one that ended it: see the
 //! top of [`bbr`](super).
 
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 use super::gain::Gain;
 use super::sample::Sample;
@@ -28,6 +28,8 @@ pub(super) struct FullPipe {
     /// BBR.full_bw_reached: whether the pipe was ever full.
     pub(super) was_reached: bool,
 }
+
+pack_fields!(FullPipe { baseline, greatest, rounds, is_reached, was_reached });
 
 impl FullPipe {
     /// CheckFullBWReached.

@@ -15,7 +15,7 @@
 
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
@@ -35,6 +35,8 @@ struct Mark {
     at: Timestamp,
 }
 
+pack_fields!(Mark { newest, at });
+
 /// The mean delay by reordering.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jitter {
@@ -46,6 +48,8 @@ pub(super) struct Jitter {
     packets: u32,
     delay: Duration,
 }
+
+pack_fields!(Jitter { marks, sum, packets, delay });
 
 impl Jitter {
     /// The mean time that packets take longer because others overtake them. It follows a round with a greater mean at

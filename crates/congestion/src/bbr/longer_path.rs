@@ -15,7 +15,7 @@
 
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use super::Bbr;
 use super::gain::Gain;
@@ -63,6 +63,19 @@ pub(super) struct LongerPath {
     probe: Probe,
 }
 
+pack_fields!(LongerPath {
+    least,
+    greatest,
+    samples,
+    is_longer,
+    last_round,
+    is_suspected,
+    last,
+    has_jumped,
+    was_probed,
+    probe
+});
+
 /// A ProbeRTT.
 #[derive(Clone, Debug, Default)]
 struct Probe {
@@ -73,6 +86,8 @@ struct Probe {
     /// The minimum round-trip time of packets that were sent with little in flight.
     least: Option<Duration>,
 }
+
+pack_fields!(Probe { in_flight_before, before, least });
 
 impl LongerPath {
     /// Records a sample, and whether it is longer than queues can explain.

@@ -7,6 +7,7 @@ use super::long_term::is_too_high;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex, SentPacket};
+use clearway_units::pack_fields;
 
 /// A loss episode, bounded by a send index (law 3).
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(super) struct Episode {
     /// No packet sent after the episode began has been acknowledged.
     pub(super) is_open: bool,
 }
+
+pack_fields!(Episode { boundary, is_open });
 
 impl Episode {
     fn begin(&mut self, next_index: SendIndex) {

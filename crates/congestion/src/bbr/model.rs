@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_units::{Rate, Timestamp};
+use clearway_units::{Rate, Timestamp, pack_fields};
 
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -24,6 +24,8 @@ pub(super) struct Bandwidth {
     previous: Rate,
     current: Rate,
 }
+
+pack_fields!(Bandwidth { previous, current });
 
 impl Bandwidth {
     /// BBR.max_bw; zero before the first sample.
@@ -59,6 +61,8 @@ pub(super) struct MinimumRtt {
     /// BBR.probe_rtt_expired.
     pub(super) is_due: bool,
 }
+
+pack_fields!(MinimumRtt { minimum, recent, confirmed_at, is_due });
 
 impl MinimumRtt {
     /// BBR.min_rtt; `None` before the first sample (law 7).
@@ -116,6 +120,8 @@ pub(super) struct Aggregation {
     excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
     maximum: u64,
 }
+
+pack_fields!(Aggregation { began_at, delivered, excess, maximum });
 
 impl Aggregation {
     /// UpdateACKAggregation. The excess counts up to `limit`, and for `rounds` rounds.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 use super::Bbr;
 use super::gain::Gain;
@@ -19,6 +19,8 @@ const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
 pub(super) struct Pacing {
     pub(super) rate: Option<Rate>,
 }
+
+pack_fields!(Pacing { rate });
 
 impl Pacing {
     /// InitPacingRate, with the first round-trip time: the initial window per round-trip time,

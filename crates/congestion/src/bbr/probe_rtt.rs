@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use super::Bbr;
 use super::cycle::Feedback;
@@ -27,6 +27,8 @@ pub(super) struct ProbeRtt {
     /// delivered, give samples that are too low.
     marked: Option<(SendIndex, u64)>,
 }
+
+pack_fields!(ProbeRtt { reached_at, is_round_done, broke_off_probe, marked });
 
 impl ProbeRtt {
     /// Marks what was sent since ProbeRTT began, and the `in_flight` bytes sent with it, as not

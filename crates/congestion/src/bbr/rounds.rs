@@ -2,6 +2,7 @@
 
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
+use clearway_units::pack_fields;
 
 /// Counts rounds. BBR has its own count because a new round begins with each phase.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub(super) struct Rounds {
     /// BBR.next_round_delivered.
     ends_at: u64,
 }
+
+pack_fields!(Rounds { count, is_start, since_probe_up, ends_at });
 
 impl Rounds {
     pub(super) fn update(&mut self, sample: &Sample) {

@@ -1,7 +1,7 @@
 //! The bounds that respond to losses at once, until the next bandwidth probe (draft, "When not
 //! Probing for Bandwidth").
 
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 use super::Bbr;
 use super::gain::Gain;
@@ -15,6 +15,8 @@ pub(super) struct ShortTerm {
     /// BBR.inflight_shortterm.
     pub(super) in_flight: Option<u64>,
 }
+
+pack_fields!(ShortTerm { rate, in_flight });
 
 impl ShortTerm {
     /// ResetShortTermModel.

@@ -1,6 +1,7 @@
 //! The states and their gains (draft, "Summary of Control Behavior in the State Machine").
 
 use super::gain::Gain;
+use clearway_units::pack_variants;
 
 /// BBR.state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +14,8 @@ pub(super) enum State {
     ProbeUp,
     ProbeRtt,
 }
+
+pack_variants!(State { Startup, Drain, ProbeDown, ProbeCruise, ProbeRefill, ProbeUp, ProbeRtt });
 
 impl State {
     pub(super) const fn name(self) -> &'static str {

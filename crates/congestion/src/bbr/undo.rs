@@ -4,13 +4,15 @@ use super::Bbr;
 use super::short_term::ShortTerm;
 use super::state::State;
 use crate::SpuriousLoss;
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 /// The state before a loss episode began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Undo {
     saved: Option<Saved>,
 }
+
+pack_fields!(Undo { saved });
 
 #[derive(Clone, Debug)]
 struct Saved {
@@ -19,6 +21,8 @@ struct Saved {
     short_term: ShortTerm,
     long_term_bound: Option<u64>,
 }
+
+pack_fields!(Saved { left, short_term, long_term_bound });
 
 impl Undo {
     /// The losses of this episode caused the transition out of `state`.

@@ -1,6 +1,6 @@
 //! The congestion window (draft, "Congestion Window").
 
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 use super::Bbr;
 use super::gain::Gain;
@@ -18,6 +18,8 @@ pub(super) struct Window {
     saved: u64,
     is_touched: bool,
 }
+
+pack_fields!(Window { bytes, saved, is_touched });
 
 impl Window {
     pub(super) fn new(bytes: u64) -> Self {

@@ -3,6 +3,7 @@
 //! Windows are in datagrams and time in seconds, as in the RFC. Only addition, subtraction,
 //! multiplication and division are used, so that every machine computes the same bits.
 
+use clearway_units::pack_fields;
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -32,6 +33,8 @@ pub(super) struct Curve {
     /// The fraction of a byte by which the window should have grown and has not yet (law 6).
     carry: f64,
 }
+
+pack_fields!(Curve { datagram, w_max, k, time, estimate, carry });
 
 impl Curve {
     /// A stage that begins with `window` and aims at `w_max`; all in bytes.

@@ -14,7 +14,7 @@ impl Connection {
         if !self.ack_frequency.is_used() || !self.lifecycle.is_confirmed() {
             return;
         }
-        let stats = self.recovery.stats();
+        let stats = self.recovery.get().stats();
         let Some(rtt) = stats.rtt else { return };
         let datagram = self.max_datagram_size() as u64;
         let has_left_slow_start = stats.congestion.slow_start_threshold.is_some();

@@ -22,13 +22,13 @@ impl Connection {
         segment: usize,
         most: usize,
     ) -> Result<usize, TransportError> {
-        if !self.streams.has_more_than(segment)
+        if !self.streams.get().has_more_than(segment)
             || segment != self.max_datagram_size()
             || !self.has_nothing_else()
         {
             return Ok(0);
         }
-        let permitted = self.recovery.permitted_datagrams(now, most);
+        let permitted = self.recovery.get_mut().permitted_datagrams(now, most);
         if permitted == 0 {
             return Ok(0);
         }
@@ -36,8 +36,8 @@ impl Connection {
         let mut plan = HeaderPlan {
             space: SPACE,
             version: self.handshake.version(),
-            number: self.recovery.next_packet_number(SPACE)?,
-            largest_acknowledged: self.recovery.largest_acknowledged(SPACE),
+            number: self.recovery.get_mut().next_packet_number(SPACE)?,
+            largest_acknowledged: self.recovery.get().largest_acknowledged(SPACE),
             source: self.identity.local,
             destination,
             token: &[],
@@ -47,8 +47,9 @@ impl Connection {
         };
         let mut built = 0_usize;
         for datagram in room.chunks_exact_mut(segment).take(permitted) {
-            plan.number = self.recovery.next_packet_number(SPACE)?;
+            plan.number = self.recovery.get_mut().next_packet_number(SPACE)?;
             let Self { streams, outgoing, .. } = self;
+            let streams = streams.get_mut();
             let tokens = outgoing.buffers.tokens.get_mut(SPACE);
             let draft = Draft::write(&mut Writer::new(datagram), &plan, tokens, |contents| {
                 streams.write_full_frame(contents);
@@ -70,7 +71,7 @@ impl Connection {
     fn has_nothing_else(&self) -> bool {
         let is_settled = self.lifecycle.is_confirmed()
             && self.paths.current().is_validated()
-            && self.recovery.ecn_state() != EcnState::Testing
+            && self.recovery.get().ecn_state() != EcnState::Testing
             && !self.can_send(SpaceId::Initial)
             && !self.can_send(SpaceId::Handshake)
             && self.can_send(SPACE)

@@ -15,18 +15,18 @@ impl Connection {
     /// Opens a stream. `None` while the peer's limit on streams does not permit it;
     /// [`Event::StreamsAvailable`] follows.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
-        if self.is_closed() { None } else { self.streams.open(direction) }
+        if self.is_closed() { None } else { self.streams.get_mut().open(direction) }
     }
 
     /// Accepts a stream that the peer opened.
     pub fn accept(&mut self, direction: Direction) -> Option<StreamId> {
-        self.streams.accept(direction)
+        self.streams.get_mut().accept(direction)
     }
 
     /// Writes `data` to a stream and returns the number of bytes that were accepted. If not all were,
     /// [`Event::Writable`] follows.
     pub fn write(&mut self, stream_id: StreamId, data: Bytes) -> Result<usize, WriteError> {
-        self.streams.write(stream_id, data)
+        self.streams.get_mut().write(stream_id, data)
     }
 
     /// Like [`write`](Self::write) for two parts, one after the other. If all of them is accepted and `end` is set, the
@@ -37,27 +37,27 @@ impl Connection {
         data: [Bytes; 2],
         end: bool,
     ) -> Result<usize, WriteError> {
-        self.streams.write_parts(stream_id, data, end)
+        self.streams.get_mut().write_parts(stream_id, data, end)
     }
 
     /// Like [`write`](Self::write), but copies `data`.
     pub fn write_slice(&mut self, stream_id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
-        self.streams.write_slice(stream_id, data)
+        self.streams.get_mut().write_slice(stream_id, data)
     }
 
     /// How far a stream has got at the peer; `None` if there is no such stream or it has ended.
     pub fn stream_progress(&mut self, stream_id: StreamId) -> Option<StreamProgress> {
-        self.streams.progress(stream_id)
+        self.streams.get_mut().progress(stream_id)
     }
 
     /// Ends a stream after the data that was written (FIN).
     pub fn finish(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
-        self.streams.finish(stream_id)
+        self.streams.get_mut().finish(stream_id)
     }
 
     /// Resets a stream (RESET_STREAM): data that was not yet delivered may never be.
     pub fn reset(&mut self, stream_id: StreamId, error_code: VarInt) -> Result<(), UnknownStream> {
-        self.streams.reset(stream_id, error_code)
+        self.streams.get_mut().reset(stream_id, error_code)
     }
 
     /// Resets a stream like [`reset`](Self::reset), but its first `reliable_size` bytes, or all that were written if those are
@@ -75,7 +75,7 @@ impl Connection {
         if reliable_size > 0 && !self.peer.parameters.reset_stream_at {
             return Err(ResetAtError::Unsupported);
         }
-        self.streams.reset_at(stream_id, error_code, reliable_size)?;
+        self.streams.get_mut().reset_at(stream_id, error_code, reliable_size)?;
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl Connection {
         stream_id: StreamId,
         error_code: VarInt,
     ) -> Result<(), UnknownStream> {
-        self.streams.stop_sending(now, stream_id, error_code)
+        self.streams.get_mut().stop_sending(now, stream_id, error_code)
     }
 
     /// Reads at most `max` bytes of a stream, in order, without copying.
@@ -96,7 +96,7 @@ impl Connection {
         stream_id: StreamId,
         max: usize,
     ) -> Result<ReadOutcome, ReadError> {
-        self.streams.read(now, stream_id, max)
+        self.streams.get_mut().read(now, stream_id, max)
     }
 
     /// Like [`read`](Self::read), for an application that buffers the data before it uses it: the bytes
@@ -108,7 +108,7 @@ impl Connection {
         stream_id: StreamId,
         max: usize,
     ) -> Result<ReadOutcome, ReadError> {
-        self.streams.read_ahead(stream_id, max)
+        self.streams.get_mut().read_ahead(stream_id, max)
     }
 
     /// The application error code with which the peer has reset a stream, if it has (RFC 9000 §19.4).
@@ -119,13 +119,13 @@ impl Connection {
     /// # Errors
     /// As [`read`](Self::read) for a stream that cannot be read.
     pub fn received_reset(&mut self, stream_id: StreamId) -> Result<Option<VarInt>, UnknownStream> {
-        self.streams.received_reset(stream_id)
+        self.streams.get_mut().received_reset(stream_id)
     }
 
     /// How many bytes of a stream the peer delivers in spite of having reset it, if it has done so with RESET_STREAM_AT
     /// (draft-ietf-quic-reliable-stream-reset §4). [`read`](Self::read) returns them, and then the reset.
     pub fn received_reliable_size(&mut self, stream_id: StreamId) -> Option<u64> {
-        self.streams.received_reliable_size(stream_id)
+        self.streams.get_mut().received_reliable_size(stream_id)
     }
 
     /// Permits the peer to send as many more bytes, because bytes that were [read ahead](Self::read_ahead) are now
@@ -136,13 +136,13 @@ impl Connection {
         stream_id: StreamId,
         bytes: u64,
     ) -> Result<(), UnknownStream> {
-        self.streams.give_back(now, stream_id, bytes)
+        self.streams.get_mut().give_back(now, stream_id, bytes)
     }
 
     /// The receive windows of a stream and of the connection, in bytes. An application that holds back only a part
     /// of both does not block the peer.
     pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
-        self.streams.receive_windows(stream_id)
+        self.streams.get_mut().receive_windows(stream_id)
     }
 
     /// Sets the priority of a stream, which is 0 at first: its data is sent before that of streams of a lower
@@ -154,7 +154,7 @@ impl Connection {
         priority: i32,
         is_incremental: bool,
     ) -> Result<(), UnknownStream> {
-        self.streams.set_priority(stream_id, priority, is_incremental)
+        self.streams.get_mut().set_priority(stream_id, priority, is_incremental)
     }
 
     /// Queues `data` to be sent in an unreliable datagram, which may be lost or reordered (RFC 9221). Datagrams are sent as

@@ -56,7 +56,7 @@ impl Connection {
     /// The interval has passed: the frames are sent again.
     pub(super) fn repeat_blocked(&mut self) {
         self.blocked.repeated = self.blocked.repeated.saturating_add(1);
-        self.streams.repeat_blocked();
+        self.streams.get_mut().repeat_blocked();
     }
 }
 

@@ -74,6 +74,7 @@ impl Connection {
             return;
         }
         let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
+        let close = Box::new(close);
         self.lifecycle =
             Lifecycle::Closing { until, close, pending: true, sent: false, received: 0 };
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));

@@ -39,7 +39,7 @@ impl Connection {
     pub fn is_early(&mut self, stream_id: StreamId) -> bool {
         self.side.is_server()
             && !self.handshake.is_complete()
-            && self.streams.has_early_data(stream_id)
+            && self.streams.get_mut().has_early_data(stream_id)
     }
 
     /// Whether packets of the Application space are 0-RTT packets now: this client offers early data and has no 1-RTT
@@ -70,7 +70,7 @@ impl Connection {
             self.handshake.protection_mut().discard_early();
             return;
         };
-        self.streams.set_peer_parameters(&parameters);
+        self.streams.get_mut().set_peer_parameters(&parameters);
         self.datagrams.set_peer_parameters(&parameters);
         self.paths.mtu_mut().set_peer_maximum(parameters.max_udp_payload_size);
         self.observe(now, &Observation::ParametersRestored(&parameters));
@@ -106,10 +106,10 @@ impl Connection {
     /// everything on them is sent anew, as the limits of this connection permit (RFC 9001 §4.6.2).
     fn forget_early_packets(&mut self, now: Timestamp) -> Result<(), TransportError> {
         self.handshake.protection_mut().discard_early();
-        self.recovery.abandon_outstanding(SpaceId::Application, now)?;
+        self.recovery.get_mut().abandon_outstanding(SpaceId::Application, now)?;
         self.dispatch_tokens();
         *self.outgoing.probes.get_mut(SpaceId::Application) = 0;
-        self.streams.restart();
+        self.streams.get_mut().restart();
         self.datagrams.set_peer_parameters(&TransportParameters::default());
         self.observe(now, &Observation::EarlyDataRejected);
         Ok(())
@@ -139,7 +139,7 @@ impl Connection {
         if let Some(remembered) = &self.early.remembered {
             return check_limits(remembered, parameters);
         }
-        self.streams.set_peer_parameters(parameters);
+        self.streams.get_mut().set_peer_parameters(parameters);
         self.datagrams.set_peer_parameters(parameters);
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Connection {
     /// The handshake is complete: the remembered parameters do not apply any more.
     pub(super) fn end_early_data(&mut self) {
         if self.early.remembered.take().is_some() {
-            self.streams.set_peer_parameters(&self.peer.parameters);
+            self.streams.get_mut().set_peer_parameters(&self.peer.parameters);
             self.datagrams.set_peer_parameters(&self.peer.parameters);
         }
     }
@@ -163,9 +163,9 @@ impl Connection {
         if !may_elicit {
             return;
         }
-        self.streams.write_control_frames(contents);
+        self.streams.get_mut().write_control_frames(contents);
         self.datagrams.write_frames(contents);
-        self.streams.write_stream_frames(contents);
+        self.streams.get_mut().write_stream_frames(contents);
         if (probe || self.flags.ping_pending) && !contents.is_ack_eliciting() {
             let _ = contents.push(&Frame::Ping, None);
         }

@@ -30,30 +30,32 @@ impl Connection {
             Frame::Crypto(crypto) => self.receive_crypto(now, context.space, &crypto),
             Frame::Stream(stream) => {
                 self.answer.on_stream_data();
-                self.streams.on_stream(now, &stream)
+                self.streams.get_mut().on_stream(now, &stream)
             }
-            Frame::ResetStream(frame) => self.streams.on_reset_stream(now, &frame),
-            Frame::StopSending(frame) => self.streams.on_stop_sending(&frame),
+            Frame::ResetStream(frame) => self.streams.get_mut().on_reset_stream(now, &frame),
+            Frame::StopSending(frame) => self.streams.get_mut().on_stop_sending(&frame),
             Frame::MaxData(frame) => {
                 self.blocked.on_limit();
-                self.streams.on_max_data(&frame);
+                self.streams.get_mut().on_max_data(&frame);
                 Ok(())
             }
             Frame::MaxStreamData(frame) => {
                 self.blocked.on_limit();
-                self.streams.on_max_stream_data(&frame)
+                self.streams.get_mut().on_max_stream_data(&frame)
             }
             Frame::MaxStreams(frame) => {
-                self.streams.on_max_streams(&frame);
+                self.streams.get_mut().on_max_streams(&frame);
                 Ok(())
             }
             Frame::DataBlocked(frame) => {
-                self.streams.on_data_blocked(&frame);
+                self.streams.get_mut().on_data_blocked(&frame);
                 Ok(())
             }
-            Frame::StreamDataBlocked(frame) => self.streams.on_stream_data_blocked(&frame),
+            Frame::StreamDataBlocked(frame) => {
+                self.streams.get_mut().on_stream_data_blocked(&frame)
+            }
             Frame::StreamsBlocked(frame) => {
-                self.streams.on_streams_blocked(&frame);
+                self.streams.get_mut().on_streams_blocked(&frame);
                 Ok(())
             }
             Frame::NewConnectionId(frame) => self.remote_ids.on_new_connection_id(&frame),
@@ -92,7 +94,7 @@ impl Connection {
         let delay =
             if space == SpaceId::Application { self.ack_delay(ack) } else { Duration::ZERO };
         let context = self.pto_context();
-        let outcome = self.recovery.on_ack(space, now, ack, delay, &context)?;
+        let outcome = self.recovery.get_mut().on_ack(space, now, ack, delay, &context)?;
         if outcome.newly_acked_any {
             let protection = self.handshake.protection_mut();
             protection.on_acknowledged(now, space, ack.largest, packet.with_previous_keys)?;
@@ -108,7 +110,7 @@ impl Connection {
             self.consider_ack_frequency();
         }
         // Before acknowledged bytes leave the send buffer, so that writers see both changes at once.
-        self.streams.on_congestion_window(self.recovery.window());
+        self.streams.get_mut().on_congestion_window(self.recovery.get().window());
         self.dispatch_tokens();
         self.observe_recovery(now);
         Ok(())
@@ -116,8 +118,8 @@ impl Connection {
 
     /// Flow control windows grow and key updates are paced by round trips.
     fn on_round_trip(&mut self) {
-        if let Some(rtt) = self.recovery.stats().rtt {
-            self.streams.on_round_trip(rtt.smoothed);
+        if let Some(rtt) = self.recovery.get().stats().rtt {
+            self.streams.get_mut().on_round_trip(rtt.smoothed);
         }
         let probe_timeout = self.probe_timeout();
         self.handshake.protection_mut().set_probe_timeout(probe_timeout);
@@ -134,11 +136,11 @@ impl Connection {
     pub(super) fn dispatch_tokens(&mut self) {
         let kept = self.outgoing.buffers.used();
         let mut tokens = kept.map(|kept| core::mem::take(&mut kept.settled)).unwrap_or_default();
-        self.recovery.take_acked(&mut tokens);
+        self.recovery.get_mut().take_acked(&mut tokens);
         for (space, token) in tokens.drain(..) {
             self.on_token_acked(space, &token);
         }
-        self.recovery.take_lost(&mut tokens);
+        self.recovery.get_mut().take_lost(&mut tokens);
         for (space, token) in tokens.drain(..) {
             self.on_token_lost(space, &token);
         }
@@ -175,7 +177,7 @@ impl Connection {
             | Token::MaxStreams { .. }
             | Token::DataBlocked
             | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. } => self.streams.on_acked(token),
+            | Token::StreamsBlocked { .. } => self.streams.get_mut().on_acked(token),
         }
     }
 
@@ -202,7 +204,7 @@ impl Connection {
             | Token::MaxStreams { .. }
             | Token::DataBlocked
             | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. } => self.streams.on_lost(token),
+            | Token::StreamsBlocked { .. } => self.streams.get_mut().on_lost(token),
         }
     }
 
@@ -218,7 +220,7 @@ impl Connection {
                 "draft-ietf-quic-reliable-stream-reset §3",
             ));
         }
-        self.streams.on_reset_stream_at(now, frame)
+        self.streams.get_mut().on_reset_stream_at(now, frame)
     }
 
     /// Handles a CONNECTION_CLOSE.
@@ -282,7 +284,7 @@ impl Connection {
 
     /// Reports the state of ECN, if it has changed.
     pub(super) fn observe_ecn(&mut self, now: Timestamp) {
-        let new = self.recovery.ecn_state();
+        let new = self.recovery.get().ecn_state();
         if self.watch.observer.is_some() && new != EcnState::Disabled && self.watch.ecn != Some(new)
         {
             let old = self.watch.ecn.replace(new);
@@ -292,13 +294,15 @@ impl Connection {
 
     pub(super) fn observe_recovery(&mut self, now: Timestamp) {
         let mut lost = core::mem::take(&mut self.watch.lost);
-        self.recovery.take_lost_packets(&mut lost);
+        if let Some(recovery) = self.recovery.awake_mut() {
+            recovery.take_lost_packets(&mut lost);
+        }
         if self.watch.observer.is_none() {
             lost.clear();
             self.watch.lost = lost;
             return;
         }
-        let stats = self.recovery.stats();
+        let stats = self.recovery.get().stats();
         let phase = stats.congestion.phase;
         let old = self.watch.phase.replace(phase);
         for packet in lost.drain(..) {
@@ -324,7 +328,7 @@ impl Connection {
         self.watch.in_flight = stats.bytes_in_flight;
         self.observe(now, &Observation::Metrics(&metrics));
         if let Some(observer) = &mut self.watch.observer {
-            observer.observe(now, &Observation::Controller(self.recovery.controller()));
+            observer.observe(now, &Observation::Controller(self.recovery.get().controller()));
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::datagram::Datagrams;
 use crate::event::Event;
 use crate::handshake::{Handshake, retry};
 use crate::observer::{ConnectionState, Observation};
+use crate::packable::Packable;
 use crate::path::{BASE_DATAGRAM_SIZE, Paths};
 use crate::recovery::{Recovery, RecoveryConfig};
 use crate::space::{AckPolicy, ReceivedPackets};
@@ -49,7 +50,7 @@ pub(super) enum Lifecycle {
         /// When the state is discarded.
         until: Timestamp,
         /// The content of CONNECTION_CLOSE.
-        close: Close,
+        close: Box<Close>,
         /// Whether a CONNECTION_CLOSE is to be sent.
         pending: bool,
         /// Whether one has been sent.
@@ -180,9 +181,9 @@ impl Connection {
             versions: Versions::new(start.version, start.negotiated, start.attempt),
             marks: Marks::new(&random),
             received,
-            recovery,
+            recovery: Packable::new(recovery),
             paths,
-            streams: Streams::new(side, config.streams()),
+            streams: Packable::new(Streams::new(side, config.streams())),
             datagrams: Datagrams::new(
                 config.datagrams(),
                 TransportConfig::packet_room(usize::from(datagram_size)),
@@ -248,7 +249,7 @@ impl Connection {
                 Observation::ParametersSet { owner: self.side, parameters: &parameters };
             self.observe(now, &parameters);
         }
-        self.streams.on_congestion_window(self.recovery.window());
+        self.streams.get_mut().on_congestion_window(self.recovery.get().window());
         self.start_handshake(now);
     }
 
@@ -374,7 +375,7 @@ impl Connection {
     pub(super) fn discard_space(&mut self, now: Timestamp, space: SpaceId) {
         if self.handshake.protection().can_seal(space) {
             self.handshake.discard(space);
-            if let Err(error) = self.recovery.discard_space(space, now) {
+            if let Err(error) = self.recovery.get_mut().discard_space(space, now) {
                 self.fail(now, error);
                 return;
             }
@@ -403,8 +404,9 @@ impl Connection {
         // sent again with the same keys (RFC 9000 §17.2.5.3).
         let restarted = self
             .recovery
+            .get_mut()
             .abandon_outstanding(SpaceId::Initial, now)
-            .and_then(|()| self.recovery.abandon_outstanding(SpaceId::Application, now))
+            .and_then(|()| self.recovery.get_mut().abandon_outstanding(SpaceId::Application, now))
             .and_then(|()| self.handshake.restart(&packet.source));
         match restarted {
             Ok(()) => self.dispatch_tokens(),

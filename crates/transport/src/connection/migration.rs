@@ -97,12 +97,14 @@ impl Connection {
         }
         let datagram_size = self.max_datagram_size() as u64;
         if is_new_address {
-            if let Err(error) = self.recovery.on_new_path(path.generation(), now, datagram_size) {
+            if let Err(error) =
+                self.recovery.get_mut().on_new_path(path.generation(), now, datagram_size)
+            {
                 self.fail(now, error);
                 return false;
             }
         } else {
-            self.recovery.on_new_port();
+            self.recovery.get_mut().on_new_port();
             self.probe_new_port(now);
         }
         true
@@ -174,7 +176,7 @@ impl Connection {
         while !self.lifecycle.is_closed()
             && self.handshake.protection().can_seal(SpaceId::Application)
             && self.paths.has_pending_off_path()
-            && self.recovery.may_send(now).is_ok()
+            && self.recovery.get_mut().may_send(now).is_ok()
         {
             let probe = self.paths.next_off_path()?;
             // A challenge that cannot be answered is dropped: the peer sends another (§8.2.1).

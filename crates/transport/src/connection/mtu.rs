@@ -40,7 +40,7 @@ impl Connection {
             return;
         };
         if core::mem::take(&mut self.outgoing.awaits_kernel)
-            && let Err(error) = self.recovery.refused(now)
+            && let Err(error) = self.recovery.get_mut().refused(now)
         {
             self.fail(now, error);
             return;
@@ -85,7 +85,7 @@ impl Connection {
             self.paths.mtu_mut().on_probe_refused(probe);
             return None;
         };
-        if !self.recovery.may_probe_mtu(now, u64::from(probe.size)) {
+        if !self.recovery.get_mut().may_probe_mtu(now, u64::from(probe.size)) {
             return None;
         }
         // A probe that is lost for its size must not speak against ECN.
@@ -140,7 +140,7 @@ impl Connection {
     /// A probe was acknowledged. Its size is used, if the window still has room for several such datagrams: otherwise the
     /// window would have to grow with the size (RFC 8899 §3, item 7).
     pub(super) fn on_mtu_probe_acknowledged(&mut self, probe: MtuProbe) {
-        if self.recovery.has_window_for(u64::from(probe.size)) {
+        if self.recovery.get().has_window_for(u64::from(probe.size)) {
             self.paths.mtu_mut().on_probe_acknowledged(probe);
         } else {
             self.paths.mtu_mut().on_probe_postponed(probe);
@@ -149,7 +149,7 @@ impl Connection {
 
     /// Passes the size of datagrams on to the other parts, if it has changed.
     pub(super) fn follow_path_mtu(&mut self, now: Timestamp) {
-        if self.recovery.take_black_hole() {
+        if self.recovery.get_mut().take_black_hole() {
             self.paths.mtu_mut().on_black_hole();
         }
         let (new, is_done) = (self.paths.mtu().size(), self.paths.mtu().is_complete());
@@ -159,7 +159,7 @@ impl Connection {
             return;
         }
         if old != new {
-            self.recovery.set_max_datagram_size(now, u64::from(new));
+            self.recovery.get_mut().set_max_datagram_size(now, u64::from(new));
             self.datagrams.set_packet_room(TransportConfig::packet_room(usize::from(new)));
         }
         self.observe(now, &Observation::MtuUpdated { old, new, is_done });

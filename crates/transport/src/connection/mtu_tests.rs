@@ -129,7 +129,7 @@ fn what_the_interface_refuses_costs_nothing() {
     let statistics = server.statistics();
     assert_eq!((statistics.congestion_events, statistics.packets_lost), (0, 0));
     assert_ne!(statistics.congestion_phase, Phase::Recovery.name());
-    let counts = server.recovery.stats().counts;
+    let counts = server.recovery.get().stats().counts;
     assert_eq!(counts.packets_discarded, 2);
 }
 

@@ -95,7 +95,9 @@ impl Connection {
             let is_asked = [expired, newest, last].contains(&Some(space));
             let can_seal = self.can_send(space) && !is_too_soon;
             let has_pending = space != SpaceId::Application && self.handshake.has_pending(space);
-            if can_seal && (self.recovery.begin_probing(space) > 0 || is_asked || has_pending) {
+            if can_seal
+                && (self.recovery.get_mut().begin_probing(space) > 0 || is_asked || has_pending)
+            {
                 self.probe(space, count);
             }
         }
@@ -120,7 +122,7 @@ impl Connection {
         let mut tokens = core::mem::take(self.outgoing.buffers.tokens.get_mut(space));
         tokens.clear();
         for _ in 0..*self.outgoing.probes.get(space) {
-            self.recovery.probe_tokens(space, &mut tokens);
+            self.recovery.get_mut().probe_tokens(space, &mut tokens);
         }
         for token in tokens.drain(..) {
             self.on_token_lost(space, &token);

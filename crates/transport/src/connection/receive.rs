@@ -306,7 +306,7 @@ impl Connection {
         let is_largest = largest.is_none_or(|largest| context.number > largest);
         let known = self.handshake.received(context.space);
         let is_early = context.packet_type == PacketType::ZeroRtt;
-        self.streams.set_receiving_early(is_early);
+        self.streams.get_mut().set_receiving_early(is_early);
         let effect = self.receive_frames(now, context, payload)?;
         if self.lifecycle.is_closed() {
             return Ok(());
@@ -321,7 +321,8 @@ impl Connection {
         }
         let is_sign_of_life = is_largest && effect.is_ack_eliciting && effect.acknowledges;
         if is_sign_of_life && context.space == SpaceId::Application {
-            self.recovery.on_sign_of_life(now, &self.pto_context());
+            let context = self.pto_context();
+            self.recovery.get_mut().on_sign_of_life(now, &context);
         }
         let received = self.received.get_mut(context.space);
         received.on_packet(context.number, now, effect.is_ack_eliciting, context.arrival.ecn);

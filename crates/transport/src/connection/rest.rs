@@ -46,6 +46,14 @@ impl Connection {
         may_rest.then(|| self.rest.since + REST_AFTER)
     }
 
+    /// Packs the largest parts of a connection that rests and has nothing to send. Whatever changes one of them unpacks it.
+    pub(super) fn pack_if_resting(&mut self) {
+        if self.rest.is_resting && !self.lifecycle.is_closed() {
+            self.recovery.pack();
+            self.streams.pack();
+        }
+    }
+
     pub(super) fn begin_rest(&mut self, now: Timestamp) {
         self.rest.is_resting = true;
         self.handshake.rest();
@@ -59,9 +67,9 @@ impl Connection {
         }
         self.received.get_mut(SpaceId::Application).rest();
         self.outgoing.rest();
-        self.recovery.rest(now);
+        self.recovery.get_mut().rest(now);
         self.paths.rest();
-        self.streams.rest();
+        self.streams.get_mut().rest();
         self.datagrams.rest();
         self.local_ids.rest();
         self.remote_ids.rest();

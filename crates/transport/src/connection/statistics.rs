@@ -117,7 +117,7 @@ impl Counters {
 impl Connection {
     /// The connection's metrics now.
     pub fn statistics(&self) -> Statistics {
-        let stats = self.recovery.stats();
+        let stats = self.recovery.get().stats();
         Statistics {
             version: self.version(),
             smoothed_rtt: stats.rtt.map(|rtt| rtt.smoothed),
@@ -155,20 +155,20 @@ impl Connection {
 
     /// What the connection has counted so far. None of it ever decreases.
     pub fn totals(&self) -> Totals {
-        let counts = self.recovery.counts();
+        let counts = self.recovery.get().counts();
         Totals {
             packets_sent: counts.packets_sent,
             packets_received: self.counters.packets_received,
             packets_dropped: self.counters.packets_dropped,
             packets_lost: counts.packets_lost,
             packets_spuriously_lost: counts.packets_spuriously_lost,
-            probe_timeouts: self.recovery.probe_timeouts(),
+            probe_timeouts: self.recovery.get().probe_timeouts(),
         }
     }
 
     /// Counts of streams and of what they carried.
     pub fn streams_statistics(&self) -> StreamsStatistics {
-        self.streams.statistics()
+        self.streams.get().statistics()
     }
 
     /// Counts of unreliable datagrams (RFC 9221).

@@ -215,7 +215,7 @@ impl Connection {
 
     fn on_recovery_deadline(&mut self, now: Timestamp) {
         let context = self.pto_context();
-        match self.recovery.on_deadline(now, &context) {
+        match self.recovery.get_mut().on_deadline(now, &context) {
             Ok(expired) => self.on_recovery_expired(expired),
             Err(error) => self.fail(now, error),
         }

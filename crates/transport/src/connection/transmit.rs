@@ -56,7 +56,10 @@ impl Connection {
         self.outgoing.awaits_kernel = transmit.is_some();
         match transmit {
             Some(_) => self.rest.on_activity(now),
-            None => self.observe_after_transmitting(now),
+            None => {
+                self.observe_after_transmitting(now);
+                self.pack_if_resting();
+            }
         }
         transmit
     }
@@ -66,7 +69,7 @@ impl Connection {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
             return;
         }
-        if let Err(error) = self.recovery.transmitted(now) {
+        if let Err(error) = self.recovery.get_mut().transmitted(now) {
             self.fail(now, error);
             return;
         }
@@ -162,7 +165,7 @@ impl Connection {
         }
         let room_len = usize::try_from(credit).unwrap_or(usize::MAX).min(room.len());
         let room = room.get_mut(..room_len).unwrap_or_default();
-        let permission = self.recovery.may_send(now);
+        let permission = self.recovery.get_mut().may_send(now);
 
         let mut writer = Writer::new(room);
         self.outgoing.clear_drafts();
@@ -196,7 +199,7 @@ impl Connection {
         // without a mark, and nothing is tested before, since little may be sent there (RFC 9000 §8.2, §9.3.1).
         let is_unmarked = is_probe || self.paths.has_frames_pending();
         let may_test = !self.lifecycle.is_confirmed() || self.paths.current().is_validated();
-        let ecn = self.recovery.codepoint(now, is_unmarked, may_test);
+        let ecn = self.recovery.get_mut().codepoint(now, is_unmarked, may_test);
         self.observe_ecn(now);
         ecn
     }
@@ -236,7 +239,7 @@ impl Connection {
         writer: &mut Writer<'_>,
         fill: impl FnOnce(&mut Self, &mut PacketContents<'_, '_>),
     ) -> Option<&mut Draft> {
-        let number = self.recovery.next_packet_number(space).ok()?;
+        let number = self.recovery.get_mut().next_packet_number(space).ok()?;
         let is_initial = space == SpaceId::Initial;
         let is_early = space == SpaceId::Application && self.sends_early();
         let spin = space == SpaceId::Application && self.spin_bit(destination);
@@ -250,7 +253,7 @@ impl Connection {
             // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
             version: if is_early { self.versions.chosen() } else { self.handshake.version() },
             number,
-            largest_acknowledged: self.recovery.largest_acknowledged(space),
+            largest_acknowledged: self.recovery.get().largest_acknowledged(space),
             source: self.identity.local,
             destination,
             token: &token,
@@ -359,7 +362,7 @@ impl Connection {
         }
         let ping = probe
             || (is_application && self.flags.ping_pending)
-            || self.recovery.should_elicit_acknowledgement(space);
+            || self.recovery.get().should_elicit_acknowledgement(space);
         if ping && !contents.is_ack_eliciting() {
             // A probe without other frames still has to be ack-eliciting (RFC 9002 §6.2.4).
             let _ = contents.push(&Frame::Ping, None);
@@ -374,13 +377,13 @@ impl Connection {
         if !self.datagrams.has_pending() || !self.streams.has_data_pending() {
             self.outgoing.shares = Shares::default();
             self.datagrams.write_frames(contents);
-            self.streams.write_stream_frames(contents);
+            self.streams.get_mut().write_stream_frames(contents);
             return;
         }
         let room = contents.remaining();
         let streams_first = self.outgoing.shares.is_datagrams_ahead();
         if streams_first {
-            self.streams.write_stream_frames(contents);
+            self.streams.get_mut().write_stream_frames(contents);
         } else {
             self.datagrams.write_frames(contents);
         }
@@ -388,7 +391,7 @@ impl Connection {
         if streams_first {
             self.datagrams.write_frames(contents);
         } else {
-            self.streams.write_stream_frames(contents);
+            self.streams.get_mut().write_stream_frames(contents);
         }
         let (first, second) =
             (room.saturating_sub(rest), rest.saturating_sub(contents.remaining()));
@@ -414,7 +417,7 @@ impl Connection {
         let _ = self.ack_frequency.write_frame(contents);
         self.local_ids.write_frames(contents);
         self.remote_ids.write_frames(contents);
-        self.streams.write_control_frames(contents);
+        self.streams.get_mut().write_control_frames(contents);
     }
 
     /// Pads the datagram where RFC 9000 §14.1 asks for it: clients all datagrams with Initial packets, servers those that
@@ -488,7 +491,11 @@ impl Connection {
             is_off_path: draft.is_path_probe,
             is_marked: self.outgoing.ecn == EcnCodepoint::Ect0,
         };
-        self.recovery.stage(draft.space, packet, self.outgoing.buffers.tokens.get_mut(draft.space))
+        self.recovery.get_mut().stage(
+            draft.space,
+            packet,
+            self.outgoing.buffers.tokens.get_mut(draft.space),
+        )
     }
 
     /// A client discards its Initial keys when it first sends a Handshake packet (RFC 9001 §4.9.1).
@@ -511,7 +518,7 @@ impl Connection {
     }
 
     fn note_stop(&mut self, now: Timestamp, limit: SendLimit) {
-        self.recovery.sending_stopped(now, limit);
+        self.recovery.get_mut().sending_stopped(now, limit);
         let old = self.outgoing.limit.replace(limit);
         if old.map(|old| core::mem::discriminant(&old)) != Some(core::mem::discriminant(&limit)) {
             self.observe(now, &Observation::SendLimitUpdated { old, new: limit });
@@ -524,7 +531,7 @@ impl Connection {
             return;
         }
         self.observe_timers(now);
-        if self.recovery.bytes_in_flight() != self.watch.in_flight {
+        if self.recovery.get().bytes_in_flight() != self.watch.in_flight {
             self.observe_recovery(now);
         }
     }

@@ -220,7 +220,7 @@ impl Connection {
     /// Begins again in `version` (RFC 9368 §2.1): with another ClientHello, and with keys of another connection ID. Packet
     /// numbers continue, as after a Retry.
     fn begin_again(&mut self, now: Timestamp, version: Version, attempt: &Attempt) {
-        if let Err(error) = self.recovery.abandon_outstanding(SpaceId::Initial, now) {
+        if let Err(error) = self.recovery.get_mut().abandon_outstanding(SpaceId::Initial, now) {
             return self.fail(now, error);
         }
         self.dispatch_tokens();

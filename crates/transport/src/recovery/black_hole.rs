@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use super::ledger::LedgerPacket;
 
@@ -28,6 +28,8 @@ pub(super) struct BlackHole {
     boundary: SendIndex,
 }
 
+pack_fields!(BlackHole { base, losses, newest, newest_large, timed_out_at, boundary });
+
 /// Large packets that were lost, with none as large acknowledged that was sent later.
 #[derive(Clone, Copy, Debug)]
 struct Losses {
@@ -38,6 +40,8 @@ struct Losses {
     /// The bytes of the smallest.
     smallest: u64,
 }
+
+pack_fields!(Losses { first, first_sent_at, last_sent_at, packets, smallest });
 
 impl BlackHole {
     /// The state before the first packet.

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 use clearway_wire::frame::EcnCounts;
 
 use crate::SpaceId;
@@ -30,6 +30,8 @@ struct Counts {
     ect1: u64,
     ce: u64,
 }
+
+pack_fields!(Counts { ect0, ect1, ce });
 
 impl Counts {
     /// The difference to earlier counts; `None` if one of them was higher.
@@ -65,6 +67,8 @@ struct SpaceMarks {
     /// The first packet number on the path.
     first: u64,
 }
+
+pack_fields!(SpaceMarks { reported, sent, excess, first });
 
 impl SpaceState for SpaceMarks {
     const ENDED: Self =
@@ -128,6 +132,22 @@ pub(super) struct Ecn {
     /// ECN-CE marks ever passed on.
     total_marks: u64,
 }
+
+pack_fields!(Ecn {
+    state,
+    spaces,
+    tested,
+    allowance,
+    test_began,
+    last_marked,
+    proof,
+    lost,
+    marked,
+    is_suspected,
+    only_marked_since,
+    pending_marks,
+    total_marks
+});
 
 impl Ecn {
     pub(super) fn new(is_enabled: bool) -> Self {

@@ -1,5 +1,5 @@
 use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields, pack_variants};
 use clearway_wire::PacketNumber;
 
 use super::sent_space::SentSpace;
@@ -43,6 +43,8 @@ pub(super) enum PacketState {
     Skipped,
 }
 
+pack_variants!(PacketState { Staged, Outstanding, Acknowledged, Lost, Abandoned, Skipped });
+
 /// One packet in the ledger.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LedgerPacket {
@@ -73,6 +75,26 @@ pub(super) struct LedgerPacket {
     pub(super) lost_at: Timestamp,
     pub(super) delivery: DeliverySnapshot,
 }
+
+pack_fields!(LedgerPacket {
+    number,
+    state,
+    ack_eliciting,
+    in_flight,
+    is_exempt,
+    is_off_path,
+    is_marked,
+    path,
+    loss_event,
+    settled_to,
+    token_count,
+    first_token,
+    bytes,
+    index,
+    sent_at,
+    lost_at,
+    delivery
+});
 
 impl LedgerPacket {
     /// The packet in the form that controllers are given.
@@ -114,6 +136,19 @@ pub struct PacketCounts {
     pub bytes_discarded: u64,
 }
 
+pack_fields!(PacketCounts {
+    packets_sent,
+    bytes_sent,
+    packets_acknowledged,
+    bytes_acknowledged,
+    packets_lost,
+    bytes_lost,
+    packets_spuriously_lost,
+    bytes_spuriously_lost,
+    packets_discarded,
+    bytes_discarded
+});
+
 /// The only record of what is in flight (law 2).
 ///
 /// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
@@ -132,6 +167,16 @@ pub(super) struct Ledger {
     next_index: u64,
     counts: PacketCounts,
 }
+
+pack_fields!(Ledger {
+    spaces,
+    bytes_in_flight,
+    bytes_staged,
+    path,
+    left_address_at,
+    next_index,
+    counts
+});
 
 impl Ledger {
     pub(super) fn new() -> Self {

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use super::ledger::LedgerPacket;
 
@@ -25,6 +25,15 @@ pub(super) struct PersistentCongestion {
     longest: Duration,
     total: u64,
 }
+
+pack_fields!(PersistentCongestion {
+    first_sample_at,
+    boundary,
+    run_began_at,
+    acknowledged_elsewhere,
+    longest,
+    total
+});
 
 impl PersistentCongestion {
     pub(super) fn new() -> Self {

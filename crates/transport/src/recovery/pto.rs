@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 use super::rtt::Rtt;
 use crate::SpaceId;
@@ -54,6 +54,8 @@ pub(super) struct ProbeTimer {
     /// The Application space does not wait for the backoff this once.
     is_hastened: bool,
 }
+
+pack_fields!(ProbeTimer { count, total, since, idle_since, is_hastened });
 
 impl ProbeTimer {
     pub(super) fn new(now: Timestamp) -> Self {

@@ -3,6 +3,7 @@ use core::time::Duration;
 use super::rtt::{Rtt, nine_eighths, weighted};
 use super::sent_space::MAX_LOST_REMEMBERED;
 use crate::observer::LossThresholds;
+use clearway_units::pack_fields;
 
 /// Raised thresholds are kept for this many rounds with losses and without reordering
 /// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
@@ -34,6 +35,8 @@ pub(super) struct Reordering {
     /// The last of those rounds that was counted.
     counted: Option<u64>,
 }
+
+pack_fields!(Reordering { least_packets, packets, longest, smoothed, persists, counted });
 
 /// By how much an acknowledged packet was overtaken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

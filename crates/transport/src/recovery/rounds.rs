@@ -1,4 +1,5 @@
 use clearway_congestion::SendIndex;
+use clearway_units::pack_fields;
 
 /// Counts packet-timed rounds: a round ends when a packet that was sent after it began is
 /// acknowledged.
@@ -7,6 +8,8 @@ pub(super) struct Rounds {
     current: u64,
     began_at: SendIndex,
 }
+
+pack_fields!(Rounds { current, began_at });
 
 impl Rounds {
     /// The first round begins with the packet that gets index `next`.

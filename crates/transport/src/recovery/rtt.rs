@@ -1,6 +1,7 @@
 use core::time::Duration;
 
 use clearway_congestion::RttSnapshot;
+use clearway_units::pack_fields;
 
 /// The granularity of timers (RFC 9002 §6.1.2).
 pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
@@ -15,6 +16,8 @@ pub(super) struct Rtt {
     estimate: Option<RttEstimate>,
 }
 
+pack_fields!(Rtt { assumed, estimate });
+
 #[derive(Clone, Copy, Debug)]
 struct RttEstimate {
     latest: Duration,
@@ -24,6 +27,8 @@ struct RttEstimate {
     /// The probe timeout without the peer's delay: asked far more often than it changes.
     probe_wait: Duration,
 }
+
+pack_fields!(RttEstimate { latest, smoothed, variation, minimum, probe_wait });
 
 impl Rtt {
     /// No sample yet; timers assume `assumed`.

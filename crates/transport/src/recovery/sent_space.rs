@@ -2,6 +2,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use clearway_congestion::{DeliverySnapshot, SendIndex};
 use clearway_units::Timestamp;
+use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::ledger::{LedgerPacket, PacketState, StagedPacket, add, broken, subtract};
@@ -87,6 +88,61 @@ pub(super) struct SentSpace {
     /// How often a packet was looked for.
     #[cfg(test)]
     pub(super) lookups: core::sync::atomic::AtomicU64,
+}
+
+/// Of tokens only those of ACK frames are packed: there must be [no others](SentSpace::has_only_acks).
+impl Pack for SentSpace {
+    fn pack(&self, into: &mut Packer) {
+        self.packets.pack(into);
+        self.next.pack(into);
+        self.tokens.iter().filter_map(acknowledged).collect::<Vec<u64>>().pack(into);
+        self.token_base.pack(into);
+        self.first_outstanding.pack(into);
+        self.sent_end.pack(into);
+        self.lost.pack(into);
+        self.acks.pack(into);
+        self.skipped.pack(into);
+        self.largest_acknowledged.map(PacketNumber::get).pack(into);
+        self.largest_acknowledged_sent_at.pack(into);
+        self.ack_eliciting_outstanding.pack(into);
+        self.in_flight_outstanding.pack(into);
+        self.other_outstanding.pack(into);
+        self.probe_cursor.pack(into);
+        self.is_discarded.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let number = |number| PacketNumber::new(number).unwrap_or(PacketNumber::MAX);
+        let ack = |largest| Token::Ack { largest: number(largest) };
+        Self {
+            packets: Pack::unpack(from),
+            next: Pack::unpack(from),
+            tokens: Vec::<u64>::unpack(from).into_iter().map(ack).collect(),
+            token_base: Pack::unpack(from),
+            first_outstanding: Pack::unpack(from),
+            sent_end: Pack::unpack(from),
+            lost: Pack::unpack(from),
+            acks: Pack::unpack(from),
+            skipped: Pack::unpack(from),
+            largest_acknowledged: Option::unpack(from).map(number),
+            largest_acknowledged_sent_at: Pack::unpack(from),
+            ack_eliciting_outstanding: Pack::unpack(from),
+            in_flight_outstanding: Pack::unpack(from),
+            other_outstanding: Pack::unpack(from),
+            probe_cursor: Pack::unpack(from),
+            is_discarded: Pack::unpack(from),
+            #[cfg(test)]
+            lookups: core::sync::atomic::AtomicU64::new(0),
+        }
+    }
+}
+
+/// The packet number that an ACK frame ended with, of which this is the token.
+fn acknowledged(token: &Token) -> Option<u64> {
+    match token {
+        Token::Ack { largest } => Some(largest.get()),
+        _ => None,
+    }
 }
 
 impl SpaceState for SentSpace {
@@ -561,6 +617,11 @@ impl SentSpace {
         }
         self.probe_cursor = number.saturating_add(1);
         true
+    }
+
+    /// Whether no packet that is remembered carried anything but ACK frames.
+    pub(super) fn has_only_acks(&self) -> bool {
+        self.tokens.iter().all(|token| acknowledged(token).is_some())
     }
 
     /// Gives back the memory for more packets than there are.

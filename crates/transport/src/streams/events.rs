@@ -58,8 +58,8 @@ impl Events {
 /// One `T` for each direction of streams.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PerDirection<T> {
-    bidirectional: T,
-    unidirectional: T,
+    pub(super) bidirectional: T,
+    pub(super) unidirectional: T,
 }
 
 impl<T> PerDirection<T> {

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use clearway_units::Timestamp;
+use clearway_units::{Timestamp, pack_fields};
 
 /// The credit for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,6 +11,8 @@ pub(super) struct SendCredit {
     used: u64,
     reported_at: Option<u64>,
 }
+
+pack_fields!(SendCredit { limit, used, reported_at });
 
 impl SendCredit {
     /// A credit of `limit` bytes, of which none is used.
@@ -91,12 +93,16 @@ pub(super) struct ReceiveWindow {
     update_part: u64,
 }
 
+pack_fields!(ReceiveWindow { window, max_window, limit, received, consumed, tuned, update_part });
+
 /// The state when the window was last compared with the consumed bytes.
 #[derive(Clone, Copy, Debug)]
 struct Tuned {
     at: Timestamp,
     consumed: u64,
 }
+
+pack_fields!(Tuned { at, consumed });
 
 /// If half a window is consumed in fewer round trips than this, the window is too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
@@ -234,6 +240,8 @@ pub(super) struct ConnectionFlow {
     /// Whether a MAX_DATA is to be sent.
     pub(super) pending_max_data: bool,
 }
+
+pack_fields!(ConnectionFlow { send, receive, round_trip, pending_max_data });
 
 impl ConnectionFlow {
     /// The state before the peer's limit is known. `receive` is this endpoint's.

@@ -1,5 +1,6 @@
 //! The limits on the number of streams, in both directions (RFC 9000 §4.6).
 
+use clearway_units::pack_fields;
 use clearway_wire::VarInt;
 
 /// A stream count never exceeds 2^60, so that every stream ID fits (RFC 9000 §4.6).
@@ -14,6 +15,8 @@ pub(super) struct LocalStreams {
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
+
+pack_fields!(LocalStreams { opened, maximum, awaits_stream, reported_at });
 
 impl LocalStreams {
     /// How many have been opened.
@@ -83,6 +86,8 @@ pub(super) struct RemoteStreams {
     maximum: u64,
     pending_maximum: bool,
 }
+
+pack_fields!(RemoteStreams { opened, accepted, retired, concurrent, maximum, pending_maximum });
 
 /// The peer opened more streams than it may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -61,6 +61,16 @@ impl Unused for Held {
 }
 
 impl Reassembly {
+    /// A stream of which everything below `offset` was read, and nothing beyond received.
+    pub(super) fn at(offset: u64) -> Self {
+        Self { read_offset: offset, end: offset, held: OnDemand::default() }
+    }
+
+    /// Whether there is nothing to read, nothing beyond a gap, and no memory for it.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.readable() == 0 && !self.held.is_used()
+    }
+
     /// The offset of the first missing byte: everything below has been received.
     pub(super) const fn end(&self) -> u64 {
         self.end

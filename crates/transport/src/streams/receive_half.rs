@@ -1,4 +1,5 @@
 use clearway_units::Timestamp;
+use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::{TransportErrorCode, VarInt, frame};
 
 use super::flow::{ConnectionFlow, Exceeded, ReceiveWindow};
@@ -34,6 +35,25 @@ pub(super) struct ReceiveHalf {
     pub(super) awaits_data: bool,
 }
 
+/// Only one that [is plain](ReceiveHalf::is_plain) is packed.
+impl Pack for ReceiveHalf {
+    fn pack(&self, into: &mut Packer) {
+        self.state.pack(into);
+        self.data.read_offset().pack(into);
+        self.window.pack(into);
+        self.final_size.pack(into);
+        self.awaits_data.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let state = Pack::unpack(from);
+        let data = Reassembly::at(Pack::unpack(from));
+        let window = Pack::unpack(from);
+        let (final_size, awaits_data) = Pack::unpack(from);
+        Self { state, data, final_size, awaits_data, ..Self::new(window) }
+    }
+}
+
 impl ReceiveHalf {
     /// A stream on which `window` limits the peer.
     pub(super) fn new(window: ReceiveWindow) -> Self {
@@ -66,6 +86,16 @@ impl ReceiveHalf {
     /// Gives back the memory for more data than there is.
     pub(super) fn rest(&mut self) {
         self.data.rest();
+    }
+
+    /// Whether there is no data and nothing to be sent, and nobody has reset or stopped the stream.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.data.is_empty()
+            && self.reset_code.is_none()
+            && self.partial.is_none()
+            && self.stopped.is_none()
+            && !self.pending_stop
+            && !self.pending_limit
     }
 
     /// The receive window of the stream.

@@ -2,6 +2,8 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use clearway_units::pack_variants;
+use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::VarInt;
 
 use super::flow::SendCredit;
@@ -29,6 +31,8 @@ enum End {
     /// It was acknowledged.
     Acknowledged,
 }
+
+pack_variants!(End { Open, Owed, Sent, Acknowledged });
 
 /// Data that is not acknowledged.
 #[derive(Debug, Default)]
@@ -100,6 +104,28 @@ pub(super) struct SendHalf {
     stopped: Option<VarInt>,
 }
 
+/// Only one that [is plain](SendHalf::is_plain) is packed.
+impl Pack for SendHalf {
+    fn pack(&self, into: &mut Packer) {
+        self.state.pack(into);
+        self.credit.pack(into);
+        self.base.pack(into);
+        self.written.pack(into);
+        self.end.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self {
+            state: Pack::unpack(from),
+            credit: Pack::unpack(from),
+            base: Pack::unpack(from),
+            written: Pack::unpack(from),
+            end: Pack::unpack(from),
+            ..Self::new(0)
+        }
+    }
+}
+
 impl SendHalf {
     /// A stream with a limit of `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
@@ -152,6 +178,15 @@ impl SendHalf {
         if self.buffered() == 0 {
             self.data.give_back();
         }
+    }
+
+    /// Whether there is no data, and nobody has reset or stopped the stream.
+    pub(super) const fn is_plain(&self) -> bool {
+        !self.data.is_used()
+            && self.reset_code.is_none()
+            && !self.pending_reset
+            && self.partial.is_none()
+            && self.stopped.is_none()
     }
 
     /// The state of RFC 9000 §3.1.

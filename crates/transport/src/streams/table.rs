@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use clearway_wire::StreamId;
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_wire::{StreamId, VarInt};
 use slab::Slab;
 
 use super::receive_half::ReceiveHalf;
@@ -73,6 +74,18 @@ impl Stream {
         }
     }
 
+    /// One that is only there until its key is vacant.
+    fn placeholder() -> Self {
+        Self::new(StreamId::from_varint(VarInt::ZERO), None, None, false)
+    }
+
+    /// Whether it has no data, is in no queue, and nobody has reset or stopped it.
+    fn is_plain(&self) -> bool {
+        self.queued == Queued::default()
+            && self.send.as_deref().is_none_or(SendHalf::is_plain)
+            && self.receive.as_deref().is_none_or(ReceiveHalf::is_plain)
+    }
+
     /// Whether both parts have ended.
     pub(super) fn is_done(&self) -> bool {
         self.send.as_deref().is_none_or(|send| send.state().is_terminal())
@@ -121,6 +134,81 @@ pub(super) struct Table {
     keys: BTreeMap<StreamId, usize>,
     /// The last stream that was looked up: frames of one stream often follow each other.
     last: Option<(StreamId, usize)>,
+}
+
+/// Only one that [is plain](Stream::is_plain) is packed.
+impl Pack for Stream {
+    fn pack(&self, into: &mut Packer) {
+        self.id.get().pack(into);
+        self.send.pack(into);
+        self.receive.pack(into);
+        self.priority.pack(into);
+        self.is_incremental.pack(into);
+        self.is_accepted.pack(into);
+        self.is_early.pack(into);
+        self.awaits_room.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self {
+            id: StreamId::from_varint(VarInt::saturating(Pack::unpack(from))),
+            send: Pack::unpack(from),
+            receive: Pack::unpack(from),
+            priority: Pack::unpack(from),
+            is_incremental: Pack::unpack(from),
+            is_accepted: Pack::unpack(from),
+            is_early: Pack::unpack(from),
+            awaits_room: Pack::unpack(from),
+            queued: Queued::default(),
+        }
+    }
+}
+
+/// Packing: streams keep their keys, and new ones will get the keys that they would have had.
+impl Table {
+    /// Whether all streams can be packed.
+    pub(super) fn is_plain(&self) -> bool {
+        self.streams.iter().all(|(_, stream)| stream.is_plain())
+    }
+
+    pub(super) fn pack(&mut self, into: &mut Packer) {
+        self.last = None;
+        let vacant = self.vacant_keys();
+        into.number(self.streams.len() as u64);
+        for (key, stream) in &self.streams {
+            key.pack(into);
+            stream.pack(into);
+        }
+        vacant.pack(into);
+    }
+
+    pub(super) fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let mut streams: Vec<(usize, Stream)> = Pack::unpack(from);
+        let vacant: Vec<usize> = Pack::unpack(from);
+        let keys = streams.iter().map(|(key, stream)| (stream.id, *key)).collect();
+        streams.extend(vacant.iter().map(|key| (*key, Stream::placeholder())));
+        let mut streams: Slab<Stream> = streams.into_iter().collect();
+        // The key that becomes vacant last is given away first.
+        for key in vacant.into_iter().rev() {
+            streams.try_remove(key);
+        }
+        Self { streams, keys, last: None }
+    }
+
+    /// The keys that the next streams get, in this order, before keys that are greater than all there were.
+    fn vacant_keys(&mut self) -> Vec<usize> {
+        let mut end = self.streams.iter().last().map_or(0, |(key, _)| key.saturating_add(1));
+        let mut vacant = Vec::new();
+        while self.streams.len() < end || self.streams.vacant_key() != end {
+            let key = self.streams.insert(Stream::placeholder());
+            end = end.max(key.saturating_add(1));
+            vacant.push(key);
+        }
+        for key in vacant.iter().rev() {
+            self.streams.try_remove(*key);
+        }
+        vacant
+    }
 }
 
 impl Table {
@@ -186,5 +274,38 @@ impl Table {
         self.keys.remove(&stream.id);
         self.last = self.last.filter(|(_, last)| *last != key);
         Some(stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(number: u32) -> Stream {
+        Stream::new(StreamId::from_varint(VarInt::from_u32(number)), None, None, true)
+    }
+
+    /// Keys order writers of the same priority, so that the next streams have to get the keys that they would have had.
+    #[test]
+    fn a_packed_table_gives_the_same_keys_to_its_streams_and_to_later_ones() {
+        for removed in [&[][..], &[5, 0, 3], &[4, 5], &[5, 4], &[0, 1, 2, 3, 4, 5], &[2, 0, 1, 5]] {
+            let mut table = Table::default();
+            (0..6).for_each(|number| assert_eq!(table.insert(stream(number)), number as usize));
+            for key in removed {
+                assert!(table.remove(*key).is_some());
+            }
+            let mut packer = Packer::new();
+            table.pack(&mut packer);
+            let bytes = packer.finish();
+            let mut unpacker = Unpacker::new(&bytes);
+            let mut unpacked = Table::unpack(&mut unpacker);
+            assert!(unpacker.is_at_end());
+            let ids = |table: &Table| table.keys.clone().into_iter().collect::<Vec<_>>();
+            assert_eq!(ids(&unpacked), ids(&table), "{removed:?}");
+            let next =
+                |table: &mut Table| [6, 7, 8, 9, 10, 11, 12].map(|id| table.insert(stream(id)));
+            assert_eq!(next(&mut unpacked), next(&mut table), "{removed:?}");
+            assert_eq!(format!("{unpacked:#?}"), format!("{table:#?}"));
+        }
     }
 }

@@ -1,0 +1,146 @@
+//! The few bytes of streams that a connection keeps while it rests.
+
+use clearway_units::memory::OnDemand;
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::{pack_fields, pack_variants};
+
+use super::events::PerDirection;
+use super::state::{ReceiveState, SendState};
+use super::{FlowControlBlock, PeerLimits, StreamEvent, StreamWindows, Streams, StreamsStatistics};
+use crate::Side;
+use crate::packable::{Packable, Packing};
+
+pack_fields!(PeerLimits { are_known, opened_here, opened_by_peer });
+pack_fields!(StreamWindows { initial, maximum });
+pack_variants!(Side { Client, Server });
+pack_variants!(SendState { Ready, Send, DataSent, DataReceived, ResetSent, ResetReceived });
+pack_variants!(ReceiveState {
+    Receive,
+    SizeKnown,
+    DataReceived,
+    DataRead,
+    ResetReceived,
+    ResetRead,
+});
+pack_fields!(StreamsStatistics {
+    opened,
+    opened_by_peer,
+    open,
+    bytes_sent,
+    bytes_retransmitted,
+    bytes_acknowledged,
+    bytes_received,
+    bytes_read,
+    bytes_buffered,
+});
+
+impl<T: Pack> Pack for PerDirection<T> {
+    fn pack(&self, into: &mut Packer) {
+        let Self { bidirectional, unidirectional } = self;
+        bidirectional.pack(into);
+        unidirectional.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self { bidirectional: T::unpack(from), unidirectional: T::unpack(from) }
+    }
+}
+
+impl Packing for Streams {
+    type Packed = Box<[u8]>;
+
+    fn pack(&mut self) -> Option<Box<[u8]>> {
+        if !self.is_settled() {
+            return None;
+        }
+        let Self {
+            side,
+            windows,
+            max_send_buffer,
+            table,
+            local,
+            remote,
+            peer,
+            flow,
+            queues: _,
+            send_buffer,
+            blocked: _,
+            awaited: _,
+            is_receiving_early,
+            statistics,
+        } = self;
+        let mut packer = Packer::new();
+        let into = &mut packer;
+        side.pack(into);
+        windows.pack(into);
+        max_send_buffer.pack(into);
+        table.pack(into);
+        local.pack(into);
+        remote.pack(into);
+        peer.pack(into);
+        flow.pack(into);
+        send_buffer.pack(into);
+        is_receiving_early.pack(into);
+        statistics.pack(into);
+        Some(packer.finish())
+    }
+
+    fn unpack(packed: &Box<[u8]>) -> Self {
+        let from = &mut Unpacker::new(packed);
+        Self {
+            side: Pack::unpack(from),
+            windows: Pack::unpack(from),
+            max_send_buffer: Pack::unpack(from),
+            table: super::Table::unpack(from),
+            local: Pack::unpack(from),
+            remote: Pack::unpack(from),
+            peer: Pack::unpack(from),
+            flow: Pack::unpack(from),
+            queues: OnDemand::default(),
+            send_buffer: Pack::unpack(from),
+            blocked: 0,
+            awaited: 0,
+            is_receiving_early: Pack::unpack(from),
+            statistics: Pack::unpack(from),
+        }
+    }
+}
+
+impl Streams {
+    /// Whether nothing waits: no frame to be sent, no event to be taken, no data on any stream.
+    fn is_settled(&self) -> bool {
+        !self.queues.is_used()
+            && self.blocked == 0
+            && self.awaited == 0
+            && !self.has_control_pending()
+            && self.table.is_plain()
+    }
+}
+
+/// What timers and `transmit` ask for, also while they are packed, when nothing waits.
+impl Packable<Streams> {
+    /// See [`Streams::has_control_pending`].
+    pub(crate) fn has_control_pending(&self) -> bool {
+        self.awake().is_some_and(Streams::has_control_pending)
+    }
+
+    /// See [`Streams::has_data_pending`].
+    pub(crate) fn has_data_pending(&self) -> bool {
+        self.awake().is_some_and(Streams::has_data_pending)
+    }
+
+    /// See [`Streams::blocked_by`].
+    pub(crate) fn blocked_by(&self) -> Option<FlowControlBlock> {
+        self.awake()?.blocked_by()
+    }
+
+    /// See [`Streams::awaits_peer`].
+    pub(crate) fn awaits_peer(&self) -> bool {
+        self.awake().is_some_and(Streams::awaits_peer)
+    }
+
+    /// See [`Streams::next_event`].
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
+        self.awake_mut()?.next_event()
+    }
+}

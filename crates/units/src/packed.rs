@@ -1,0 +1,343 @@
+//! States in as few bytes as they need, for what is kept long and seldom used.
+//!
+//! A [`Packer`] writes a state field by field, an [`Unpacker`] reads the same fields in the same order. Small numbers take a
+//! byte. Nothing says which field is which: what was packed is only for the program that packed it.
+//!
+//! ```
+//! use clearway_units::pack_fields;
+//! use clearway_units::packed::{Pack, packed, unpacked};
+//!
+//! #[derive(PartialEq, Debug)]
+//! struct Counts {
+//!     sent: u64,
+//!     lost: Option<u32>,
+//! }
+//!
+//! pack_fields!(Counts { sent, lost });
+//!
+//! let counts = Counts { sent: 3, lost: None };
+//! let bytes = packed(&counts);
+//! assert_eq!((bytes.len(), unpacked::<Counts>(&bytes)), (2, counts));
+//! ```
+
+use core::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{Rate, ReleaseTime, Timestamp};
+
+/// Numbers below take one byte. Others take a byte that says how many follow, and these.
+const FIRST_LENGTH: u8 = 0xf8;
+
+/// Writes states.
+#[derive(Clone, Debug, Default)]
+pub struct Packer(Vec<u8>);
+
+impl Packer {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// All that was written.
+    pub fn finish(self) -> Box<[u8]> {
+        self.0.into_boxed_slice()
+    }
+
+    /// Writes a number in as few bytes as it needs.
+    pub fn number(&mut self, number: u64) {
+        match u8::try_from(number) {
+            Ok(byte) if byte < FIRST_LENGTH => self.0.push(byte),
+            _ => {
+                let zeros = (number.leading_zeros() / 8) as usize;
+                let bytes = number.to_le_bytes();
+                self.0.push(u8::MAX - zeros as u8);
+                self.0.extend(bytes.iter().take(bytes.len() - zeros));
+            }
+        }
+    }
+
+    /// Writes bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes all of `items`, of which there are `count`.
+    pub fn all<'a, T: Pack + 'a>(&mut self, count: usize, items: impl Iterator<Item = &'a T>) {
+        self.number(count as u64);
+        items.for_each(|item| item.pack(self));
+    }
+}
+
+/// Reads what a [`Packer`] wrote. Beyond the end there are zeros.
+#[derive(Clone, Copy, Debug)]
+pub struct Unpacker<'a>(&'a [u8]);
+
+impl<'a> Unpacker<'a> {
+    /// Reads `bytes` from their beginning.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Whether everything was read.
+    pub fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads a number.
+    pub fn number(&mut self) -> u64 {
+        let [first] = self.array();
+        match first.checked_sub(FIRST_LENGTH) {
+            None => u64::from(first),
+            Some(length) => {
+                let (bytes, rest) = self.0.split_at(self.0.len().min(usize::from(length) + 1));
+                self.0 = rest;
+                bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+            }
+        }
+    }
+
+    /// Reads `N` bytes as they are.
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        match self.0.split_first_chunk() {
+            Some((bytes, rest)) => {
+                self.0 = rest;
+                *bytes
+            }
+            None => {
+                self.0 = &[];
+                [0; N]
+            }
+        }
+    }
+
+    /// Reads what [`Packer::all`] wrote.
+    pub fn all<T: Pack, C: FromIterator<T>>(&mut self) -> C {
+        let count = self.number();
+        (0..count).map(|_| T::unpack(self)).collect()
+    }
+}
+
+/// A state that can be packed. What is unpacked is the same as what was packed.
+pub trait Pack: Sized {
+    /// Writes the state.
+    fn pack(&self, into: &mut Packer);
+
+    /// Reads it.
+    fn unpack(from: &mut Unpacker<'_>) -> Self;
+}
+
+/// The bytes of a state.
+pub fn packed(state: &impl Pack) -> Box<[u8]> {
+    let mut packer = Packer::new();
+    state.pack(&mut packer);
+    packer.finish()
+}
+
+/// The state of which these are the bytes.
+pub fn unpacked<T: Pack>(bytes: &[u8]) -> T {
+    T::unpack(&mut Unpacker::new(bytes))
+}
+
+/// Implements [`Pack`](crate::packed::Pack) for a struct, of which all fields have to be named. Each of them is packed.
+#[macro_export]
+macro_rules! pack_fields {
+    ($type:ty { $($field:ident),* $(,)? }) => {
+        impl $crate::packed::Pack for $type {
+            fn pack(&self, into: &mut $crate::packed::Packer) {
+                let Self { $($field),* } = self;
+                $($crate::packed::Pack::pack($field, into);)*
+            }
+
+            fn unpack(from: &mut $crate::packed::Unpacker<'_>) -> Self {
+                Self { $($field: $crate::packed::Pack::unpack(from)),* }
+            }
+        }
+    };
+}
+
+/// Implements [`Pack`](crate::packed::Pack) for an enum without fields, of which all variants have to be named.
+#[macro_export]
+macro_rules! pack_variants {
+    ($type:ty { $first:ident $(, $variant:ident)* $(,)? }) => {
+        impl $crate::packed::Pack for $type {
+            fn pack(&self, into: &mut $crate::packed::Packer) {
+                match self {
+                    Self::$first $(| Self::$variant)* => into.number(*self as u64),
+                }
+            }
+
+            fn unpack(from: &mut $crate::packed::Unpacker<'_>) -> Self {
+                let number = from.number();
+                [$(Self::$variant),*]
+                    .into_iter()
+                    .find(|variant| *variant as u64 == number)
+                    .unwrap_or(Self::$first)
+            }
+        }
+    };
+}
+
+macro_rules! pack_integers {
+    ($($integer:ty),*) => {$(
+        impl Pack for $integer {
+            fn pack(&self, into: &mut Packer) {
+                into.number(*self as u64);
+            }
+
+            fn unpack(from: &mut Unpacker<'_>) -> Self {
+                from.number() as Self
+            }
+        }
+    )*};
+}
+
+pack_integers!(u8, u16, u32, u64, usize);
+
+impl Pack for bool {
+    fn pack(&self, into: &mut Packer) {
+        into.number(u64::from(*self));
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        from.number() != 0
+    }
+}
+
+impl Pack for i32 {
+    fn pack(&self, into: &mut Packer) {
+        self.cast_unsigned().pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        u32::unpack(from).cast_signed()
+    }
+}
+
+/// Every bit is kept. Few of the lower bits of most numbers are set, so that the bytes are turned round.
+impl Pack for f64 {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.to_bits().swap_bytes());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::from_bits(from.number().swap_bytes())
+    }
+}
+
+impl Pack for Duration {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.as_secs());
+        into.number(u64::from(self.subsec_nanos()));
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let seconds = Self::from_secs(from.number());
+        seconds.saturating_add(Self::from_nanos(from.number()))
+    }
+}
+
+impl Pack for Timestamp {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.as_nanos());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::from_nanos(from.number())
+    }
+}
+
+impl Pack for ReleaseTime {
+    fn pack(&self, into: &mut Packer) {
+        self.deadline().pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::at(Timestamp::unpack(from))
+    }
+}
+
+impl Pack for Rate {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.bytes_per_second());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::from_bytes_per_second(from.number())
+    }
+}
+
+impl<T: Pack> Pack for Option<T> {
+    fn pack(&self, into: &mut Packer) {
+        self.is_some().pack(into);
+        self.iter().for_each(|some| some.pack(into));
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        bool::unpack(from).then(|| T::unpack(from))
+    }
+}
+
+impl<T: Pack> Pack for Box<T> {
+    fn pack(&self, into: &mut Packer) {
+        T::pack(self, into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self::new(T::unpack(from))
+    }
+}
+
+impl<T: Pack, U: Pack> Pack for (T, U) {
+    fn pack(&self, into: &mut Packer) {
+        self.0.pack(into);
+        self.1.pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        (T::unpack(from), U::unpack(from))
+    }
+}
+
+impl<T: Pack, const N: usize> Pack for [T; N] {
+    fn pack(&self, into: &mut Packer) {
+        self.iter().for_each(|item| item.pack(into));
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        core::array::from_fn(|_| T::unpack(from))
+    }
+}
+
+impl<T: Pack> Pack for Vec<T> {
+    fn pack(&self, into: &mut Packer) {
+        into.all(self.len(), self.iter());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        from.all()
+    }
+}
+
+impl<T: Pack> Pack for VecDeque<T> {
+    fn pack(&self, into: &mut Packer) {
+        into.all(self.len(), self.iter());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        from.all()
+    }
+}
+
+impl<T: Pack + Ord> Pack for BTreeSet<T> {
+    fn pack(&self, into: &mut Packer) {
+        into.all(self.len(), self.iter());
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        from.all()
+    }
+}
+
+#[cfg(test)]
+#[path = "packed_tests.rs"]
+mod tests;

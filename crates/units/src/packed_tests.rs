@@ -1,0 +1,75 @@
+use core::fmt::Debug;
+
+use super::*;
+use crate::Random;
+
+fn returns<T: Pack + PartialEq + Debug>(state: T) -> usize {
+    let bytes = packed(&state);
+    let mut unpacker = Unpacker::new(&bytes);
+    assert_eq!(T::unpack(&mut unpacker), state);
+    assert!(unpacker.0.is_empty(), "{state:?}: all is read");
+    bytes.len()
+}
+
+#[test]
+fn every_number_returns_in_as_few_bytes_as_it_needs() {
+    assert_eq!([0, 1, 0xf7].map(returns::<u64>), [1; 3]);
+    assert_eq!([0xf8, 0xff].map(returns::<u64>), [2; 2]);
+    for bytes in 2..=8 {
+        let least = 1_u64 << (8 * (bytes - 1));
+        let greatest = u64::MAX >> (64 - 8 * bytes);
+        assert_eq!([least, greatest].map(returns), [bytes + 1; 2], "{bytes}");
+    }
+    let mut random = Random::from_number(1);
+    for _ in 0..10_000 {
+        let bits = random.below(64) as u32;
+        returns(random.number() >> bits);
+    }
+}
+
+#[test]
+fn what_is_packed_returns() {
+    returns((u8::MAX, (u16::MAX, u32::MAX)));
+    returns((usize::MAX, (true, false)));
+    for number in [0, 1, -1, i32::MIN, i32::MAX] {
+        returns(number);
+    }
+    for number in [0.0, -0.0, 1.0, 1452.0, 0.1, f64::MAX, f64::MIN_POSITIVE, f64::INFINITY] {
+        returns(number);
+    }
+    assert_eq!(returns(1452.0), 4);
+    for duration in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+        returns(duration);
+    }
+    for time in [Timestamp::ORIGIN, Timestamp::FAR_FUTURE, Timestamp::from_nanos(5)] {
+        returns((time, Some(ReleaseTime::at(time))));
+    }
+    returns((Rate::from_bytes_per_second(u64::MAX), Some(None::<u64>)));
+    returns([Some(Box::new(3_u64)), None]);
+    returns((vec![1_u64, 2], VecDeque::from([Some(7_u32), None])));
+    returns((BTreeSet::from([3_u64, 300]), Vec::<bool>::new()));
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    First,
+    Second,
+    Third,
+}
+
+pack_variants!(State { First, Second, Third });
+
+#[test]
+fn every_variant_returns() {
+    for state in [State::First, State::Second, State::Third] {
+        assert_eq!(returns(state), 1);
+    }
+}
+
+#[test]
+fn beyond_the_end_there_are_zeros() {
+    let mut unpacker = Unpacker::new(&[0xff, 1]);
+    assert_eq!((unpacker.number(), unpacker.number()), (1, 0));
+    assert_eq!(Unpacker::new(&[1]).array(), [0; 2]);
+    assert_eq!(unpacked::<Vec<u64>>(&[2, 5]), [5, 0]);
+}
