@@ -145,7 +145,6 @@ impl Client {
         }
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
         if let Some(pump) = body.begin(&mut send, None) {
-            send.wake_shard();
             // An error is reported by the pending response.
             tokio::spawn(pump.run(send));
         }

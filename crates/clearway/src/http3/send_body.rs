@@ -232,12 +232,12 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
-    /// Wakes the shard to process earlier changes.
     /// The state of the connection.
     pub(super) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
+    /// Wakes the shard to process earlier changes.
     pub(super) fn wake_shard(&self) {
         self.shared.act(|_, effects| effects.wake_shard());
     }
