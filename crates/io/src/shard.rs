@@ -245,8 +245,7 @@ impl Shard {
             let now = self.clock.now();
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
-            self.connections.process(now);
-            self.run_tasks(now);
+            self.process(now);
             let is_behind = self.is_behind(now);
             self.connections.retry_waiting(now, is_behind);
             self.connections.replace_ids();
@@ -454,19 +453,37 @@ impl Shard {
         self.commands = commands;
     }
 
+    /// Runs the application of every connection that is dirty, and after each the tasks that this lets continue: what they
+    /// have in common with it is still in the processor's cache then.
+    fn process(&mut self, now: Timestamp) {
+        for _ in 0..self.connections.dirty_len() {
+            self.connections.process_next(now);
+            self.run_tasks(now);
+        }
+        self.run_tasks(now);
+    }
+
     /// Runs the tasks of this thread, those included that the applications have just started, then the applications of the
     /// connections that the tasks have used, then the tasks that this lets continue. All that comes of it goes out in
     /// this turn: a task that connects and makes requests has them in the first flight.
     fn run_tasks(&mut self, now: Timestamp) {
+        let others = self.connections.dirty_len();
         for _ in 0..MAX_TASK_ROUNDS {
             self.carry_out_commands(now);
             if !self.tasks.run() {
                 break;
             }
             self.carry_out_commands(now);
-            self.connections.process(now);
+            self.process_after(others, now);
         }
-        self.connections.process(now);
+        self.process_after(others, now);
+    }
+
+    /// Runs the application of every connection that has become dirty after the first `others`, once.
+    fn process_after(&mut self, others: usize, now: Timestamp) {
+        for _ in others..self.connections.dirty_len() {
+            self.connections.process_last(now);
+        }
     }
 
     /// `remote` as the socket names it with which connections begin.

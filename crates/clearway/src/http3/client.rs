@@ -99,8 +99,8 @@ impl Client {
     /// Sends a request and waits for its response. A content-length field is added if the length is
     /// known. While the peer allows no more streams, requests wait.
     ///
-    /// A request with a safe method and no content that is answered with 425 (Too Early) is sent once more, after the
-    /// handshake (RFC 8470 §5.2).
+    /// A request with a safe method and no content that was made before the handshake was complete, and is answered with 425
+    /// (Too Early), is sent once more after that (RFC 8470 §5.2).
     ///
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
     /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
@@ -118,14 +118,20 @@ impl Client {
         let (parts, body) = request.into_parts();
         let body = body.into();
         let is_harmless = parts.method.is_safe() && body.length() == Some(0);
-        let again = is_harmless.then(|| parts.clone());
+        // On the heap, so that all the other requests need no room for it.
+        let again = (is_harmless && self.may_be_early()).then(|| Box::new(parts.clone()));
         let response = self.start(Request::from_parts(parts, body))?.response().await?;
         let Some(parts) = again.filter(|_| response.status() == StatusCode::TOO_EARLY) else {
             return Ok(response);
         };
         // RFC 8470 §5.2: not before the handshake is complete.
         self.early_data_accepted().await;
-        self.start(Request::from_parts(parts, Body::empty()))?.response().await
+        self.start(Request::from_parts(*parts, Body::empty()))?.response().await
+    }
+
+    /// Whether a request that is made now may be sent in early data.
+    fn may_be_early(&self) -> bool {
+        self.shared().lock().established.is_none()
     }
 
     /// Waits until the handshake is complete, and returns whether the server has accepted early data; `false` also if
