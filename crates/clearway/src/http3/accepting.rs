@@ -163,7 +163,7 @@ fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>
     face.is_announced = has_more;
     let Some(key) = key else { return (None, has_more) };
     let Some(exchange) = face.all.get_mut(key) else { return (None, has_more) };
-    let Some(Head::Request(request)) = exchange.receive.head.take() else {
+    let Some(Head::Request(request)) = exchange.head.take() else {
         return (None, has_more);
     };
     exchange.is_queued = false;

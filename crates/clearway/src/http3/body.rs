@@ -134,8 +134,8 @@ impl Pump {
             Poll::Ready(Some(first)) => first,
         };
         // More than one piece is not asked for before there is room.
-        let may_be_all =
-            matches!(&first, Ok(frame) if frame.is_data()) && self.body.size_hint().exact() == Some(0);
+        let may_be_all = matches!(&first, Ok(frame) if frame.is_data())
+            && self.body.size_hint().exact() == Some(0);
         self.ahead.push_back(first);
         if may_be_all && let Poll::Ready(second) = self.body.as_mut().poll_frame(context) {
             match second {

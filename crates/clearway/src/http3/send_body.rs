@@ -181,7 +181,7 @@ impl SendBody {
         // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
             if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
-                exchange.send.head = Some(Head::Response(head));
+                exchange.head = Some(Head::Response(head));
             }
             exchange.send.push(content)?;
             exchange.send.finish(trailers);
@@ -194,7 +194,7 @@ impl SendBody {
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
             if !exchange.send.buffer.is_over() {
-                exchange.send.head = Some(Head::Response(response));
+                exchange.head = Some(Head::Response(response));
             }
         });
     }
@@ -202,9 +202,9 @@ impl SendBody {
     /// Passes on an interim response.
     pub(super) fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.act(|exchange, effects| match exchange.send.buffer.state() {
-            SendState::Failed(error) => Err(error.clone()),
+            SendState::Failed(error) => Err(Error::clone(error)),
             _ => {
-                exchange.send.informational.push_back(response);
+                exchange.send.informational.push(response);
                 effects.wake_shard();
                 Ok(())
             }
