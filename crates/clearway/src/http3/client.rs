@@ -115,18 +115,38 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
+        // What few requests need is on the heap: everything else would take its room as long as it waits for the response.
+        let (pending, again) = self.start_repeatable(request)?;
+        let response = pending.response().await?;
+        match again {
+            Some(again) if response.status() == StatusCode::TOO_EARLY => {
+                drop(response);
+                Box::pin(self.send_again(again)).await
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Sends a request, and returns what is needed to send it again if it comes too early.
+    fn start_repeatable<B: Into<Body>>(
+        &self,
+        request: Request<B>,
+    ) -> Result<(PendingResponse, Option<Box<Request<Body>>>), Error> {
+        let request = request.map(Into::into);
+        let is_harmless = request.method().is_safe() && request.body().length() == Some(0);
+        if !is_harmless || !self.may_be_early() {
+            return Ok((self.start(request)?, None));
+        }
         let (parts, body) = request.into_parts();
-        let body = body.into();
-        let is_harmless = parts.method.is_safe() && body.length() == Some(0);
-        // On the heap, so that all the other requests need no room for it.
-        let again = (is_harmless && self.may_be_early()).then(|| Box::new(parts.clone()));
-        let response = self.start(Request::from_parts(parts, body))?.response().await?;
-        let Some(parts) = again.filter(|_| response.status() == StatusCode::TOO_EARLY) else {
-            return Ok(response);
-        };
+        let again = Request::from_parts(parts.clone(), Body::empty());
+        Ok((self.start(Request::from_parts(parts, body))?, Some(Box::new(again))))
+    }
+
+    /// Sends a request once more that has come too early.
+    async fn send_again(&self, request: Box<Request<Body>>) -> Result<Response<RecvBody>, Error> {
         // RFC 8470 §5.2: not before the handshake is complete.
         self.early_data_accepted().await;
-        self.start(Request::from_parts(*parts, Body::empty()))?.response().await
+        self.start(*request)?.response().await
     }
 
     /// Whether a request that is made now may be sent in early data.
