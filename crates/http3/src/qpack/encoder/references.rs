@@ -166,3 +166,44 @@ impl References {
         self.open.at_risk.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clearway_units::Random;
+
+    use super::*;
+
+    /// Whatever is sent, acknowledged and cancelled in whatever order: a stream's oldest section is acknowledged first, and
+    /// the lowest index that is referred to is known.
+    #[test]
+    fn sections_are_acknowledged_in_the_order_of_their_stream() {
+        let mut random = Random::from_number(1);
+        let (mut references, mut model) = (References::default(), Vec::<(u64, Section)>::new());
+        for required in 1..5_000 {
+            let stream = random.number() % 16;
+            match random.number() % 8 {
+                0 => {
+                    references.cancel(stream);
+                    model.retain(|(other, _)| *other != stream);
+                }
+                1..4 => {
+                    let place = model.iter().position(|(other, _)| *other == stream);
+                    let expected = place.map(|place| model.remove(place).1);
+                    let known = references.known_received();
+                    let is_known = references.acknowledge(stream).is_ok();
+                    assert_eq!(is_known, expected.is_some());
+                    let required = expected.map_or(known, |section| section.required.max(known));
+                    assert_eq!(references.known_received(), required);
+                }
+                _ => {
+                    let section = Section { required, lowest: random.number() % 8 };
+                    references.add(stream, section);
+                    model.push((stream, section));
+                }
+            }
+            let lowest = model.iter().map(|(_, section)| section.lowest).min();
+            assert_eq!(references.lowest(), lowest);
+            assert_eq!(references.has_room(), model.len() < MAX_SECTIONS);
+        }
+    }
+}
