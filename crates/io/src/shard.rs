@@ -8,6 +8,7 @@
 mod attempts;
 mod connections;
 mod partner;
+mod processing;
 mod receiving;
 mod sending;
 mod siblings;
@@ -56,9 +57,6 @@ const RECEIVING_BYTES: u64 = 2 << 20;
 
 /// How many datagrams that other shards received are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
-
-/// How often tasks and applications may answer each other in one turn.
-const MAX_TASK_ROUNDS: usize = 8;
 
 /// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration. Then it also
 /// listens at the preferred addresses of that; port 0 of one means any free port.
@@ -451,39 +449,6 @@ impl Shard {
             }
         }
         self.commands = commands;
-    }
-
-    /// Runs the application of every connection that is dirty, and after each the tasks that this lets continue: what they
-    /// have in common with it is still in the processor's cache then.
-    fn process(&mut self, now: Timestamp) {
-        for _ in 0..self.connections.dirty_len() {
-            self.connections.process_next(now);
-            self.run_tasks(now);
-        }
-        self.run_tasks(now);
-    }
-
-    /// Runs the tasks of this thread, those included that the applications have just started, then the applications of the
-    /// connections that the tasks have used, then the tasks that this lets continue. All that comes of it goes out in
-    /// this turn: a task that connects and makes requests has them in the first flight.
-    fn run_tasks(&mut self, now: Timestamp) {
-        let others = self.connections.dirty_len();
-        for _ in 0..MAX_TASK_ROUNDS {
-            self.carry_out_commands(now);
-            if !self.tasks.run() {
-                break;
-            }
-            self.carry_out_commands(now);
-            self.process_after(others, now);
-        }
-        self.process_after(others, now);
-    }
-
-    /// Runs the application of every connection that has become dirty after the first `others`, once.
-    fn process_after(&mut self, others: usize, now: Timestamp) {
-        for _ in others..self.connections.dirty_len() {
-            self.connections.process_last(now);
-        }
     }
 
     /// `remote` as the socket names it with which connections begin.

@@ -24,6 +24,9 @@ use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
+/// A request without content that is sent once more if it comes too early; `None` for one that cannot.
+type Repetition = Option<Box<Request<Body>>>;
+
 /// Keeps the connection open until it is dropped.
 struct Hold(Arc<Shared>);
 
@@ -131,7 +134,7 @@ impl Client {
     fn start_repeatable<B: Into<Body>>(
         &self,
         request: Request<B>,
-    ) -> Result<(PendingResponse, Option<Box<Request<Body>>>), Error> {
+    ) -> Result<(PendingResponse, Repetition), Error> {
         let request = request.map(Into::into);
         let is_harmless = request.method().is_safe() && request.body().length() == Some(0);
         if !is_harmless || !self.may_be_early() {

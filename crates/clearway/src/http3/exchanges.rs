@@ -208,6 +208,7 @@ pub(super) enum Head {
 
 /// Interim responses, which few messages have.
 #[derive(Default)]
+#[expect(clippy::box_collection, reason = "it is in every message")]
 pub(super) struct Interim(Option<Box<VecDeque<Response<()>>>>);
 
 impl Interim {
