@@ -72,6 +72,8 @@ pub(crate) struct State<F: Face> {
     pub(crate) error: Option<F::Error>,
     /// The shard has discarded the connection.
     pub(crate) is_gone: bool,
+    /// The shard is about to process the connection again: tasks need not wake it for that.
+    pub(crate) is_attended: bool,
     pub(crate) remote_address: Option<SocketAddr>,
     /// The newest that the shard has reported. There are some once the connection is established.
     pub(crate) statistics: Option<Box<Statistics>>,
@@ -123,7 +125,14 @@ impl<F: Face> Shared<F> {
     /// Changes the state, and carries out the effects after releasing the lock.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&mut State<F>, &mut Effects<F>) -> T) -> T {
         let mut effects = Effects::default();
-        let outcome = act(&mut self.lock(), &mut effects);
+        let outcome = {
+            let mut state = self.lock();
+            let outcome = act(&mut state, &mut effects);
+            if state.is_attended {
+                effects.spare_shard();
+            }
+            outcome
+        };
         effects.carry_out(self);
         outcome
     }
@@ -341,6 +350,7 @@ impl<F: Face> Default for State<F> {
             early: None,
             error: None,
             is_gone: false,
+            is_attended: false,
             remote_address: None,
             statistics: None,
             close: None,

@@ -14,6 +14,7 @@
 //! cancelled, and the peer gets H3_REQUEST_CANCELLED: a partial message never looks complete.
 
 mod accepting;
+mod answering;
 mod batch;
 mod body;
 mod client;

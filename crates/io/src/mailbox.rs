@@ -106,7 +106,8 @@ impl Mailbox {
 
     /// Whether a task of the shard's thread could continue since the last call.
     pub(crate) fn take_ready_tasks(&self) -> bool {
-        self.has_ready_tasks.swap(false, Ordering::SeqCst)
+        self.has_ready_tasks.load(Ordering::SeqCst)
+            && self.has_ready_tasks.swap(false, Ordering::SeqCst)
     }
 
     /// Wakes the shard, if it sleeps.

@@ -8,6 +8,7 @@
 mod attempts;
 mod connections;
 mod partner;
+mod processing;
 mod receiving;
 mod sending;
 mod siblings;
@@ -56,9 +57,6 @@ const RECEIVING_BYTES: u64 = 2 << 20;
 
 /// How many datagrams that other shards received are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
-
-/// How often tasks and applications may answer each other in one turn.
-const MAX_TASK_ROUNDS: usize = 8;
 
 /// Starts a shard that listens at `address`, and accepts connections if it gets a `server` configuration. Then it also
 /// listens at the preferred addresses of that; port 0 of one means any free port.
@@ -245,8 +243,7 @@ impl Shard {
             let now = self.clock.now();
             self.carry_out_commands(now);
             self.connections.fire_timers(now);
-            self.connections.process(now);
-            self.run_tasks(now);
+            self.process(now);
             let is_behind = self.is_behind(now);
             self.connections.retry_waiting(now, is_behind);
             self.connections.replace_ids();
@@ -452,21 +449,6 @@ impl Shard {
             }
         }
         self.commands = commands;
-    }
-
-    /// Runs the tasks of this thread, those included that the applications have just started, then the applications of the
-    /// connections that the tasks have used, then the tasks that this lets continue. All that comes of it goes out in
-    /// this turn: a task that connects and makes requests has them in the first flight.
-    fn run_tasks(&mut self, now: Timestamp) {
-        for _ in 0..MAX_TASK_ROUNDS {
-            self.carry_out_commands(now);
-            if !self.tasks.run() {
-                break;
-            }
-            self.carry_out_commands(now);
-            self.connections.process(now);
-        }
-        self.connections.process(now);
     }
 
     /// `remote` as the socket names it with which connections begin.

@@ -96,6 +96,11 @@ impl<F: Face> Effects<F> {
         self.wakes_shard = true;
     }
 
+    /// The shard will process what was changed anyway.
+    pub(super) fn spare_shard(&mut self) {
+        self.wakes_shard = false;
+    }
+
     fn others(&mut self) -> &mut Others<F> {
         self.has_others = true;
         self.others.get_or_insert_with(|| {

@@ -7,20 +7,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use http::{Method, Request};
 use slab::Slab;
 
+use super::answering::Answer;
 use super::driver::Listener;
 use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, SendBody, Timeouts};
-
-/// Starts the task that answers a request.
-pub(super) type Start = Box<dyn Fn(Request<RecvBody>, Responder) + Send + Sync>;
 
 /// The connections of one server.
 #[derive(Default)]
 pub(super) struct Accepting {
     connections: Mutex<Connections>,
     /// How requests are answered on the shard's thread, if they are.
-    start: OnceLock<Start>,
+    answer: OnceLock<Box<dyn Answer>>,
 }
 
 #[derive(Default)]
@@ -61,16 +59,16 @@ impl Accepting {
         Box::new(Registration { accepting: self.clone(), key })
     }
 
-    /// From now on, each request is passed to `start` on the thread of its shard.
-    pub(super) fn start_with(&self, start: Start) {
+    /// From now on, requests are answered by `answer` on the thread of their shard.
+    pub(super) fn answer_with(&self, answer: Box<dyn Answer>) {
         // A server is served in one way: the first one.
-        let _ = self.start.set(start);
+        let _ = self.answer.set(answer);
     }
 
     /// Starts the task that answers a request, if there is one way to do so; else the request is reset.
-    pub(super) fn start(&self, request: Request<RecvBody>, responder: Responder) {
-        if let Some(start) = self.start.get() {
-            start(request, responder);
+    pub(super) fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
+        if let Some(answer) = self.answer.get() {
+            answer.spawn(request, responder);
         }
     }
 
@@ -165,7 +163,7 @@ fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>
     face.is_announced = has_more;
     let Some(key) = key else { return (None, has_more) };
     let Some(exchange) = face.all.get_mut(key) else { return (None, has_more) };
-    let Some(Head::Request(request)) = exchange.receive.head.take() else {
+    let Some(Head::Request(request)) = exchange.head.take() else {
         return (None, has_more);
     };
     exchange.is_queued = false;
@@ -183,19 +181,26 @@ struct Registration {
 }
 
 impl Listener for Registration {
+    fn answers_here(&self) -> bool {
+        self.accepting.answer.get().is_some()
+    }
+
     fn on_requests(&mut self, shared: &Arc<Shared>) {
-        let Some(start) = self.accepting.start.get() else {
+        let Some(answer) = self.accepting.answer.get() else {
             return self.accepting.announce(shared.clone());
         };
-        loop {
-            let (request, has_more) = take_request(shared);
-            if let Some((request, responder)) = request {
-                start(request, responder);
+        let mut has_more = true;
+        let mut next = || {
+            while has_more {
+                let (request, more) = take_request(shared);
+                has_more = more;
+                if request.is_some() {
+                    return request;
+                }
             }
-            if !has_more {
-                return;
-            }
-        }
+            None
+        };
+        answer.answer(shared, &mut next);
     }
 
     fn on_gone(&mut self) {

@@ -72,12 +72,12 @@ impl Batch<'_> {
                 }
                 Event::Informational { stream, response } => {
                     self.with(stream, |exchange, effects| {
-                        exchange.receive.informational.push_back(response);
+                        exchange.receive.informational.push(response);
                         exchange.receive.buffer.wake(effects);
                     })
                 }
                 Event::Response { stream, response } => self.with(stream, |exchange, effects| {
-                    exchange.receive.head = Some(Head::Response(response));
+                    exchange.head = Some(Head::Response(response));
                     exchange.receive.buffer.wake(effects);
                 }),
                 Event::Data { stream } => {
@@ -85,7 +85,9 @@ impl Batch<'_> {
                     self.by_stream(stream, Self::read);
                 }
                 Event::Trailers { stream, fields } => {
-                    self.with(stream, |exchange, _| exchange.receive.trailers = Some(fields));
+                    self.with(stream, |exchange, _| {
+                        exchange.receive.trailers = Some(fields.into())
+                    });
                 }
                 Event::Finished { stream } => {
                     self.with(stream, |exchange, effects| {
@@ -131,11 +133,11 @@ impl Batch<'_> {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         let datagrams = &mut exchange.datagrams;
-        while let Some(data) = datagrams.outgoing.pop() {
+        while let Some(data) = datagrams.next_outgoing() {
             match self.http3.send_datagram(&mut self.streams, stream, &data) {
                 // Datagrams are unreliable: one that is too large for the path or for the queue is lost.
                 Ok(()) | Err(DatagramError::TooLarge { .. } | DatagramError::QueueFull) => {}
-                Err(error) => datagrams.failed = Some(error),
+                Err(error) => datagrams.fail(error),
             }
         }
         datagrams.maximum = self.http3.max_datagram(&mut self.streams, stream).ok();
@@ -312,10 +314,10 @@ impl Batch<'_> {
 
     fn send_request(&mut self, key: usize) -> Result<(), SendError> {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return Ok(()) };
-        let Some(Head::Request(request)) = &exchange.send.head else { return Ok(()) };
+        let Some(Head::Request(request)) = &exchange.head else { return Ok(()) };
         let is_whole = exchange.send.is_head_only();
         let stream = self.http3.send_request(&mut self.streams, request, is_whole)?;
-        exchange.send.head = None;
+        exchange.head = None;
         exchange.stream = Some(stream);
         self.state.face.by_stream.insert(stream, key);
         if is_whole {
@@ -510,12 +512,15 @@ fn write(
     exchange: &mut Exchange,
     effects: &mut Effects,
 ) -> Result<(), SendError> {
-    let send = &mut exchange.send;
-    while let Some(response) = send.informational.pop_front() {
+    while let Some(response) = exchange.send.informational.pop() {
         http3.send_informational(streams, stream, &response)?;
     }
-    let mut head = send.head.take();
-    if let Some(Head::Response(response)) = &head
+    let mut head = match http3.role() {
+        Role::Client => None,
+        Role::Server => exchange.take_response(),
+    };
+    let send = &mut exchange.send;
+    if let Some(response) = &head
         && (send.is_head_only() || send.buffer.is_empty())
     {
         let is_whole = send.is_head_only();
@@ -530,7 +535,7 @@ fn write(
     let ends_with_content = send.trailers.is_none();
     let mut is_over = false;
     let is_all = send.buffer.hand_over(|chunk, is_last| match head.take() {
-        Some(Head::Response(response)) => {
+        Some(response) => {
             let end = is_last && ends_with_content;
             let length = chunk.len();
             let sent = http3.send_response_with(streams, stream, &response, chunk.clone(), end)?;

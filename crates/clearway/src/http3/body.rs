@@ -1,6 +1,7 @@
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll, Waker, ready};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -84,16 +85,26 @@ impl Body {
     }
 
     /// Passes the header section of a response, if this is the body of one, and the content to `send` if it is available,
-    /// or else returns a pump that streams it.
+    /// also that of a stream which has all of it at hand in one piece. Or else returns a pump that streams it. The message
+    /// holds no content yet, so that there is room for some.
     pub(super) fn begin(self, send: &mut SendBody, head: Option<Response<()>>) -> Option<Pump> {
         let content = match self.content {
             Content::Empty => Bytes::new(),
             Content::Full(content) => content,
             Content::Streamed(body) => {
-                if let Some(head) = head {
-                    send.start(head);
-                }
-                return Some(Pump { body, trailers: self.trailers });
+                let mut pump = Pump { body, ahead: VecDeque::new(), trailers: self.trailers };
+                let Some(content) = pump.take_whole() else {
+                    if let Some(head) = head {
+                        send.start(head);
+                    }
+                    if pump.ahead.is_empty() {
+                        // The content may take long, and the header section does not wait for it.
+                        send.wake_shard();
+                    }
+                    return Some(pump);
+                };
+                send.commit_with(head, content, pump.trailers);
+                return None;
             }
         };
         send.commit_with(head, content, self.trailers);
@@ -104,10 +115,45 @@ impl Body {
 /// Content that is streamed.
 pub(super) struct Pump {
     body: Streamed,
+    /// What the body has already given.
+    ahead: VecDeque<Given>,
     trailers: Option<HeaderMap>,
 }
 
+/// What a body gives until it ends.
+type Given = Result<Frame<Bytes>, BoxError>;
+
 impl Pump {
+    /// The whole content, if the body gives it now and in one piece. If not, what it has given is kept.
+    fn take_whole(&mut self) -> Option<Bytes> {
+        // Who waits for the body polls it again.
+        let context = &mut Context::from_waker(Waker::noop());
+        let first = match self.body.as_mut().poll_frame(context) {
+            Poll::Pending => return None,
+            Poll::Ready(None) => return Some(Bytes::new()),
+            Poll::Ready(Some(first)) => first,
+        };
+        // More than one piece is not asked for before there is room.
+        let may_be_all = matches!(&first, Ok(frame) if frame.is_data())
+            && self.body.size_hint().exact() == Some(0);
+        self.ahead.push_back(first);
+        if may_be_all && let Poll::Ready(second) = self.body.as_mut().poll_frame(context) {
+            match second {
+                None => return self.ahead.pop_front()?.ok()?.into_data().ok(),
+                Some(second) => self.ahead.push_back(second),
+            }
+        }
+        None
+    }
+
+    /// What the body gives next; `Ready(None)` at its end.
+    fn poll_given(&mut self, context: &mut Context<'_>) -> Poll<Option<Given>> {
+        match self.ahead.pop_front() {
+            Some(given) => Poll::Ready(Some(given)),
+            None => self.body.as_mut().poll_frame(context),
+        }
+    }
+
     /// Passes the whole content to `send`, which is cancelled if the body fails.
     pub(super) async fn run(mut self, mut send: SendBody) -> Result<(), Error> {
         let mut has_room = false;
@@ -117,7 +163,7 @@ impl Pump {
                 send.room().await?;
             }
             let frame = core::future::poll_fn(|context| {
-                let frame = self.body.as_mut().poll_frame(context);
+                let frame = self.poll_given(context);
                 if frame.is_pending()
                     && let Poll::Ready(error) = send.poll_failed(context)
                 {

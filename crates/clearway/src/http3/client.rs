@@ -24,6 +24,9 @@ use crate::{ClientConfig, Endpoint, MigrateError, PathEvent};
 #[derive(Clone)]
 pub struct Client(Arc<Hold>);
 
+/// A request without content that is sent once more if it comes too early; `None` for one that cannot.
+type Repetition = Option<Box<Request<Body>>>;
+
 /// Keeps the connection open until it is dropped.
 struct Hold(Arc<Shared>);
 
@@ -99,8 +102,8 @@ impl Client {
     /// Sends a request and waits for its response. A content-length field is added if the length is
     /// known. While the peer allows no more streams, requests wait.
     ///
-    /// A request with a safe method and no content that is answered with 425 (Too Early) is sent once more, after the
-    /// handshake (RFC 8470 §5.2).
+    /// A request with a safe method and no content that was made before the handshake was complete, and is answered with 425
+    /// (Too Early), is sent once more after that (RFC 8470 §5.2).
     ///
     /// Dropping the future cancels the request (H3_REQUEST_CANCELLED), and so does dropping the
     /// response's body before its end. Interim responses are skipped; see [`start`](Self::start).
@@ -115,17 +118,43 @@ impl Client {
         &self,
         request: Request<B>,
     ) -> Result<Response<RecvBody>, Error> {
+        // What few requests need is on the heap: everything else would take its room as long as it waits for the response.
+        let (pending, again) = self.start_repeatable(request)?;
+        let response = pending.response().await?;
+        match again {
+            Some(again) if response.status() == StatusCode::TOO_EARLY => {
+                drop(response);
+                Box::pin(self.send_again(again)).await
+            }
+            _ => Ok(response),
+        }
+    }
+
+    /// Sends a request, and returns what is needed to send it again if it comes too early.
+    fn start_repeatable<B: Into<Body>>(
+        &self,
+        request: Request<B>,
+    ) -> Result<(PendingResponse, Repetition), Error> {
+        let request = request.map(Into::into);
+        let is_harmless = request.method().is_safe() && request.body().length() == Some(0);
+        if !is_harmless || !self.may_be_early() {
+            return Ok((self.start(request)?, None));
+        }
         let (parts, body) = request.into_parts();
-        let body = body.into();
-        let is_harmless = parts.method.is_safe() && body.length() == Some(0);
-        let again = is_harmless.then(|| parts.clone());
-        let response = self.start(Request::from_parts(parts, body))?.response().await?;
-        let Some(parts) = again.filter(|_| response.status() == StatusCode::TOO_EARLY) else {
-            return Ok(response);
-        };
+        let again = Request::from_parts(parts.clone(), Body::empty());
+        Ok((self.start(Request::from_parts(parts, body))?, Some(Box::new(again))))
+    }
+
+    /// Sends a request once more that has come too early.
+    async fn send_again(&self, request: Box<Request<Body>>) -> Result<Response<RecvBody>, Error> {
         // RFC 8470 §5.2: not before the handshake is complete.
         self.early_data_accepted().await;
-        self.start(Request::from_parts(parts, Body::empty()))?.response().await
+        self.start(*request)?.response().await
+    }
+
+    /// Whether a request that is made now may be sent in early data.
+    fn may_be_early(&self) -> bool {
+        self.shared().lock().established.is_none()
     }
 
     /// Waits until the handshake is complete, and returns whether the server has accepted early data; `false` also if
@@ -145,7 +174,6 @@ impl Client {
         }
         let (mut send, response) = self.begin(Request::from_parts(parts, ()))?;
         if let Some(pump) = body.begin(&mut send, None) {
-            send.wake_shard();
             // An error is reported by the pending response.
             tokio::spawn(pump.run(send));
         }

@@ -21,14 +21,14 @@ const BUFFER: usize = 256 << 10;
 /// Datagrams in one direction of an exchange. If there are too many, the oldest are dropped, since the newest are the most
 /// likely to be of use.
 #[derive(Default)]
-pub(super) struct Queue {
+struct Queue {
     datagrams: VecDeque<Bytes>,
     cost: usize,
     dropped: u64,
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, data: Bytes) {
+    fn push(&mut self, data: Bytes) {
         self.cost = self.cost.saturating_add(data.len().saturating_add(OVERHEAD as usize));
         self.datagrams.push_back(data);
         while self.cost > BUFFER && self.pop().is_some() {
@@ -36,7 +36,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Bytes> {
+    fn pop(&mut self) -> Option<Bytes> {
         let data = self.datagrams.pop_front()?;
         self.cost = self.cost.saturating_sub(data.len().saturating_add(OVERHEAD as usize));
         Some(data)
@@ -46,26 +46,49 @@ impl Queue {
 /// The datagrams of one exchange.
 #[derive(Default)]
 pub(super) struct ExchangeDatagrams {
-    pub(super) outgoing: Queue,
+    /// The largest payload that can be sent, as far as the shard has told.
+    pub(super) maximum: Option<usize>,
+    /// What only an exchange has that is used for datagrams.
+    used: Option<Box<Used>>,
+}
+
+#[derive(Default)]
+struct Used {
+    outgoing: Queue,
     incoming: Queue,
     /// The task that waits for one.
     task: WakerSlot,
-    /// The largest payload that can be sent, as far as the shard has told.
-    pub(super) maximum: Option<usize>,
     /// Why none can be sent at all.
-    pub(super) failed: Option<DatagramError>,
+    failed: Option<DatagramError>,
 }
 
 impl ExchangeDatagrams {
+    fn used(&mut self) -> &mut Used {
+        self.used.get_or_insert_default()
+    }
+
     /// A datagram has arrived.
     pub(super) fn receive(&mut self, data: Bytes, effects: &mut Effects) {
-        self.incoming.push(data);
-        self.task.wake(effects);
+        let used = self.used();
+        used.incoming.push(data);
+        used.task.wake(effects);
     }
 
     /// No more will arrive.
     pub(super) fn end(&mut self, effects: &mut Effects) {
-        self.task.wake(effects);
+        if let Some(used) = &mut self.used {
+            used.task.wake(effects);
+        }
+    }
+
+    /// The next datagram to send.
+    pub(super) fn next_outgoing(&mut self) -> Option<Bytes> {
+        self.used.as_mut()?.outgoing.pop()
+    }
+
+    /// None can be sent, because of `error`.
+    pub(super) fn fail(&mut self, error: DatagramError) {
+        self.used().failed = Some(error);
     }
 }
 
@@ -98,11 +121,12 @@ impl Datagrams {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
             exchange.send.check_open()?;
-            let datagrams = &mut exchange.datagrams;
+            let maximum = exchange.datagrams.maximum;
+            let datagrams = exchange.datagrams.used();
             if let Some(error) = datagrams.failed {
                 return Err(Error::Datagram(error));
             }
-            if let Some(maximum) = datagrams.maximum
+            if let Some(maximum) = maximum
                 && payload.len() > maximum
             {
                 return Err(Error::Datagram(DatagramError::TooLarge { maximum }));
@@ -133,14 +157,14 @@ impl Datagrams {
             let Some(exchange) = state.face.all.get_mut(self.key) else {
                 return Poll::Ready(Some(Err(Error::Cancelled)));
             };
-            if let Some(data) = exchange.datagrams.incoming.pop() {
+            if let Some(data) = exchange.datagrams.used().incoming.pop() {
                 return Poll::Ready(Some(Ok(data)));
             }
             match exchange.receive.buffer.end() {
                 Some(Ok(())) => Poll::Ready(None),
-                Some(Err(error)) => Poll::Ready(Some(Err(error.clone()))),
+                Some(Err(error)) => Poll::Ready(Some(Err(Error::clone(error)))),
                 None => {
-                    exchange.datagrams.task.register(context, effects);
+                    exchange.datagrams.used().task.register(context, effects);
                     Poll::Pending
                 }
             }
@@ -149,7 +173,9 @@ impl Datagrams {
 
     /// How many datagrams were dropped because this task did not take them in time.
     pub fn dropped(&self) -> u64 {
-        self.shared.lock().face.all.get(self.key).map_or(0, |it| it.datagrams.incoming.dropped)
+        let state = &self.shared.lock();
+        let used = state.face.all.get(self.key).and_then(|it| it.datagrams.used.as_ref());
+        used.map_or(0, |used| used.incoming.dropped)
     }
 }
 

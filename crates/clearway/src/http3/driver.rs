@@ -12,7 +12,7 @@ use super::Error;
 use super::batch::Batch;
 use super::early;
 use super::exchanges::{Effects, Shared};
-use super::feed::{Undelivered, feed};
+use super::feed::{Feed, Undelivered, feed};
 use super::progress::Watch;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
@@ -30,6 +30,9 @@ pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// Is notified of a connection's requests and of its end.
 pub(super) trait Listener: Send {
+    /// Whether requests are answered while their connection is processed, so that it has to be processed again.
+    fn answers_here(&self) -> bool;
+
     /// Requests wait in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);
 
@@ -113,12 +116,25 @@ impl Application for Driver {
             // remembered, so that the defaults apply (RFC 9114 §7.2.4.2).
             self.http3.on_streams_available(&mut streams);
         }
-        let fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
+        let mut fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
+        while self.exchange(now, connection, core::mem::take(&mut fed)) {}
+        self.effects.carry_out(&self.shared);
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        self.shared.lock().statistics = Some(Box::new(*statistics));
+    }
+}
+
+impl Driver {
+    /// Moves messages in both directions. Returns whether tasks have then answered requests, so that there is more to move.
+    fn exchange(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
         let mut state = self.shared.lock();
+        state.is_attended = false;
         let mut batch = Batch {
             http3: &mut self.http3,
             undelivered: &mut self.undelivered,
-            streams,
+            streams: QuicStreams::new(now, connection),
             state: &mut state,
             effects: &mut self.effects,
             has_said_goaway: &mut self.has_said_goaway,
@@ -146,16 +162,14 @@ impl Application for Driver {
             }
         }
         batch.report_statistics();
-        let has_requests = batch.has_requests;
+        let listener = self.listener.as_mut().filter(|_| batch.has_requests);
+        let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
+        state.is_attended = are_answered;
         drop(state);
-        if has_requests && let Some(listener) = &mut self.listener {
+        if let Some(listener) = listener {
             listener.on_requests(&self.shared);
         }
-        self.effects.carry_out(&self.shared);
-    }
-
-    fn closed(&mut self, statistics: &Statistics) {
-        self.shared.lock().statistics = Some(Box::new(*statistics));
+        are_answered
     }
 }
 

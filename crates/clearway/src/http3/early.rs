@@ -30,7 +30,7 @@ pub(super) fn is_in_progress(connection: &Connection) -> bool {
 /// Whether a client may send this request before the handshake is complete: repeating it must be harmless, and it has no
 /// content (RFC 8470 §4).
 pub(super) fn may_be_sent(exchange: &Exchange) -> bool {
-    match &exchange.send.head {
+    match &exchange.head {
         Some(Head::Request(request)) => request.method().is_safe() && exchange.send.is_head_only(),
         _ => false,
     }

@@ -143,6 +143,9 @@ pub(super) struct Exchange {
     pub(super) is_tunnel: bool,
     /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
+    /// The header section that comes next: first that of the request, until the protocol or a task has taken it, then that of
+    /// the response.
+    pub(super) head: Option<Head>,
     pub(super) send: Sending,
     pub(super) receive: Receiving,
     pub(super) datagrams: ExchangeDatagrams,
@@ -155,12 +158,10 @@ pub(super) struct Exchange {
 impl Exchange {
     /// A request that a task makes (client). The task holds both ends.
     pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
-        let send = Sending { head: Some(Head::Request(head)), ..Sending::new(&totals.sending) };
-        let receive = Receiving::new(&totals.receiving);
-        Self::new(None, send, receive)
+        Self::new(None, head, totals)
     }
 
-    fn new(stream: Option<u64>, send: Sending, receive: Receiving) -> Self {
+    fn new(stream: Option<u64>, request: Request<()>, totals: &Totals) -> Self {
         // What a client has requested is held by its task, what a server has received is queued.
         let is_queued = stream.is_some();
         Self {
@@ -169,8 +170,9 @@ impl Exchange {
             is_changed: false,
             is_tunnel: false,
             is_queued,
-            send,
-            receive,
+            head: Some(Head::Request(request)),
+            send: Sending::new(&totals.sending),
+            receive: Receiving::new(&totals.receiving),
             datagrams: ExchangeDatagrams::default(),
             priority: Priority::default(),
             wanted_priority: None,
@@ -186,10 +188,15 @@ impl Exchange {
     /// A request received on `stream` (server). No task holds it yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
         let is_tunnel = request.method() == Method::CONNECT;
-        let receive = Receiving::new(&totals.receiving);
-        let receive = Receiving { head: Some(Head::Request(request)), ..receive };
-        let send = Sending::new(&totals.sending);
-        Self { is_tunnel, ..Self::new(Some(stream), send, receive) }
+        Self { is_tunnel, ..Self::new(Some(stream), request, totals) }
+    }
+
+    /// The header section of the response, if it comes next.
+    pub(super) fn take_response(&mut self) -> Option<Response<()>> {
+        match self.head.take_if(|head| matches!(head, Head::Response(_)))? {
+            Head::Response(response) => Some(response),
+            Head::Request(_) => None,
+        }
     }
 }
 
@@ -199,21 +206,35 @@ pub(super) enum Head {
     Response(Response<()>),
 }
 
+/// Interim responses, which few messages have.
+#[derive(Default)]
+#[expect(clippy::box_collection, reason = "it is in every message")]
+pub(super) struct Interim(Option<Box<VecDeque<Response<()>>>>);
+
+impl Interim {
+    pub(super) fn push(&mut self, response: Response<()>) {
+        self.0.get_or_insert_default().push_back(response);
+    }
+
+    /// The oldest.
+    pub(super) fn pop(&mut self) -> Option<Response<()>> {
+        self.0.as_mut()?.pop_front()
+    }
+}
+
 /// This end's message: what the task has sent and the transport has not taken.
 pub(super) struct Sending {
-    pub(super) informational: VecDeque<Response<()>>,
-    pub(super) head: Option<Head>,
-    pub(super) buffer: SendBuffer<Error>,
+    pub(super) informational: Interim,
+    pub(super) buffer: SendBuffer<Box<Error>>,
     /// The trailer section, sent before the end.
-    pub(super) trailers: Option<HeaderMap>,
+    pub(super) trailers: Option<Box<HeaderMap>>,
 }
 
 impl Sending {
     /// A message whose buffer counts as a part of `total`.
     fn new(total: &Total) -> Self {
         Self {
-            informational: VecDeque::new(),
-            head: None,
+            informational: Interim::default(),
             buffer: SendBuffer::new(Some(total)),
             trailers: None,
         }
@@ -222,14 +243,13 @@ impl Sending {
     /// Ends sending with an error.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.buffer.is_over() {
-            self.end(SendState::Failed(error.clone()), effects);
+            self.end(SendState::Failed(Box::new(error.clone())), effects);
         }
     }
 
     /// Ends sending with `state`: the protocol has taken the whole message, or never will.
-    pub(super) fn end(&mut self, state: SendState<Error>, effects: &mut Effects) {
-        self.informational = VecDeque::new();
-        self.head = None;
+    pub(super) fn end(&mut self, state: SendState<Box<Error>>, effects: &mut Effects) {
+        self.informational = Interim::default();
         self.trailers = None;
         self.buffer.end(state, effects);
     }
@@ -254,7 +274,7 @@ impl Sending {
     pub(super) fn check_open(&self) -> Result<(), Error> {
         match self.buffer.state() {
             SendState::Open => Ok(()),
-            SendState::Failed(error) => Err(error.clone()),
+            SendState::Failed(error) => Err(Error::clone(error)),
             _ => Err(Error::Cancelled),
         }
     }
@@ -279,7 +299,7 @@ impl Sending {
     /// Ends the message after the buffered content, with `trailers`.
     pub(super) fn finish(&mut self, trailers: Option<HeaderMap>) {
         if self.check_open().is_ok() {
-            self.trailers = trailers;
+            self.trailers = trailers.map(Box::new);
             self.buffer.finish();
         }
     }
@@ -291,7 +311,7 @@ impl Sending {
         effects: &mut Effects,
     ) -> Poll<Result<(), Error>> {
         match self.buffer.state() {
-            SendState::Failed(error) => Poll::Ready(Err(error.clone())),
+            SendState::Failed(error) => Poll::Ready(Err(Error::clone(error))),
             _ if self.buffer.is_over() => Poll::Ready(Ok(())),
             _ => {
                 self.buffer.watch_end(context, effects);
@@ -303,18 +323,16 @@ impl Sending {
 
 /// The peer's message: what was received and the task has not taken.
 pub(super) struct Receiving {
-    pub(super) informational: VecDeque<Response<()>>,
-    pub(super) head: Option<Head>,
-    pub(super) buffer: ReceiveBuffer<Error>,
-    pub(super) trailers: Option<HeaderMap>,
+    pub(super) informational: Interim,
+    pub(super) buffer: ReceiveBuffer<Box<Error>>,
+    pub(super) trailers: Option<Box<HeaderMap>>,
 }
 
 impl Receiving {
     /// A message whose buffer counts as a part of `total`.
     fn new(total: &Total) -> Self {
         Self {
-            informational: VecDeque::new(),
-            head: None,
+            informational: Interim::default(),
             buffer: ReceiveBuffer::new(Some(total)),
             trailers: None,
         }
@@ -323,7 +341,7 @@ impl Receiving {
     /// Ends receiving with an error. What was received before can still be read.
     pub(super) fn fail(&mut self, error: &Error, effects: &mut Effects) {
         if !self.is_over() {
-            self.buffer.finish(Err(error.clone()), effects);
+            self.buffer.finish(Err(Box::new(error.clone())), effects);
         }
     }
 
@@ -362,7 +380,7 @@ impl Receiving {
         }
         match self.buffer.end() {
             Some(Ok(())) => Poll::Ready(Ok(false)),
-            Some(Err(error)) => Poll::Ready(Err(error.clone())),
+            Some(Err(error)) => Poll::Ready(Err(Error::clone(error))),
             None => {
                 self.buffer.watch(context, effects);
                 Poll::Pending

@@ -1,10 +1,12 @@
+use core::convert::Infallible;
 use core::pin::Pin;
 use core::task::Waker;
 
+use http_body::{Frame, SizeHint};
 use tokio::io::AsyncWrite;
 
 use super::super::recv_body::ReceiveEnd;
-use super::super::{RecvBody, SendBody};
+use super::super::{Body, RecvBody, SendBody};
 use super::*;
 use crate::bridge::tests::waiting;
 
@@ -129,6 +131,25 @@ fn rejected_requests_are_handed_to_the_shard() {
     assert!(state.face.incoming.is_empty());
 }
 
+/// A body of one piece.
+struct Whole(Option<&'static str>);
+
+impl http_body::Body for Whole {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|content| Ok(Frame::data(content.into()))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.map_or(0, str::len) as u64)
+    }
+}
+
 #[test]
 fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     let shared = Shared::new(None);
@@ -145,6 +166,14 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     assert_eq!(locks() - before, 2);
     assert!(matches!(send.push(Bytes::from_static(b"content")), Ok(true)));
     assert_eq!(locks() - before, 3);
+
+    // A response that gives all its content when it is first asked.
+    let key = shared.act(|state, _| state.face.all.insert(request()));
+    let mut send = SendBody::new(shared.clone(), key, false);
+    let before = locks();
+    assert!(Body::wrap(Whole(Some("content"))).begin(&mut send, Some(Response::new(()))).is_none());
+    assert_eq!(locks() - before, 1);
+    assert!(matches!(shared.lock().face.all[key].send.buffer.state(), SendState::Finishing));
 
     let mut receive = RecvBody::new(ReceiveEnd::new(shared.clone(), key, true));
     shared.act(|state, _| {

@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 use http_body::Frame;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::exchanges::{Effects, Head, Receiving, Shared, State};
+use super::exchanges::{Effects, Exchange, Head, Interim, Shared, State};
 use super::send_body::set_priority;
 use super::{Datagrams, Error};
 
@@ -178,7 +178,7 @@ impl ReceiveEnd {
     }
 
     fn take_trailers(&self) -> Option<HeaderMap> {
-        self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take()
+        self.shared.lock().face.all.get_mut(self.key)?.receive.trailers.take().map(|it| *it)
     }
 
     /// The next interim response, or `None` when the final one has arrived.
@@ -186,20 +186,18 @@ impl ReceiveEnd {
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Response<()>>, Error>> {
-        self.poll_head(context, |receive| {
-            let next = receive.informational.pop_front();
-            (next.is_some() || receive.head.is_some()).then_some(next)
+        self.poll_head(context, |exchange| {
+            let next = exchange.receive.informational.pop();
+            let has_response = matches!(exchange.head, Some(Head::Response(_)));
+            (next.is_some() || has_response).then_some(next)
         })
     }
 
     /// The final response's header section, once it has arrived. Interim responses are skipped.
     pub(super) fn poll_response(&self, context: &Context<'_>) -> Poll<Result<Response<()>, Error>> {
-        self.poll_head(context, |receive| {
-            receive.informational.clear();
-            match receive.head.take() {
-                Some(Head::Response(response)) => Some(response),
-                _ => None,
-            }
+        self.poll_head(context, |exchange| {
+            exchange.receive.informational = Interim::default();
+            exchange.take_response()
         })
     }
 
@@ -207,16 +205,16 @@ impl ReceiveEnd {
     fn poll_head<T>(
         &self,
         context: &Context<'_>,
-        take: impl FnOnce(&mut Receiving) -> Option<T>,
+        take: impl FnOnce(&mut Exchange) -> Option<T>,
     ) -> Poll<Result<T, Error>> {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
-            let receive = &mut exchange.receive;
-            if let Some(taken) = take(receive) {
+            if let Some(taken) = take(exchange) {
                 return Poll::Ready(Ok(taken));
             }
+            let receive = &mut exchange.receive;
             match receive.buffer.end() {
-                Some(Err(error)) => Poll::Ready(Err(error.clone())),
+                Some(Err(error)) => Poll::Ready(Err(Error::clone(error))),
                 Some(Ok(())) => Poll::Ready(Err(Error::Cancelled)),
                 None => {
                     receive.buffer.watch(context, effects);

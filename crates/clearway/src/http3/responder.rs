@@ -7,6 +7,7 @@ use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 
+use super::body::Pump;
 use super::exchanges::Shared;
 use super::{Body, Datagrams, Error, SendBody};
 use crate::bridge::Established;
@@ -82,6 +83,16 @@ impl Responder {
     /// [`Error::Stopped`] if the client has cancelled the request, [`Error::Send`] if the response would be
     /// malformed, [`Error::Body`] if its body fails, and the error that ended the connection.
     pub async fn respond<B: Into<Body>>(self, response: Response<B>) -> Result<(), Error> {
+        match self.begin(response) {
+            (mut send, None) => poll_fn(|context| send.poll_over(context)).await,
+            // A task for a response that is at hand need not have the room for a stream.
+            (send, Some(pump)) => Box::pin(pump.run(send)).await,
+        }
+    }
+
+    /// Sends the response, as far as it is at hand, and returns the pump for the rest. Without one, all of it is sent, whether
+    /// or not the returned sending end is dropped.
+    pub(super) fn begin<B: Into<Body>>(self, response: Response<B>) -> (SendBody, Option<Pump>) {
         let (mut parts, body) = response.into_parts();
         let body = body.into();
         if self.announces_length(parts.status, &body) {
@@ -89,11 +100,8 @@ impl Responder {
         }
         let response = Response::from_parts(parts, ());
         let mut send = self.prepare(response.status());
-        match body.begin(&mut send, Some(response)) {
-            // A task for a response that is at hand need not have the room for a stream.
-            Some(pump) => Box::pin(pump.run(send)).await,
-            None => poll_fn(|context| send.poll_over(context)).await,
-        }
+        let pump = body.begin(&mut send, Some(response));
+        (send, pump)
     }
 
     /// Sends the response's header section; the content is then sent with the returned [`SendBody`].

@@ -181,7 +181,7 @@ impl SendBody {
         // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
             if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
-                exchange.send.head = Some(Head::Response(head));
+                exchange.head = Some(Head::Response(head));
             }
             exchange.send.push(content)?;
             exchange.send.finish(trailers);
@@ -194,7 +194,7 @@ impl SendBody {
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
             if !exchange.send.buffer.is_over() {
-                exchange.send.head = Some(Head::Response(response));
+                exchange.head = Some(Head::Response(response));
             }
         });
     }
@@ -202,9 +202,9 @@ impl SendBody {
     /// Passes on an interim response.
     pub(super) fn inform(&mut self, response: Response<()>) -> Result<(), Error> {
         self.act(|exchange, effects| match exchange.send.buffer.state() {
-            SendState::Failed(error) => Err(error.clone()),
+            SendState::Failed(error) => Err(Error::clone(error)),
             _ => {
-                exchange.send.informational.push_back(response);
+                exchange.send.informational.push(response);
                 effects.wake_shard();
                 Ok(())
             }
@@ -232,12 +232,12 @@ impl SendBody {
         self.is_bodiless = is_bodiless;
     }
 
-    /// Wakes the shard to process earlier changes.
     /// The state of the connection.
     pub(super) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
+    /// Wakes the shard to process earlier changes.
     pub(super) fn wake_shard(&self) {
         self.shared.act(|_, effects| effects.wake_shard());
     }

@@ -10,6 +10,7 @@ use http::{Request, Response};
 use tokio::runtime::Handle;
 
 use super::accepting::Accepting;
+use super::answering::answering;
 use super::driver::{Driver, PROTOCOL, supported};
 use super::exchanges::Shared;
 use super::{Body, RecvBody, Responder, Timeouts};
@@ -118,15 +119,11 @@ impl Server {
         B: Into<Body> + Send + 'static,
     {
         let runtime = Handle::try_current().ok();
-        let start = move |request, responder: Responder| {
-            // Taken out first, since the task owns the responder.
-            let spawner = responder.spawner();
-            spawner.spawn(runtime.clone(), answer(service.clone(), request, responder));
-        };
-        self.accepting.start_with(Box::new(start));
+        let answer = move |request, responder| answer(service.clone(), request, responder);
+        self.accepting.answer_with(answering(runtime, answer));
         // Those that came before.
         while let Some((request, responder)) = self.accept().await {
-            self.accepting.start(request, responder);
+            self.accepting.spawn(request, responder);
         }
     }
 
@@ -155,8 +152,11 @@ where
         response = service(request) => response,
         _ = responder.cancelled() => return,
     };
-    // An error means that the client is gone, or that the response failed and its stream was reset.
-    let _ = responder.respond(response).await;
+    // What is at hand is sent without this task.
+    if let (send, Some(pump)) = responder.begin(response) {
+        // An error means that the client is gone, or that the response failed and its stream was reset.
+        let _ = Box::pin(pump.run(send)).await;
+    }
 }
 
 impl Drop for Server {

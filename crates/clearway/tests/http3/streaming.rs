@@ -1,10 +1,15 @@
 //! Streamed bodies.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use clearway::http3::{Body, Error};
+use http::header::CONTENT_LANGUAGE;
 use http::{HeaderMap, Response};
+use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Pair, get, pattern, post, run, small_windows};
@@ -117,6 +122,95 @@ fn a_channel_body_is_sent_with_its_trailers() {
         let expected: Vec<u8> = (0_u8..40).flat_map(|number| [number; 5000]).collect();
         assert!(content == expected);
         assert_eq!(received.trailers().await.unwrap(), Some(trailers));
+    });
+}
+
+#[test]
+fn a_header_section_does_not_wait_for_content() {
+    run(async {
+        let pair = Pair::new();
+        let client = pair.client().await;
+        let pending = client.start(get("/")).unwrap();
+        let (_request, responder) = pair.accept().await;
+        let (sender, body) = Body::channel();
+        let answer = tokio::spawn(responder.respond(Response::new(body)));
+        let mut received = pending.response().await.unwrap().into_body();
+        sender.send("late").await.unwrap();
+        sender.finish().await.unwrap();
+        assert_eq!(received.bytes(100).await.unwrap(), "late");
+        answer.await.unwrap().unwrap();
+    });
+}
+
+/// A body that has everything at hand: these frames.
+struct AtHand {
+    frames: Vec<Result<Frame<Bytes>, &'static str>>,
+    /// Whether the length is known.
+    is_sized: bool,
+}
+
+impl http_body::Body for AtHand {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        let has_more = !self.frames.is_empty();
+        Poll::Ready(has_more.then(|| self.frames.remove(0)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let data = self.frames.iter().flatten().filter_map(Frame::data_ref);
+        let length = data.map(|data| data.len() as u64).sum();
+        if self.is_sized { SizeHint::with_exact(length) } else { SizeHint::default() }
+    }
+}
+
+/// Whether or not its length is known, and however much it gives at once, of a response that is at hand the same arrives.
+#[test]
+fn content_at_hand_is_sent_as_it_is() {
+    run(async {
+        let pair = Pair::new();
+        let trailers = HeaderMap::from_iter([(CONTENT_LANGUAGE, "de".parse().unwrap())]);
+        let cases: [(&[&'static str], bool, bool); 6] = [
+            (&[], false, false),
+            (&["one"], false, false),
+            (&["one"], true, false),
+            (&["one"], false, true),
+            (&["one", "two", "three"], true, false),
+            (&[], true, true),
+        ];
+        let client = pair.client().await;
+        for (is_sized, (pieces, has_trailers, fails)) in
+            [false, true].into_iter().flat_map(|is_sized| cases.map(|case| (is_sized, case)))
+        {
+            let pending = client.start(get("/")).unwrap();
+            let (_request, responder) = pair.accept().await;
+            let data =
+                pieces.iter().map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes()))));
+            let end = has_trailers.then(|| Ok(Frame::trailers(trailers.clone())));
+            let failure = fails.then_some(Err("it failed"));
+            let frames = data.chain(end).chain(failure).collect();
+            let body = Body::wrap(AtHand { frames, is_sized });
+            let answer = tokio::spawn(responder.respond(Response::new(body)));
+            let received = async {
+                let mut body = pending.response().await?.into_body();
+                let content = body.bytes(100).await?;
+                Ok::<_, Error>((content, body.trailers().await?))
+            };
+            let received = received.await;
+            let answered = answer.await.unwrap();
+            if fails {
+                assert!(matches!(received, Err(Error::Reset(_))), "{received:?}");
+                assert!(matches!(answered, Err(Error::Body(_))), "{answered:?}");
+                continue;
+            }
+            let expected = (Bytes::from(pieces.concat()), has_trailers.then(|| trailers.clone()));
+            assert_eq!(received.unwrap(), expected);
+            answered.unwrap();
+        }
     });
 }
 

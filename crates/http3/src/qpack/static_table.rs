@@ -144,8 +144,8 @@ const fn compare(left: &[u8], right: &[u8]) -> i32 {
     left.len() as i32 - right.len() as i32
 }
 
-/// For the hash of each name: one more than the place in [`SORTED`] of its first entry.
-const STARTS: [u8; 256] = starts();
+/// For the hash of each name: the place in [`SORTED`] of its first entry, and how many it has.
+const RUNS: [(u8, u8); 256] = runs();
 
 /// Distinguishes the names of the table. Names that are not in it may have the same hash as one that is.
 const fn hash(length: usize, first: u8, other: u8) -> u8 {
@@ -156,21 +156,22 @@ const fn hash(length: usize, first: u8, other: u8) -> u8 {
 }
 
 #[expect(clippy::indexing_slicing, clippy::arithmetic_side_effects, reason = "compile time only")]
-const fn starts() -> [u8; 256] {
-    let mut starts = [0; 256];
+const fn runs() -> [(u8, u8); 256] {
+    let mut runs = [(0, 0); 256];
     let mut place = 0;
     while place < 99 {
         let name = ENTRIES[SORTED[place] as usize].0.as_bytes();
         let is_first =
             place == 0 || compare(name, ENTRIES[SORTED[place - 1] as usize].0.as_bytes()) != 0;
+        let hash = hash(name.len(), name[0], name[name.len() * 3 / 4]) as usize;
         if is_first {
-            let hash = hash(name.len(), name[0], name[name.len() * 3 / 4]) as usize;
-            assert!(starts[hash] == 0, "no two names have the same hash");
-            starts[hash] = place as u8 + 1;
+            assert!(runs[hash].1 == 0, "no two names have the same hash");
+            runs[hash].0 = place as u8;
         }
+        runs[hash].1 += 1;
         place += 1;
     }
-    starts
+    runs
 }
 
 /// The best match of the table for a field.
@@ -196,22 +197,16 @@ pub(crate) fn find(name: &[u8], value: &[u8]) -> Match {
     else {
         return Match::None;
     };
-    let start = STARTS.get(usize::from(hash(name.len(), first, other)));
-    let Some(start) = start.and_then(|start| usize::from(*start).checked_sub(1)) else {
+    let run = RUNS.get(usize::from(hash(name.len(), first, other))).copied();
+    let (start, count) = run.map_or((0, 0), |(start, count)| (usize::from(start), count.into()));
+    let same_name = SORTED.get(start..).and_then(|sorted| sorted.get(..count)).unwrap_or_default();
+    let Some(first) = same_name.first().filter(|it| entry_of(it).0.as_bytes() == name) else {
         return Match::None;
     };
-    let same_name =
-        SORTED.iter().skip(start).take_while(|sorted| entry_of(sorted).0.as_bytes() == name);
-    let mut best = Match::None;
-    for sorted in same_name {
-        if entry_of(sorted).1.as_bytes() == value {
-            return Match::Field(u64::from(*sorted));
-        }
-        if best == Match::None {
-            best = Match::Name(u64::from(*sorted));
-        }
+    match same_name.iter().find(|sorted| entry_of(sorted).1.as_bytes() == value) {
+        Some(same) => Match::Field(u64::from(*same)),
+        None => Match::Name(u64::from(*first)),
     }
-    best
 }
 
 #[cfg(test)]

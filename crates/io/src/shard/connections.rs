@@ -153,6 +153,11 @@ impl Connections {
         !self.dirty.is_empty()
     }
 
+    /// How many connections are dirty.
+    pub(super) fn dirty_len(&self) -> usize {
+        self.dirty.len()
+    }
+
     pub(super) fn has_sending(&self) -> bool {
         !self.sending.is_empty()
     }
@@ -404,24 +409,34 @@ impl Connections {
         }
     }
 
-    /// Runs the application of every connection that is dirty, once.
-    pub(super) fn process(&mut self, now: Timestamp) {
-        for _ in 0..self.dirty.len() {
-            let Some(handle) = self.dirty.pop_front() else { return };
-            let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { continue };
-            let Some(connection) = self.endpoint.connection_mut(handle) else { continue };
-            slot.is_dirty = false;
-            // What is asked for from here on takes another call.
-            slot.target.is_woken.swap(false, Ordering::SeqCst);
-            let Slot { application, record, .. } = slot;
-            let outcome = record.span.in_scope(|| application.process(now, connection));
-            record.update(connection, &mut self.counts);
-            slot.knows_of_close = connection.is_closed() || outcome.is_err();
-            if let Err(panicked) = outcome {
-                self.on_panic(now, handle, panicked);
-            }
-            self.mark_sending(handle);
+    /// Runs the application of the connection that has been dirty for the longest time.
+    pub(super) fn process_next(&mut self, now: Timestamp) {
+        if let Some(handle) = self.dirty.pop_front() {
+            self.process(now, handle);
         }
+    }
+
+    /// Runs the application of the connection that became dirty last.
+    pub(super) fn process_last(&mut self, now: Timestamp) {
+        if let Some(handle) = self.dirty.pop_back() {
+            self.process(now, handle);
+        }
+    }
+
+    fn process(&mut self, now: Timestamp, handle: ConnectionHandle) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        let Some(connection) = self.endpoint.connection_mut(handle) else { return };
+        slot.is_dirty = false;
+        // What is asked for from here on takes another call.
+        slot.target.is_woken.swap(false, Ordering::SeqCst);
+        let Slot { application, record, .. } = slot;
+        let outcome = record.span.in_scope(|| application.process(now, connection));
+        record.update(connection, &mut self.counts);
+        slot.knows_of_close = connection.is_closed() || outcome.is_err();
+        if let Err(panicked) = outcome {
+            self.on_panic(now, handle, panicked);
+        }
+        self.mark_sending(handle);
     }
 
     /// The next connection that is to be asked for datagrams.

@@ -22,8 +22,9 @@ pub(super) struct Section {
 /// What is known of the sections that are not acknowledged.
 #[derive(Debug, Default)]
 struct Open {
-    /// The sections of each stream, in the order in which they were sent.
-    streams: BTreeMap<u64, VecDeque<Section>>,
+    /// The sections by their streams, those of one in the order in which they were sent. Streams mostly come in the order of
+    /// their IDs, and are acknowledged so, so that a queue is quickest.
+    sections: VecDeque<(u64, Section)>,
     /// How many sections have which lowest index. Entries are evicted in their order, so these decide.
     lowest: BTreeMap<u64, usize>,
     /// For each stream that the peer's decoder may have to block, the largest Required Insert Count.
@@ -33,8 +34,15 @@ struct Open {
 impl Unused for Open {
     fn unused() -> &'static Self {
         static UNUSED: Open =
-            Open { streams: BTreeMap::new(), lowest: BTreeMap::new(), at_risk: BTreeMap::new() };
+            Open { sections: VecDeque::new(), lowest: BTreeMap::new(), at_risk: BTreeMap::new() };
         &UNUSED
+    }
+}
+
+impl Open {
+    /// Where the sections of a stream begin.
+    fn place(&self, stream: u64) -> usize {
+        self.sections.partition_point(|(other, _)| *other < stream)
     }
 }
 
@@ -42,7 +50,6 @@ impl Unused for Open {
 #[derive(Debug, Default)]
 pub(super) struct References {
     open: OnDemand<Open>,
-    sections: usize,
     /// The Known Received Count (§2.1.4).
     known_received: u64,
 }
@@ -50,15 +57,15 @@ pub(super) struct References {
 impl References {
     /// Gives back memory if all sections are acknowledged.
     pub(super) fn rest(&mut self) {
-        let Open { streams, lowest, at_risk } = &*self.open;
-        if streams.is_empty() && lowest.is_empty() && at_risk.is_empty() {
+        let Open { sections, lowest, at_risk } = &*self.open;
+        if sections.is_empty() && lowest.is_empty() && at_risk.is_empty() {
             self.open.give_back();
         }
     }
 
     /// Whether another section can be remembered.
     pub(super) fn has_room(&self) -> bool {
-        self.sections < MAX_SECTIONS
+        self.open.sections.len() < MAX_SECTIONS
     }
 
     /// How many insertions the peer is known to have received.
@@ -79,10 +86,16 @@ impl References {
 
     /// A section was sent on `stream`.
     pub(super) fn add(&mut self, stream: u64, section: Section) {
-        self.open.streams.entry(stream).or_default().push_back(section);
-        let count = self.open.lowest.entry(section.lowest).or_default();
+        let Open { sections, lowest, .. } = &mut *self.open;
+        match sections.back() {
+            Some((last, _)) if *last > stream => {
+                let place = sections.partition_point(|(other, _)| *other <= stream);
+                sections.insert(place, (stream, section));
+            }
+            _ => sections.push_back((stream, section)),
+        }
+        let count = lowest.entry(section.lowest).or_default();
         *count = count.saturating_add(1);
-        self.sections = self.sections.saturating_add(1);
         if section.required > self.known_received {
             let required = self.open.at_risk.entry(stream).or_default();
             *required = section.required.max(*required);
@@ -91,12 +104,7 @@ impl References {
 
     /// Section Acknowledgment (§4.4.1).
     pub(super) fn acknowledge(&mut self, stream: u64) -> Result<(), QpackError> {
-        let sections =
-            self.open.streams.get_mut(&stream).ok_or(QpackError::NothingToAcknowledge)?;
-        let section = sections.pop_front().ok_or(QpackError::NothingToAcknowledge)?;
-        if sections.is_empty() {
-            self.open.streams.remove(&stream);
-        }
+        let section = self.take(stream).ok_or(QpackError::NothingToAcknowledge)?;
         self.forget(section);
         self.received(section.required);
         Ok(())
@@ -104,10 +112,22 @@ impl References {
 
     /// Stream Cancellation (§4.4.2). It need not name a stream with sections.
     pub(super) fn cancel(&mut self, stream: u64) {
-        for section in self.open.streams.remove(&stream).into_iter().flatten() {
+        while let Some(section) = self.take(stream) {
             self.forget(section);
         }
-        self.open.at_risk.remove(&stream);
+        if let Some(open) = self.open.used() {
+            open.at_risk.remove(&stream);
+        }
+    }
+
+    /// The oldest section of a stream, which is not remembered any more.
+    fn take(&mut self, stream: u64) -> Option<Section> {
+        let open = self.open.used()?;
+        let place = open.place(stream);
+        if open.sections.get(place)?.0 != stream {
+            return None;
+        }
+        open.sections.remove(place).map(|(_, section)| section)
     }
 
     /// Insert Count Increment (§4.4.3), when `inserted` entries have been inserted.
@@ -133,7 +153,6 @@ impl References {
     }
 
     fn forget(&mut self, section: Section) {
-        self.sections = self.sections.saturating_sub(1);
         if let Some(count) = self.open.lowest.get_mut(&section.lowest) {
             *count = count.saturating_sub(1);
             if *count == 0 {
@@ -145,5 +164,46 @@ impl References {
     #[cfg(test)]
     pub(super) fn at_risk(&self) -> usize {
         self.open.at_risk.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_units::Random;
+
+    use super::*;
+
+    /// Whatever is sent, acknowledged and cancelled in whatever order: a stream's oldest section is acknowledged first, and
+    /// the lowest index that is referred to is known.
+    #[test]
+    fn sections_are_acknowledged_in_the_order_of_their_stream() {
+        let mut random = Random::from_number(1);
+        let (mut references, mut model) = (References::default(), Vec::<(u64, Section)>::new());
+        for required in 1..5_000 {
+            let stream = random.number() % 16;
+            match random.number() % 8 {
+                0 => {
+                    references.cancel(stream);
+                    model.retain(|(other, _)| *other != stream);
+                }
+                1..4 => {
+                    let place = model.iter().position(|(other, _)| *other == stream);
+                    let expected = place.map(|place| model.remove(place).1);
+                    let known = references.known_received();
+                    let is_known = references.acknowledge(stream).is_ok();
+                    assert_eq!(is_known, expected.is_some());
+                    let required = expected.map_or(known, |section| section.required.max(known));
+                    assert_eq!(references.known_received(), required);
+                }
+                _ => {
+                    let section = Section { required, lowest: random.number() % 8 };
+                    references.add(stream, section);
+                    model.push((stream, section));
+                }
+            }
+            let lowest = model.iter().map(|(_, section)| section.lowest).min();
+            assert_eq!(references.lowest(), lowest);
+            assert_eq!(references.has_room(), model.len() < MAX_SECTIONS);
+        }
     }
 }

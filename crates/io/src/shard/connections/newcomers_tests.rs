@@ -126,7 +126,9 @@ impl Server {
     /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
     fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
         self.0.fire_timers(now);
-        self.0.process(now);
+        for _ in 0..self.0.dirty_len() {
+            self.0.process_next(now);
+        }
         self.0.retry_waiting(now, is_behind);
         let (mut sent, mut buffer) = (Vec::new(), vec![0; 2000]);
         while let Some(handle) = self.0.next_sending() {

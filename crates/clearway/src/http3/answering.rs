@@ -1,0 +1,106 @@
+//! Answers requests in tasks on the threads of their shards.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::Request;
+use tokio::runtime::Handle;
+
+use super::exchanges::Shared;
+use super::{RecvBody, Responder};
+
+/// Requests of one connection, one after the other.
+pub(super) type Requests<'a> = &'a mut dyn FnMut() -> Option<(Request<RecvBody>, Responder)>;
+
+/// Answers requests in tasks on the threads of their shards.
+pub(super) trait Answer: Send + Sync {
+    /// Answers requests of the connection `shared`, on the thread of its shard. What waits for something goes on as a task there.
+    fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>);
+
+    /// Starts the task that answers a request, from any thread.
+    fn spawn(&self, request: Request<RecvBody>, responder: Responder);
+}
+
+/// Answers requests by the futures that `answer` makes, inside `runtime`.
+pub(super) fn answering<A, F>(runtime: Option<Handle>, answer: A) -> Box<dyn Answer>
+where
+    A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    Box::new(Answering { runtime, answer, spare: Mutex::new(None) })
+}
+
+struct Answering<A, F> {
+    runtime: Option<Handle>,
+    answer: A,
+    /// Where the next future goes: most have ended when they were polled once, and leave their place to others.
+    spare: Mutex<Option<Place<F>>>,
+}
+
+/// The place of a future.
+type Place<F> = Pin<Box<Option<F>>>;
+
+impl<A, F> Answering<A, F>
+where
+    A: Fn(Request<RecvBody>, Responder) -> F,
+    F: Future<Output = ()>,
+{
+    /// Lets the task of a request begin in the empty `place`, which it leaves if it ends at once. Fails with its panic.
+    fn begin(
+        &self,
+        place: &mut Place<F>,
+        (request, responder): (Request<RecvBody>, Responder),
+    ) -> Result<Poll<()>, Box<dyn Any + Send>> {
+        // A task that waits is polled again.
+        let context = &mut Context::from_waker(Waker::noop());
+        catch_unwind(AssertUnwindSafe(|| {
+            place.set(Some((self.answer)(request, responder)));
+            let task = place.as_mut().as_pin_mut();
+            let begun = task.map_or(Poll::Ready(()), |task| task.poll(context));
+            if begun.is_ready() {
+                place.set(None);
+            }
+            begun
+        }))
+    }
+
+    fn exchange_spare(&self, place: Option<Place<F>>) -> Option<Place<F>> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        core::mem::replace(&mut spare, place)
+    }
+}
+
+impl<A, F> Answer for Answering<A, F>
+where
+    A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>) {
+        let _guard = self.runtime.as_ref().map(Handle::enter);
+        let mut spare = self.exchange_spare(None);
+        while let Some(request) = requests() {
+            let mut place = spare.take().unwrap_or_else(|| Box::pin(None));
+            match self.begin(&mut place, request) {
+                Ok(Poll::Ready(())) => spare = Some(place),
+                Ok(Poll::Pending) => shared.spawn(self.runtime.clone(), async move {
+                    if let Some(task) = place.as_mut().as_pin_mut() {
+                        task.await;
+                    }
+                }),
+                // It ends like one that panics later: only its request fails.
+                Err(panic) => shared.spawn(None, async move { resume_unwind(panic) }),
+            }
+        }
+        self.exchange_spare(spare);
+    }
+
+    fn spawn(&self, request: Request<RecvBody>, responder: Responder) {
+        // Taken out first, since the task owns the responder.
+        let spawner = responder.spawner();
+        spawner.spawn(self.runtime.clone(), (self.answer)(request, responder));
+    }
+}
