@@ -7,6 +7,7 @@
 
 mod attempts;
 mod connections;
+mod frontier;
 mod partner;
 mod processing;
 mod receiving;
@@ -38,6 +39,7 @@ use crate::statistics::ShardStatistics;
 use crate::tasks::Tasks;
 
 use connections::Connections;
+use frontier::Frontier;
 use partner::Partner;
 pub(crate) use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
@@ -151,6 +153,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         is_halted: false,
         statistics: ShardStatistics::default(),
         turn_began: clock.now(),
+        frontier: Frontier::new(clock.now()),
         mailbox: mailbox.clone(),
         siblings,
         partner: predecessor.map(Partner::predecessor),
@@ -228,6 +231,7 @@ struct Shard {
     is_halted: bool,
     statistics: ShardStatistics,
     turn_began: Timestamp,
+    frontier: Frontier,
     mailbox: Arc<Mailbox>,
     siblings: Option<Siblings>,
     /// The same shard of the other process, during a hot restart.
@@ -242,7 +246,7 @@ impl Shard {
             self.take_forwarded();
             let now = self.clock.now();
             self.carry_out_commands(now);
-            self.connections.fire_timers(now);
+            self.connections.fire_timers(now, self.frontier.time());
             self.process(now);
             let is_behind = self.is_behind(now);
             self.connections.retry_waiting(now, is_behind);
@@ -289,8 +293,9 @@ impl Shard {
     /// Datagrams are received before the clock is read. A thread that is delayed between the two measures a round trip
     /// that is too long, and the next sample corrects it. One that is too short would stay the minimum for good.
     fn receive(&mut self) {
+        let began = self.clock.now();
         let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
-        let mut unusable = Vec::new();
+        let (mut unusable, mut is_all) = (Vec::new(), true);
         let (receiving, buffer) = sockets.receiving();
         for (index, Open { socket, failures, is_readable, known_as, users }) in receiving {
             if !*is_readable || failures.paused_until(clock.now()).is_some() {
@@ -342,6 +347,7 @@ impl Shard {
                     break;
                 }
             }
+            is_all &= !socket.may_have_more();
             socket.unreachable(|destination| {
                 connections.on_unreachable(clock.now(), destination);
             });
@@ -349,6 +355,7 @@ impl Shard {
         for index in unusable {
             self.is_halted |= !sockets.discard(index);
         }
+        self.frontier.on_received(began, is_all);
     }
 
     /// Receives what came to the sockets of other shards of the group, a bounded number. The clock is read after each is

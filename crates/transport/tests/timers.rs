@@ -90,3 +90,23 @@ fn every_kind_of_timer_is_set_and_reported() {
     let end = pair.client().deadline().unwrap();
     assert!(end > now && end < now + milliseconds(1000));
 }
+
+/// What acknowledges a packet may be in the socket of a busy host: there is no probe for it until that was received.
+#[test]
+fn silence_counts_as_far_as_was_received() {
+    let mut pair = Pair::with(delayed(20, 1), quiet(), quiet());
+    pair.establish();
+    pair.run_until(seconds(3), |_| false);
+    pair.filter = Some(Box::new(|_, _, _| false));
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, b"give").unwrap();
+    pair.settle();
+    let (now, due) = (pair.now, pair.client().deadline().unwrap());
+    let late = due + milliseconds(5);
+    let before = pair.client().statistics().probe_timeouts;
+    pair.client().on_deadline_having_received(late, now);
+    assert_eq!(pair.client().statistics().probe_timeouts, before);
+    assert_eq!(pair.client().deadline(), Some(due), "the timer has not been moved");
+    pair.client().on_deadline_having_received(late, due);
+    assert_eq!(pair.client().statistics().probe_timeouts, before + 1);
+}

@@ -397,13 +397,13 @@ impl Connections {
         }
     }
 
-    pub(super) fn fire_timers(&mut self, now: Timestamp) {
+    pub(super) fn fire_timers(&mut self, now: Timestamp, received_until: Timestamp) {
         while let Some(index) = self.timers.pop_due(now) {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
             let handle = slot.handle;
             slot.served = Some(now);
             if let Some(connection) = self.endpoint.connection_mut(handle) {
-                connection.on_deadline(now);
+                connection.on_deadline_having_received(now, received_until);
             }
             self.mark_dirty(handle);
         }

@@ -157,6 +157,25 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     },
 ];
 
+/// Whether a timer expires because nothing came from the peer.
+const fn is_of_silence(kind: TimerKind) -> bool {
+    match kind {
+        TimerKind::Idle
+        | TimerKind::Handshake
+        | TimerKind::Answer
+        | TimerKind::PathValidation
+        | TimerKind::ProbeTimeout
+        | TimerKind::Loss => true,
+        TimerKind::Closing
+        | TimerKind::KeepAlive
+        | TimerKind::Blocked
+        | TimerKind::KeyDiscard
+        | TimerKind::Ack
+        | TimerKind::Pacing
+        | TimerKind::Rest => false,
+    }
+}
+
 /// [`Connection::transmit`], which is called after every deadline, sends what is due.
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
 
@@ -180,8 +199,19 @@ impl Connection {
 
     /// Runs the timers that have expired at `now`. A call before the deadline changes nothing.
     pub fn on_deadline(&mut self, now: Timestamp) {
+        self.on_deadline_having_received(now, now);
+    }
+
+    /// Runs the timers that have expired at `now`, where all datagrams that had arrived at `received_until` were processed,
+    /// but later ones may be waiting. Those that expire because the peer is silent do so only if they had expired then: what
+    /// they wait for may be waiting, too. The [deadline](Self::deadline) of those has passed until the next call.
+    ///
+    /// On a busy host an endpoint would otherwise send probes for what has been acknowledged (RFC 9002 §6.2), and its peer would
+    /// have to answer them.
+    pub fn on_deadline_having_received(&mut self, now: Timestamp, received_until: Timestamp) {
         for timer in &TIMERS {
-            if timer.deadline_of(self).is_some_and(|at| at <= now) {
+            let expired = if is_of_silence(timer.kind) { now.min(received_until) } else { now };
+            if timer.deadline_of(self).is_some_and(|at| at <= expired) {
                 (timer.expire)(self, now);
             }
         }

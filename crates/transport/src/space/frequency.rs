@@ -7,8 +7,8 @@ use crate::TransportError;
 /// Values of `max_ack_delay` from here on are invalid (RFC 9000 §18.2).
 const INVALID_DELAY: Duration = Duration::from_millis(1 << 14);
 
-/// Which part of the longest delay is left to alarms that fire late: 5 of 25 ms.
-const LATENESS: u32 = 5;
+/// What of the longest delay is not left to alarms that fire late: 20 of 25 ms.
+const IN_TIME: f64 = 0.8;
 
 /// When received packets have to be acknowledged (RFC 9000 §13.2.1, draft-ietf-quic-ack-frequency §6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +37,7 @@ impl AckPolicy {
     /// After which time the alarm for an ACK frame is set: earlier than the peer has been told, since alarms fire late on a busy
     /// host, and `max_ack_delay` should include that (RFC 9000 §18.2). The peer's probe timeout has no other room for it.
     pub(crate) fn alarm(&self) -> Duration {
-        self.max_ack_delay.saturating_sub(self.max_ack_delay / LATENESS)
+        self.max_ack_delay.mul_f64(IN_TIME)
     }
 
     /// What an ACK_FREQUENCY frame asks for. `min_ack_delay` is this endpoint's transport parameter.

@@ -197,7 +197,7 @@ impl Table {
 
     /// The keys that the next streams get, in this order, before keys that are greater than all there were.
     fn vacant_keys(&mut self) -> Vec<usize> {
-        let mut end = self.streams.iter().last().map_or(0, |(key, _)| key.saturating_add(1));
+        let mut end = self.streams.iter().next_back().map_or(0, |(key, _)| key.saturating_add(1));
         let mut vacant = Vec::new();
         while self.streams.len() < end || self.streams.vacant_key() != end {
             let key = self.streams.insert(Stream::placeholder());

@@ -125,7 +125,7 @@ impl Server {
 
     /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
     fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
-        self.0.fire_timers(now);
+        self.0.fire_timers(now, now);
         for _ in 0..self.0.dirty_len() {
             self.0.process_next(now);
         }
