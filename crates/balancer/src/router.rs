@@ -1,6 +1,7 @@
 //! Finds the server of each datagram.
 
 mod memory;
+mod offshoots;
 mod saved;
 mod shared;
 mod statistics;
