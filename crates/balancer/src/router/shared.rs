@@ -20,7 +20,7 @@ const IDS: usize = 3;
 /// IDs were learned: a client that changes its address may come to another router. It takes memory as it is filled.
 ///
 /// A router looks here only for IDs that it does not know itself, and takes over what it finds. It writes here what it has
-/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, so each connection has
+/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, or of an offshoot, so each entry of a router has
 /// three IDs here at most, whatever its client sends. Nothing is pushed out. The clocks of the routers should not differ by
 /// much of the [lifetime](Limits::lifetime).
 #[derive(Debug)]

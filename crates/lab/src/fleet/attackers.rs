@@ -60,9 +60,12 @@ impl Fleet {
         let has_ids = self.servers.all[server].opaque_len.is_none();
         has_ids.then(|| connection.client())
     }
-    /// The address that an established connection had before.
+    /// The address that an established connection had before, and nobody since: two invented IDs at the address where a client is
+    /// push out those that it used last.
     fn former_address(&mut self) -> Option<SocketAddr> {
         let place = self.random.below(self.connections.len() as u64) as usize;
-        self.connections.get(place)?.former()
+        let connection = self.connections.get(place)?;
+        let is_last = |address: &SocketAddr| self.had.get(address) == Some(&connection.number());
+        connection.former().filter(is_last)
     }
 }

@@ -56,6 +56,10 @@ impl Connection {
         self.client
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn former(&self) -> Option<SocketAddr> {
         Some(self.former?.0)
     }
