@@ -1,6 +1,7 @@
 //! Finds the server of each datagram.
 
 mod memory;
+mod offshoots;
 mod saved;
 mod shared;
 mod statistics;
@@ -26,7 +27,8 @@ pub struct Limits {
     /// Flows at a time: first flights, connection IDs that servers have just issued, and addresses of clients of which
     /// nothing else is known. With more than that, those are forgotten first that were not used for the longest time.
     pub flows: usize,
-    /// Connections at a time whose IDs were learned since their servers do not issue IDs of QUIC-LB. More remain flows.
+    /// Connections at a time whose IDs were learned since their servers do not issue IDs of QUIC-LB, with their
+    /// [offshoots](Router#servers-that-do-not-issue-ids-of-quic-lb), which are a quarter of them at most. More remain flows.
     pub learned: usize,
     /// How long a flow or a connection is remembered after it was last used. With servers that do not issue IDs of
     /// QUIC-LB it has to be longer than their idle timeout; otherwise it only has to last for some round trips.
@@ -153,8 +155,10 @@ pub enum Decision {
 ///
 /// Their connection IDs are learned from the long headers that they send. So a client may change its address. If a client
 /// goes on to another ID, which was issued in an encrypted packet, that one is learned, as it comes from a known address:
-/// the one that the client last sent from, or the one before. If it changes both at once, to an address that is not known,
-/// nothing leads to its server: the datagram goes by the hash of the new address. IDs
+/// the one that the client last sent from, or the one before. The one before may be another client's by now, so an ID that
+/// comes from there pushes out none that is known: it is that of an offshoot of the connection, which learns for itself. If a
+/// client changes both at once, to an address that is not known, nothing leads to its server: the datagram goes by the hash
+/// of the new address. IDs
 /// of less than 4 or more than 20 octets are not learned: their connections are known by the address alone. Of several
 /// connections at one address, a short header with an unknown ID is taken to be of the one that sent last.
 ///
@@ -170,8 +174,8 @@ pub enum Decision {
 /// used for the longest time. What is pushed out is missed only if the pool has changed in between, since the hash leads
 /// to the same server otherwise. A flow becomes a learned connection when its client uses a connection ID that a server
 /// has sent to it. Those are not pushed out. While there are as many as there may be, others remain flows, which is
-/// [counted](TableStatistics::refused). To fill that table takes as many connections that servers have answered, at true
-/// addresses. An empty connection ID shows nothing: the clients of a server that issues those remain flows. What routers share
+/// [counted](TableStatistics::refused). To fill that table takes three quarters as many connections that servers have answered, at true
+/// addresses: offshoots are a quarter of it at most, and four of each connection. An empty connection ID shows nothing: the clients of a server that issues those remain flows. What routers share
 /// is bounded in the same way: nothing is pushed out, and what finds no room is [counted](RouterStatistics::untold).
 #[derive(Debug)]
 pub struct Router {

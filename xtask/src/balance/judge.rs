@@ -44,6 +44,8 @@ pub(super) struct Facts {
     pub(super) strays: Strays,
     /// The stateless resets of all servers that run at the end.
     pub(super) resets: u64,
+    /// Where the kernel has dropped datagrams since sockets had no room, and how many.
+    pub(super) dropped: Vec<(String, u64)>,
     /// For how long the connections have moved.
     pub(super) seconds: f64,
     pub(super) happened: Happened,
@@ -60,6 +62,13 @@ impl Facts {
 
     /// Something that a person may want to know.
     pub(super) fn note(&self) -> String {
+        let dropped = self.dropped.iter().map(|(place, count)| {
+            format!("; sockets of {place} had no room for {count} datagrams")
+        });
+        std::iter::once(self.note_of_event()).chain(dropped).collect()
+    }
+
+    fn note_of_event(&self) -> String {
         match &self.happened {
             Happened::Added { before, after, .. } => {
                 format!(

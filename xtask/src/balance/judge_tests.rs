@@ -28,6 +28,7 @@ fn facts(happened: Happened) -> Facts {
         unfinished: 0,
         strays: Strays::default(),
         resets: 0,
+        dropped: Vec::new(),
         seconds: 8.0,
         happened,
     }
@@ -57,6 +58,14 @@ fn nothing_wrong_is_no_fault() {
         assert_eq!(facts.faults(), [""; 0]);
         assert!(!facts.note().is_empty());
     }
+}
+
+#[test]
+fn the_note_says_where_sockets_had_no_room() {
+    let mut facts = facts(Happened::Nothing);
+    facts.dropped = vec![("server 1".to_owned(), 3), ("the clients".to_owned(), 1)];
+    let note = "14 moves; sockets of server 1 had no room for 3 datagrams; sockets of the clients had no room for 1 datagrams";
+    assert_eq!(facts.note(), note);
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl<'a> Stage<'a> {
             resets: self.counts()?.into_iter().map(|(_, counts)| counts.resets).sum(),
             unfinished: self.fleet.unfinished_openings,
             openings: self.fleet.openings,
+            dropped: self.site.dropped().map_err(network)?,
             seconds,
             happened,
         })

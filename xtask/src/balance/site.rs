@@ -28,6 +28,8 @@ pub(super) const METRICS: &str = "127.0.0.1:9433";
 pub(super) const SERVERS: usize = 4;
 const BRIDGE: &str = "bridge0";
 const DEVICE: &str = "eth0";
+/// What the kernel has counted in the namespace of the thread.
+const STATISTICS: &str = "/proc/thread-self/net/snmp";
 /// How long a server may take to send its metrics.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -80,6 +82,22 @@ impl Site {
         self.clients.run(|| ip(&["route", "replace", VIRTUAL_IP, "via", &to]))?
     }
 
+    /// How many datagrams the kernel has dropped since sockets had no room for them, in all namespaces together, and where.
+    pub(super) fn dropped(&self) -> io::Result<Vec<(String, u64)>> {
+        let clients = [("the clients".to_owned(), &self.clients)];
+        let numbered =
+            |what: &'static str| move |(number, namespace)| (format!("{what} {number}"), namespace);
+        let balancers = (1..).zip(&self.balancers).map(numbered("balancer"));
+        let servers = (1..).zip(&self.servers).map(numbered("server"));
+        let all = clients.into_iter().chain(balancers).chain(servers);
+        let counts = all.map(|(name, namespace)| {
+            let statistics = namespace.run(|| std::fs::read_to_string(STATISTICS))??;
+            Ok((name, dropped(&statistics)))
+        });
+        let counts: Vec<_> = counts.collect::<io::Result<_>>()?;
+        Ok(counts.into_iter().filter(|(_, count)| *count > 0).collect())
+    }
+
     /// The metrics of a server.
     pub(super) fn metrics(&self, server: usize) -> io::Result<String> {
         self.servers[server].run(metrics)?
@@ -110,6 +128,15 @@ fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
     Ok(namespace)
 }
 
+/// Datagrams without room, by what the kernel says of a namespace: below a line of names is one of values.
+fn dropped(statistics: &str) -> u64 {
+    let mut lines = statistics.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let Some((names, values)) = lines.next().zip(lines.next()) else { return 0 };
+    let all = names.split(' ').zip(values.split(' '));
+    let no_room = all.filter(|(name, _)| matches!(*name, "RcvbufErrors" | "SndbufErrors"));
+    no_room.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
+}
+
 /// What is at the address of the metrics in this thread's namespace.
 fn metrics() -> io::Result<String> {
     let address: SocketAddr = METRICS.parse().map_err(io::Error::other)?;
@@ -125,6 +152,13 @@ fn metrics() -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn datagrams_without_room_are_counted_by_their_names() {
+        let text = "Tcp: InErrs\nTcp: 9\nUdp: InDatagrams NoPorts RcvbufErrors SndbufErrors MemErrors\n\
+            Udp: 100 7 3 2 8\nUdpLite: RcvbufErrors\nUdpLite: 5\n";
+        assert_eq!((dropped(text), dropped("Udp: RcvbufErrors\n"), dropped("")), (5, 0, 0));
+    }
 
     #[test]
     fn no_two_have_one_address() {

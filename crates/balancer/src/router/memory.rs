@@ -8,8 +8,8 @@ use std::sync::Arc;
 use clearway_units::Timestamp;
 use clearway_wire::ConnectionId;
 
-use super::shared::SharedIds;
-use super::table::{Fingerprint, Table};
+use super::shared::{Connection, SharedIds};
+use super::table::{Entry, Fingerprint, Table};
 use super::{Limits, Means};
 use crate::address::words;
 use crate::siphash::siphash;
@@ -23,10 +23,10 @@ const LEARNABLE: RangeInclusive<usize> = 4..=ConnectionId::MAX_LEN;
 /// began to use last and the one before, both of which it uses while it validates a path, the client's address, and the one
 /// that it had before.
 const KEYS: usize = 5;
-const FIRST_ID: usize = 0;
-const LATEST_ID: usize = 1;
+pub(super) const FIRST_ID: usize = 0;
+pub(super) const LATEST_ID: usize = 1;
 const FORMER_ID: usize = 2;
-const ADDRESS: usize = 3;
+pub(super) const ADDRESS: usize = 3;
 const FORMER_ADDRESS: usize = 4;
 
 /// Other routers are told again of a connection in use in each of so many parts of its lifetime.
@@ -40,7 +40,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    fn touch(&mut self, now: Timestamp, length: u8) {
+    pub(super) fn touch(&mut self, now: Timestamp, length: u8) {
         if let Some(used) = self.used.get_mut(usize::from(length)) {
             *used = Some(now);
         }
@@ -61,7 +61,8 @@ impl Lengths {
 /// *Learned* are the connections whose client has used a connection ID that a server had sent to it in a long header, which
 /// shows that it receives what is sent to its address. They are not pushed out. Each has two addresses, the one that its
 /// client last sent from and the one before, and three IDs: the first one, and the two that the client has begun to use last.
-/// So their number grows only with what clients have shown, whatever they or others send after that.
+/// So their number grows only with what clients have shown, whatever they or others send after that, but for a few
+/// [offshoots](super::offshoots).
 #[derive(Debug)]
 pub(super) struct Memory {
     key: [u64; 2],
@@ -69,7 +70,7 @@ pub(super) struct Memory {
     pub(super) learned: Table<KEYS>,
     pub(super) lengths: Lengths,
     ids: u64,
-    shared: Option<Arc<SharedIds>>,
+    pub(super) shared: Option<Arc<SharedIds>>,
     untold: u64,
 }
 
@@ -107,15 +108,11 @@ impl Memory {
     /// Tells other routers of all connections that were learned.
     pub(super) fn tell_all(&mut self) {
         let Some(shared) = &self.shared else { return };
-        for connection in self.learned.by_use() {
-            let Some(first) = connection.key(FIRST_ID) else { continue };
-            for id in [FIRST_ID, FORMER_ID, LATEST_ID]
-                .map(|which| connection.key(which))
-                .into_iter()
-                .flatten()
-            {
-                if !shared.learn(connection.used, connection.server, (first, id), connection.id_len)
-                {
+        for entry in self.learned.by_use() {
+            let Some(connection) = described(entry) else { continue };
+            let ids = [FIRST_ID, FORMER_ID, LATEST_ID].map(|which| entry.key(which));
+            for id in ids.into_iter().flatten() {
+                if !shared.learn(entry.used, connection, id, entry.key(ADDRESS)) {
                     self.untold = self.untold.saturating_add(1);
                 }
             }
@@ -275,8 +272,12 @@ impl Memory {
         if !is_reachable(pool, known.server) {
             return None;
         }
-        if self.learned.find(now, known.connection).is_none() {
-            match self.learned.add(now, known.connection, known.server) {
+        if self.learned.find(now, known.first).is_none() {
+            let added = match known.is_offshoot {
+                true => self.learned.add_offshoot(now, known.first, known.server),
+                false => self.learned.add(now, known.first, known.server),
+            };
+            match added {
                 Some(connection) => connection.id_len = known.id_len,
                 None => {
                     self.learned.refuse();
@@ -284,28 +285,28 @@ impl Memory {
                 }
             }
         }
-        if id != known.connection {
-            self.set_latest_id(known.connection, id);
+        if id != known.first {
+            self.set_latest_id(known.first, id);
         }
         self.lengths.touch(now, known.id_len);
         Some(known.server)
     }
 
-    /// Tells other routers of the connection with this ID, which its client uses: at once if that is new, and otherwise now and
-    /// then.
-    fn tell(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
+    /// Tells other routers of the connection with this ID, which its client uses: at once if that or its address is new, and
+    /// otherwise now and then.
+    pub(super) fn tell(&mut self, now: Timestamp, id: Fingerprint, is_new: bool) {
         let Some(shared) = &self.shared else { return };
         let part = self.lengths.lifetime.checked_div(TELLINGS).unwrap_or_default();
         let parts = now.since_origin().as_nanos().checked_div(part.as_nanos());
         // As many parts as a number has are far more than a lifetime.
         let part = parts.unwrap_or_default() as u8;
-        let Some(connection) = self.learned.find(now, id) else { return };
-        if !is_new && connection.told == Some(part) {
+        let Some(entry) = self.learned.find(now, id) else { return };
+        if !is_new && entry.told == Some(part) {
             return;
         }
-        connection.told = Some(part);
-        let Some(first) = connection.key(FIRST_ID) else { return };
-        if !shared.learn(now, connection.server, (first, id), connection.id_len) {
+        entry.told = Some(part);
+        let Some(connection) = described(entry) else { return };
+        if !shared.learn(now, connection, id, entry.key(ADDRESS)) {
             self.untold = self.untold.saturating_add(1);
         }
     }
@@ -333,10 +334,11 @@ impl Memory {
             let (id_len, known) = (connection.id_len, connection.key(ADDRESS));
             self.learned.touch(now, id);
             self.lengths.touch(now, id_len);
-            if known != Some(address) {
+            let is_new = known != Some(address);
+            if is_new {
                 self.set_address(id, known, address);
             }
-            return self.tell(now, id, false);
+            return self.tell(now, id, is_new);
         }
         let Some(newcomer) = self.flows.find(now, id) else { return };
         let (server, id_len, is_of_server) =
@@ -363,6 +365,8 @@ impl Memory {
         if newcomer.is_some_and(|it| !core::mem::replace(&mut it.was_refused, true)) {
             self.learned.refuse();
         }
+        // Another connection may have had the address.
+        self.learned.forget_key(address);
         self.flows.put(now, address, server);
     }
 
@@ -377,13 +381,7 @@ impl Memory {
         let connection = self.learned.find(now, address);
         let connection = connection.filter(|it| is_reachable(pool, it.server));
         let (id_len, server, is_connection) = match connection {
-            Some(connection) => {
-                let (id_len, server) = (connection.id_len, connection.server);
-                // Another client may have the address that this one had before: its IDs must not push out this one's.
-                let is_there = connection.key(ADDRESS) == Some(address);
-                self.learned.touch(now, address);
-                (id_len, server, is_there)
-            }
+            Some(connection) => (connection.id_len, connection.server, true),
             None => {
                 let Some(newcomer) = self.flows.find(now, address) else { return };
                 let server = newcomer.server;
@@ -392,6 +390,10 @@ impl Memory {
                 (id_len as u8, server, false)
             }
         };
+        let is_there = is_connection && self.is_there(now, address);
+        if is_there {
+            self.learned.touch(now, address);
+        }
         let length = usize::from(id_len);
         let Some(id) = octets.get(..length).filter(|_| LEARNABLE.contains(&length)) else { return };
         let id = self.id(id);
@@ -400,13 +402,23 @@ impl Memory {
             return;
         }
         self.ids = self.ids.saturating_add(1);
-        if is_connection {
+        if is_there {
             self.set_latest_id(address, id);
             self.lengths.touch(now, id_len);
             self.tell(now, id, true);
-        } else {
+        } else if !(is_connection && self.branch_off(now, address, id)) {
             self.put_id(now, id, server, id_len, false);
         }
+    }
+
+    /// Whether `address` is the one that the client of its connection last came from, as far as is known here and at other
+    /// routers. Otherwise another client may have it by now.
+    fn is_there(&mut self, now: Timestamp, address: Fingerprint) -> bool {
+        let Some(connection) = self.learned.find(now, address) else { return false };
+        let (first, known) = (connection.key(FIRST_ID), connection.key(ADDRESS));
+        let elsewhere = self.shared.as_ref().zip(first);
+        let elsewhere = elsewhere.and_then(|(shared, first)| shared.address(now, first));
+        known == Some(address) && elsewhere.is_none_or(|it| it == address)
     }
 
     fn put_id(
@@ -436,6 +448,12 @@ impl Memory {
     fn id(&self, id: &[u8]) -> Fingerprint {
         Fingerprint::new(siphash::<1, 3>(self.key(), &[2], id))
     }
+}
+
+/// What other routers are told of a connection.
+fn described(entry: &Entry<KEYS>) -> Option<Connection> {
+    let Entry { server, id_len, is_offshoot, .. } = *entry;
+    Some(Connection { server, first: entry.key(FIRST_ID)?, id_len, is_offshoot })
 }
 
 fn is_reachable(pool: &Pool, key: ServerKey) -> bool {

@@ -16,7 +16,7 @@
 //!   Server (64)
 //!   Age (64)
 //!   ID Length (8)
-//!   Flags (8)            1: of a connection ID of the server, 2: it was refused
+//!   Flags (8)            1: of a connection ID of the server, 2: it was refused, 4: an offshoot
 //! }
 //! ```
 //! Times are nanoseconds.
@@ -36,6 +36,7 @@ const NEVER: u64 = u64::MAX;
 
 const IS_OF_SERVER: u8 = 1;
 const WAS_REFUSED: u8 = 2;
+const IS_OFFSHOOT: u8 = 4;
 
 impl Memory {
     pub(super) fn save(&self, now: Timestamp) -> Vec<u8> {
@@ -79,7 +80,11 @@ impl<const K: usize> Table<K> {
             }
             bytes.extend(entry.server.number().to_be_bytes());
             bytes.extend(age(now, entry.used).to_be_bytes());
-            let flags = [(entry.is_of_server, IS_OF_SERVER), (entry.was_refused, WAS_REFUSED)];
+            let flags = [
+                (entry.is_of_server, IS_OF_SERVER),
+                (entry.was_refused, WAS_REFUSED),
+                (entry.is_offshoot, IS_OFFSHOOT),
+            ];
             let flags = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag);
             bytes.extend([entry.id_len, flags.fold(0, |all, flag| all | flag)]);
         }
@@ -101,6 +106,7 @@ impl<const K: usize> Table<K> {
             (entry.keys, entry.server, entry.used, entry.id_len) = (keys, server, used, id_len);
             entry.is_of_server = flags & IS_OF_SERVER != 0;
             entry.was_refused = flags & WAS_REFUSED != 0;
+            entry.is_offshoot = flags & IS_OFFSHOOT != 0;
             self.insert(entry);
         }
         Some(())

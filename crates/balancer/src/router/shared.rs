@@ -20,7 +20,7 @@ const IDS: usize = 3;
 /// IDs were learned: a client that changes its address may come to another router. It takes memory as it is filled.
 ///
 /// A router looks here only for IDs that it does not know itself, and takes over what it finds. It writes here what it has
-/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, so each connection has
+/// learned from a client that has [shown](super::Router#floods) that it receives what is sent to it, or of an offshoot, so each entry of a router has
 /// three IDs here at most, whatever its client sends. Nothing is pushed out. The clocks of the routers should not differ by
 /// much of the [lifetime](Limits::lifetime).
 #[derive(Debug)]
@@ -32,15 +32,25 @@ pub struct SharedIds {
     stripes: Vec<Mutex<Stripe>>,
 }
 
+/// A connection whose IDs were learned, or an offshoot of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Connection {
+    pub(super) server: ServerKey,
+    /// Its first ID; of an offshoot, its place.
+    pub(super) first: Fingerprint,
+    pub(super) id_len: u8,
+    pub(super) is_offshoot: bool,
+}
+
 /// What is known of an ID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Known {
-    pub(super) server: ServerKey,
-    /// The first ID of its connection.
-    pub(super) connection: Fingerprint,
+struct Known {
+    of: Connection,
     /// If this is the first ID: others that the client began to use last, the latest first.
     others: [Option<Fingerprint>; IDS - 1],
-    pub(super) id_len: u8,
+    /// If this is the first ID: the address that the client last came from, and when a router last told of it.
+    address: Option<Fingerprint>,
+    told: Timestamp,
 }
 
 /// What was not used for a lifetime is at last forgotten after another one.
@@ -94,27 +104,50 @@ impl SharedIds {
         bit.is_some_and(|bit| self.lengths.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// What is known of an ID, which is used now.
-    pub(super) fn find(&self, now: Timestamp, id: Fingerprint) -> Option<Known> {
-        self.stripe(now, id)?.touch(id)
+    /// The connection of an ID, which is used now.
+    pub(super) fn find(&self, now: Timestamp, id: Fingerprint) -> Option<Connection> {
+        Some(self.stripe(now, id)?.touch(id)?.of)
     }
 
-    /// The client of the connection with the ID `first` uses `id`, which may be the same. `false` if there is no room.
+    /// The address from which the client of the connection with this first ID last came, as far as routers have told.
+    pub(super) fn address(&self, now: Timestamp, first: Fingerprint) -> Option<Fingerprint> {
+        self.stripe(now, first)?.get(first)?.address
+    }
+
+    /// When a router last told of the connection with this first ID.
+    pub(super) fn used(&self, now: Timestamp, first: Fingerprint) -> Option<Timestamp> {
+        Some(self.stripe(now, first)?.get(first)?.told)
+    }
+
+    /// Forgets the connection with this first ID.
+    pub(super) fn forget(&self, now: Timestamp, first: Fingerprint) {
+        let known = self.stripe(now, first).and_then(|stripe| stripe.get(first));
+        let others = known.map_or([None; IDS - 1], |known| known.others);
+        for id in others.into_iter().flatten().chain([first]) {
+            if let Some(mut stripe) = self.stripe(now, id) {
+                stripe.remove(id, first);
+            }
+        }
+    }
+
+    /// The client of a connection uses `id`, which may be its first one, at `address`. `false` if there is no room.
     #[must_use]
     pub(super) fn learn(
         &self,
         now: Timestamp,
-        server: ServerKey,
-        (first, id): (Fingerprint, Fingerprint),
-        id_len: u8,
+        of: Connection,
+        id: Fingerprint,
+        address: Option<Fingerprint>,
     ) -> bool {
-        if let Some(bit) = 1_u32.checked_shl(id_len.into()) {
+        if let Some(bit) = 1_u32.checked_shl(of.id_len.into()) {
             self.lengths.fetch_or(bit, Ordering::Relaxed);
         }
-        let other = Known { server, connection: first, others: [None; IDS - 1], id_len };
+        let first = of.first;
+        let other = Known { of, others: [None; IDS - 1], address, told: now };
         let Some(mut stripe) = self.stripe(now, first) else { return false };
-        let before = stripe.touch(first).filter(|before| before.connection == first);
+        let before = stripe.touch(first).filter(|before| before.of.first == first);
         let mut others = before.map_or(other.others, |before| before.others);
+        let later = before.filter(|before| before.told > now).unwrap_or(other);
         let is_other = id != first && !others.contains(&Some(id));
         let mut replaced = None;
         if is_other {
@@ -124,7 +157,7 @@ impl SharedIds {
                 *latest = Some(id);
             }
         }
-        let has_room = stripe.put(first, Known { others, ..other });
+        let has_room = stripe.put(first, Known { of, others, ..later });
         // One lock at a time.
         drop(stripe);
         if let Some(replaced) = replaced
@@ -166,6 +199,10 @@ impl Stripe {
         self.began = now;
     }
 
+    fn get(&self, id: Fingerprint) -> Option<Known> {
+        self.young.get(&id).or_else(|| self.old.get(&id)).copied()
+    }
+
     fn touch(&mut self, id: Fingerprint) -> Option<Known> {
         if let Some(known) = self.old.remove(&id) {
             self.young.insert(id, known);
@@ -179,7 +216,7 @@ impl Stripe {
         if before.is_none() && self.young.len().saturating_add(self.old.len()) >= self.capacity {
             return false;
         }
-        if before.is_none_or(|before| before.connection == known.connection) {
+        if before.is_none_or(|before| before.of.first == known.of.first) {
             self.young.insert(id, known);
         }
         true
@@ -188,7 +225,7 @@ impl Stripe {
     /// Forgets an ID if it is one of this connection.
     fn remove(&mut self, id: Fingerprint, connection: Fingerprint) {
         for ids in [&mut self.young, &mut self.old] {
-            if ids.get(&id).is_some_and(|known| known.connection == connection) {
+            if ids.get(&id).is_some_and(|known| known.of.first == connection) {
                 ids.remove(&id);
             }
         }
@@ -213,6 +250,14 @@ mod tests {
         ServerKey::of(&number.to_string())
     }
 
+    fn connection(first: u64, server: u8) -> Connection {
+        Connection { server: self::server(server), first: id(first), id_len: 8, is_offshoot: false }
+    }
+
+    fn learn(shared: &SharedIds, seconds: u64, server: u8, (first, other): (u64, u64)) -> bool {
+        shared.learn(at(seconds), connection(first, server), id(other), Some(id(1000 + other)))
+    }
+
     fn shared() -> SharedIds {
         SharedIds::new(LIMITS, 2, Random::from_number(1))
     }
@@ -220,15 +265,14 @@ mod tests {
     #[test]
     fn a_connection_is_found_by_three_ids() {
         let shared = shared();
-        assert!(shared.learn(at(0), server(1), (id(1), id(1)), 8));
+        assert!(learn(&shared, 0, 1, (1, 1)));
         assert!(shared.has_length(8) && !shared.has_length(4));
         for latest in [2, 3, 4] {
-            assert!(shared.learn(at(0), server(1), (id(1), id(latest)), 8));
+            assert!(learn(&shared, 0, 1, (1, latest)));
         }
         for (number, is_known) in [(1, true), (2, false), (3, true), (4, true)] {
             let found = shared.find(at(1), id(number));
-            assert_eq!(found.map(|it| (it.server, it.connection)).is_some(), is_known, "{number}");
-            assert!(found.is_none_or(|it| (it.server, it.connection) == (server(1), id(1))));
+            assert_eq!(found, is_known.then(|| connection(1, 1)), "{number}");
         }
         assert_eq!(shared.len(), 3);
     }
@@ -237,10 +281,10 @@ mod tests {
     fn no_connection_takes_the_id_of_another() {
         let shared = shared();
         for number in [1, 2] {
-            assert!(shared.learn(at(0), server(number), (id(number.into()), id(number.into())), 8));
+            assert!(learn(&shared, 0, number, (number.into(), number.into())));
         }
-        assert!(shared.learn(at(0), server(2), (id(2), id(1)), 8));
-        assert!(shared.learn(at(0), server(2), (id(2), id(3)), 8));
+        assert!(learn(&shared, 0, 2, (2, 1)));
+        assert!(learn(&shared, 0, 2, (2, 3)));
         assert_eq!(shared.find(at(0), id(1)).unwrap().server, server(1));
     }
 
@@ -248,7 +292,7 @@ mod tests {
     fn what_is_used_stays_and_the_rest_goes() {
         let shared = shared();
         for number in 1..=20 {
-            assert!(shared.learn(at(0), server(1), (id(number), id(number)), 8));
+            assert!(learn(&shared, 0, 1, (number, number)));
         }
         for seconds in (10..300).step_by(10) {
             assert!(shared.find(at(seconds), id(1)).is_some());
@@ -259,16 +303,40 @@ mod tests {
         assert_eq!(shared.len(), 1);
     }
 
+    #[test]
+    fn a_connection_is_forgotten_with_all_of_its_ids() {
+        let shared = shared();
+        for (first, other) in [(1, 1), (1, 2), (1, 3), (5, 5)] {
+            assert!(learn(&shared, 0, 1, (first, other)));
+        }
+        shared.forget(at(1), id(1));
+        assert_eq!(shared.len(), 1);
+        assert_eq!(shared.find(at(1), id(5)), Some(connection(5, 1)));
+        shared.forget(at(1), id(1));
+        assert_eq!(shared.used(at(1), id(1)), None);
+    }
+
+    /// Routers that take over tell of what they knew in any order.
+    #[test]
+    fn a_connection_is_where_it_was_last() {
+        let shared = shared();
+        for (seconds, other) in [(3, 1), (5, 2), (4, 3)] {
+            assert!(learn(&shared, seconds, 1, (1, other)));
+        }
+        assert_eq!(shared.address(at(6), id(1)), Some(id(1002)));
+        assert_eq!(shared.used(at(6), id(1)), Some(at(5)));
+    }
+
     /// What is there is not pushed out, and may still change.
     #[test]
     fn a_full_table_refuses() {
         let shared = shared();
         let refused = (1..=2000)
-            .filter(|number| !shared.learn(at(0), server(1), (id(*number), id(*number)), 8))
+            .filter(|number| !learn(&shared, 0, 1, (*number, *number)))
             .collect::<Vec<_>>();
         // Six for each part, and room for twelve more by chance.
         assert_eq!((shared.len(), refused.len()), (64 * 18, 2000 - 64 * 18));
         assert!(shared.find(at(1), id(1)).is_some());
-        assert!(shared.learn(at(1), server(1), (id(1), id(1)), 8));
+        assert!(learn(&shared, 1, 1, (1, 1)));
     }
 }

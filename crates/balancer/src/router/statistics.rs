@@ -22,8 +22,9 @@ pub struct RouterStatistics {
     dropped: [u64; DropReason::ALL.len()],
     /// The flows that it remembers. They push each other out; none is refused.
     pub flows: TableStatistics,
-    /// The connections with learned IDs that it remembers. They are not pushed out: if there are as many as
-    /// [limits](super::Limits) permit, others are refused and remain flows.
+    /// The connections with learned IDs that it remembers, with their offshoots. They are not pushed out, but for an offshoot by
+    /// a later one of the same connection: if there are as many as [limits](super::Limits) permit, others are refused and
+    /// remain flows.
     pub learned: TableStatistics,
     /// How many connection IDs it has learned.
     pub learned_ids: u64,

@@ -25,6 +25,12 @@ impl Fingerprint {
     pub(super) const fn number(self) -> u64 {
         self.0.get()
     }
+
+    /// Four fingerprints that this one shares with no other, unless that is one of the four.
+    pub(super) fn quartet(self) -> [Self; 4] {
+        let first = self.0.get() & !3;
+        [first, first | 1, first | 2, first | 3].map(Self::new)
+    }
 }
 
 /// How many bits say which of the keys of an entry a place of the index has: there are up to eight.
@@ -54,6 +60,8 @@ pub(super) struct Entry<const K: usize> {
     pub(super) is_of_server: bool,
     /// Whether it should be in another table, which is full.
     pub(super) was_refused: bool,
+    /// Whether its client is not known to have shown anything: one that uses an unknown ID where a connection was before.
+    pub(super) is_offshoot: bool,
     /// In which part of time other routers were last told of it: a number that comes again only after its lifetime.
     pub(super) told: Option<u8>,
 }
@@ -68,6 +76,7 @@ impl<const K: usize> Entry<K> {
         id_len: 0,
         is_of_server: false,
         was_refused: false,
+        is_offshoot: false,
         told: None,
     };
 
@@ -90,7 +99,11 @@ pub(super) struct Table<const K: usize> {
     index: Vec<u32>,
     lifetime: Duration,
     counts: TableStatistics,
+    offshoots: usize,
 }
+
+/// What part of a table offshoots may be: one of so many.
+const OFFSHOOTS: usize = 4;
 
 impl<const K: usize> Table<K> {
     /// The most that one entry takes, with its part of the index.
@@ -115,6 +128,7 @@ impl<const K: usize> Table<K> {
             index: vec![NONE; places],
             lifetime,
             counts: TableStatistics::default(),
+            offshoots: 0,
         }
     }
 
@@ -177,6 +191,32 @@ impl<const K: usize> Table<K> {
         Some(entry)
     }
 
+    /// A new offshoot with this key, which no entry has; `None` if the table is full, or has as many of them as it may.
+    pub(super) fn add_offshoot(
+        &mut self,
+        now: Timestamp,
+        key: Fingerprint,
+        server: ServerKey,
+    ) -> Option<&mut Entry<K>> {
+        if self.has_all_offshoots() && !self.expire_oldest(now) || self.has_all_offshoots() {
+            return None;
+        }
+        self.add(now, key, server)?;
+        self.offshoots = self.offshoots.saturating_add(1);
+        let entry = self.find(now, key)?;
+        entry.is_offshoot = true;
+        Some(entry)
+    }
+
+    fn has_all_offshoots(&self) -> bool {
+        self.offshoots >= self.entries.len().checked_div(OFFSHOOTS).unwrap_or(0)
+    }
+
+    /// When the entry with this key was last used.
+    pub(super) fn used(&self, key: Fingerprint) -> Option<Timestamp> {
+        Some(self.entry(self.number(key)?)?.used)
+    }
+
     /// All entries, that first which was not used for the longest time.
     pub(super) fn by_use(&self) -> impl Iterator<Item = &Entry<K>> {
         core::iter::successors(self.entry(self.oldest), |entry| self.entry(entry.newer))
@@ -192,7 +232,8 @@ impl<const K: usize> Table<K> {
             rest.first().is_some_and(|(key, _)| before.iter().any(|(other, _)| other == key))
         });
         let is_taken = keys.iter().any(|(key, _)| self.number(*key).is_some());
-        if keys.is_empty() || has_one_twice || is_taken {
+        let is_one_too_many = entry.is_offshoot && self.has_all_offshoots();
+        if keys.is_empty() || has_one_twice || is_taken || is_one_too_many {
             return;
         }
         if self.vacant == NONE {
@@ -201,6 +242,7 @@ impl<const K: usize> Table<K> {
         let number = self.vacant;
         let Some(vacant) = self.entry_mut(number) else { return };
         let (next, used) = (vacant.newer, entry.used);
+        let offshoots = usize::from(entry.is_offshoot);
         *vacant = Entry { older: NONE, newer: NONE, ..entry };
         self.vacant = next;
         self.append(used, number);
@@ -208,6 +250,7 @@ impl<const K: usize> Table<K> {
             self.add_to_index(key, number, which);
         }
         self.counts.entries = self.counts.entries.saturating_add(1);
+        self.offshoots = self.offshoots.saturating_add(offshoots);
     }
 
     /// A newcomer of another table had no room here.
@@ -287,6 +330,7 @@ impl<const K: usize> Table<K> {
 
     fn vacate(&mut self, number: u32) {
         let Some(entry) = self.entry(number) else { return };
+        let offshoots = usize::from(entry.is_offshoot);
         for key in entry.keys.into_iter().flatten() {
             self.remove_from_index(key);
         }
@@ -297,6 +341,7 @@ impl<const K: usize> Table<K> {
         }
         self.vacant = number;
         self.counts.entries = self.counts.entries.saturating_sub(1);
+        self.offshoots = self.offshoots.saturating_sub(offshoots);
     }
 
     fn entry(&self, number: u32) -> Option<&Entry<K>> {

@@ -178,7 +178,8 @@ fn object((form, circumstance): (Form, Circumstance), report: &Report) -> String
         "fleets": report.fleets, "connections": report.opened,
         "established": report.established, "established_opaque": report.established_opaque,
         "datagrams": report.datagrams, "hostile": report.hostile, "changes": report.changes,
-        "moves": report.moves, "forwarded": forwarded, "evicted": report.evicted, "lost": lost,
+        "moves": report.moves, "returns": report.returns, "forwarded": forwarded,
+        "evicted": report.evicted, "lost": lost,
         "moved_by_changes": report.moved_by_changes(),
         "violated": FleetRule::ALL.iter().filter_map(violated).collect::<Vec<Value>>(),
     })

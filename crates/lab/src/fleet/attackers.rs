@@ -10,21 +10,22 @@ use super::world::Fleet;
 
 impl Fleet {
     /// A hostile datagram: an invented ID in a long or a short header, from an address of the sender's own or from that of a
-    /// connection whose IDs need not be learned.
+    /// connection whose IDs need not be learned; or in a short header, from an address that a connection had before.
     pub(super) fn attack(&mut self) {
         self.report.hostile += 1;
         let place = self.random.below(self.balancers.len() as u64) as usize;
+        let former = if self.random.chance(0.1) { self.former_address() } else { None };
         let victim = if self.random.chance(0.2) { self.victim() } else { None };
-        let address = victim.unwrap_or_else(|| {
+        let address = former.or(victim).unwrap_or_else(|| {
             let number = self.random.number();
             ([100, 64, number as u8, 1], (number >> 8) as u16).into()
         });
         let id = self.invented_id();
         let datagram = match self.random.below(2) {
-            0 => long(&mut self.random, 1, &id, &id),
+            0 if former.is_none() => long(&mut self.random, 1, &id, &id),
             _ => short(&mut self.random, &id),
         };
-        let router = &mut self.balancers[place].router;
+        let router = self.balancers[place].router(address);
         let decision = router.route(self.now, address, LOCAL, &datagram);
         // The server answers, also somebody who is not there.
         if let Decision::Forward { server, .. } = decision
@@ -32,7 +33,7 @@ impl Fleet {
         {
             let (issued, _) = self.servers.issue(answering, &mut self.random);
             let answer = long(&mut self.random, 1, &id, &issued);
-            let router = &mut self.balancers[place].router;
+            let router = self.balancers[place].router(address);
             router.observe(self.now, server, address, &answer);
         }
     }
@@ -58,5 +59,13 @@ impl Fleet {
         let server = connection.server.filter(|_| connection.is_established())?;
         let has_ids = self.servers.all[server].opaque_len.is_none();
         has_ids.then(|| connection.client())
+    }
+    /// The address that an established connection had before, and nobody since: two invented IDs at the address where a client is
+    /// push out those that it used last.
+    fn former_address(&mut self) -> Option<SocketAddr> {
+        let place = self.random.below(self.connections.len() as u64) as usize;
+        let connection = self.connections.get(place)?;
+        let is_last = |address: &SocketAddr| self.had.get(address) == Some(&connection.number());
+        connection.former().filter(is_last)
     }
 }

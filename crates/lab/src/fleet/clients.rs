@@ -21,6 +21,8 @@ const RECENT: usize = 64;
 pub(super) struct Connection {
     number: u64,
     client: SocketAddr,
+    /// The address that it had before, and when it last sent from there.
+    former: Option<(SocketAddr, Timestamp)>,
     /// The client's own ID.
     source: Vec<u8>,
     /// What the client sends to, with the configuration that it follows.
@@ -41,6 +43,8 @@ pub(super) struct Connection {
     is_learned: bool,
     has_new_address: bool,
     has_new_id: bool,
+    /// Whether its new address is one that the balancer knows as its.
+    has_returned: bool,
     /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
     last_used: [Timestamp; 2],
     /// A reason for which it may be misrouted from now on.
@@ -50,6 +54,14 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn client(&self) -> SocketAddr {
         self.client
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn former(&self) -> Option<SocketAddr> {
+        Some(self.former?.0)
     }
 
     pub(super) fn is_established(&self) -> bool {
@@ -77,7 +89,8 @@ impl Fleet {
             false => self.random.below(count as u64) as usize,
         };
         match self.random.below(100) {
-            0..74 => {}
+            0..70 => {}
+            70..74 => self.come_back(place),
             74..82 => self.change_id(place),
             82..90 => self.change_address(place),
             90..92 => {
@@ -97,9 +110,12 @@ impl Fleet {
         let source_len = [0, 5, 8, 20][self.random.below(4) as usize];
         let destination_len = 8 + self.random.below(13) as usize;
         let balancer = self.random.below(self.balancers.len() as u64) as usize;
+        let (number, client) = (self.report.opened, self.address());
+        self.had.insert(client, number);
         let connection = Connection {
-            number: self.report.opened,
-            client: self.address(),
+            number,
+            client,
+            former: None,
             source: octets(&mut self.random, source_len),
             destination: (octets(&mut self.random, destination_len), None),
             issued: None,
@@ -112,6 +128,7 @@ impl Fleet {
             is_learned: false,
             has_new_address: false,
             has_new_id: false,
+            has_returned: false,
             last_used: [self.now; 2],
             reason: None,
         };
@@ -131,28 +148,61 @@ impl Fleet {
     }
 
     fn change_address(&mut self, place: usize) {
-        let address = self.address();
-        let connection = &mut self.connections[place];
-        if connection.is_established {
-            self.report.moves += 1;
-            connection.has_new_address = true;
-            self.free_addresses.push(std::mem::replace(&mut connection.client, address));
+        if self.connections[place].is_established {
+            let address = self.address();
+            self.go_to(place, address);
         }
+    }
+
+    /// The client is at another address from now on, at which nobody is.
+    fn go_to(&mut self, place: usize, address: SocketAddr) {
+        self.report.moves += 1;
+        let connection = &mut self.connections[place];
+        connection.has_new_address = true;
+        let left = std::mem::replace(&mut connection.client, address);
+        connection.former = Some((left, connection.last_used[0].max(connection.last_used[1])));
+        self.free_addresses.push(left);
+        self.had.insert(address, connection.number);
+    }
+
+    /// The client returns to the address that it had before, with another ID, if nobody else has had it since.
+    fn come_back(&mut self, place: usize) {
+        let Connection { number, former: Some((address, left)), .. } = self.connections[place]
+        else {
+            return;
+        };
+        if self.had.get(&address) != Some(&number) || !self.may_change_id(place) {
+            return;
+        }
+        let Some(free) = self.free_addresses.iter().position(|it| *it == address) else { return };
+        self.free_addresses.swap_remove(free);
+        self.change_id(place);
+        self.go_to(place, address);
+        // The thread of this address may have forgotten whose it is.
+        let is_known = self.now.saturating_since(left) < self.limits.lifetime;
+        self.connections[place].has_returned = is_known;
+        let is_opaque = self.connections[place].destination.1.is_none();
+        self.report.returns += u64::from(is_known && is_opaque);
     }
 
     /// The client goes on to another ID, which it received in an encrypted packet.
     fn change_id(&mut self, place: usize) {
-        let connection = &self.connections[place];
-        let Some(server) = connection.server.filter(|_| connection.is_established) else { return };
-        // Not before it has used the first one, so that the balancer can know it.
-        let is_opaque = self.servers.all[server].opaque_len.is_some();
-        if is_opaque && !connection.is_learned {
+        let Some(server) = self.connections[place].server.filter(|_| self.may_change_id(place))
+        else {
             return;
-        }
+        };
         let destination = self.servers.issue(server, &mut self.random);
         let connection = &mut self.connections[place];
         connection.destination = destination;
         (connection.is_first_id, connection.has_new_id) = (false, true);
+    }
+
+    /// Not before it has used the first one, so that the balancer can know it.
+    fn may_change_id(&self, place: usize) -> bool {
+        let connection = &self.connections[place];
+        let server = connection.server.filter(|_| connection.is_established);
+        let is_opaque = |server: usize| self.servers.all[server].opaque_len.is_some();
+        server.is_some_and(|server| !is_opaque(server) || connection.is_learned)
     }
 
     /// The datagrams come to another balancer from now on.
@@ -198,7 +248,7 @@ impl Fleet {
             true => long(&mut self.random, 1, &connection.destination.0, &connection.source),
             false => short(&mut self.random, &connection.destination.0),
         };
-        let router = &mut self.balancers[connection.balancer].router;
+        let router = self.balancers[connection.balancer].router(connection.client);
         let learned_before = learned(router);
         let decision = router.route(self.now, connection.client, LOCAL, &datagram);
         connection.is_learned |= connection.is_established && learned(router) > learned_before;
@@ -222,7 +272,7 @@ impl Fleet {
             _ if !connection.is_established => None,
             Some(0) if connection.has_new_address || is_flooded => Some(Reason::NoId),
             Some(_) if connection.has_new_address && connection.has_new_id => {
-                Some(Reason::BothAtOnce)
+                (!connection.has_returned).then_some(Reason::BothAtOnce)
             }
             Some(1..) if connection.has_new_address && !connection.is_learned => {
                 Some(Reason::FirstFlight)
@@ -239,6 +289,7 @@ impl Fleet {
         let reason = reason.or((is_idle && can_be_idle).then_some(Reason::Idle));
         connection.reason = connection.reason.or(reason);
         (connection.has_new_address, connection.has_new_id) = (false, false);
+        connection.has_returned = false;
         connection.last_used[usize::from(is_long)] = self.now;
     }
 
@@ -247,7 +298,7 @@ impl Fleet {
         let number = self.connections[place].number;
         let balancer = &self.balancers[self.connections[place].balancer];
         let version = balancer.version;
-        let takes = balancer.router.pool().server(key).is_some_and(takes_new_clients);
+        let takes = balancer.pool().server(key).is_some_and(takes_new_clients);
         if !takes && means != Means::Flow {
             let name = self.name(key);
             self.report.violate(self.seed, FleetRule::Takes, || {
@@ -290,7 +341,7 @@ impl Fleet {
             // The server does not speak the version.
             let datagram =
                 long(&mut self.random, 0, &source, &self.connections[place].destination.0);
-            let router = &mut self.balancers[self.connections[place].balancer].router;
+            let router = self.balancers[self.connections[place].balancer].router(client);
             router.observe(self.now, key, client, &datagram);
             self.connections[place].server = None;
             self.connections[place].destination = (octets(&mut self.random, 8), None);
@@ -306,7 +357,7 @@ impl Fleet {
             return;
         }
         let connection = &mut self.connections[place];
-        let router = &mut self.balancers[connection.balancer].router;
+        let router = self.balancers[connection.balancer].router(client);
         router.observe(self.now, key, client, &long(&mut self.random, 1, &source, &issued.0));
         match fate {
             // The answer is lost on its way to the client.
@@ -374,7 +425,7 @@ impl Fleet {
         if is_hashed && is_same_table && !connection.is_established {
             return Err(FleetRule::Agree);
         }
-        let pool = balancer.router.pool();
+        let pool = balancer.pool();
         if !is_in_pool(pool, server.key, connection.destination.1) {
             return match self.settings.is_in_order() {
                 true => Err(FleetRule::Stays),

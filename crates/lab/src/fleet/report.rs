@@ -39,6 +39,8 @@ pub struct Report {
     pub changes: u64,
     /// Clients' changes of their address, or of their path to the other balancer.
     pub moves: u64,
+    /// How many of these were to the address of before, and to another connection ID, where balancers have to know both.
+    pub returns: u64,
     /// Datagrams that the balancers forwarded, by means; hostile ones, too.
     pub forwarded: BTreeMap<Means, u64>,
     /// Misrouted connections, by reason. Each is given up.
@@ -69,8 +71,8 @@ impl Report {
         }
     }
 
-    /// A balancer is at its end.
-    pub(super) fn add_balancer(&mut self, statistics: &RouterStatistics) {
+    /// A thread of a balancer is at its end.
+    pub(super) fn add_router(&mut self, statistics: &RouterStatistics) {
         for means in Means::ALL {
             *self.forwarded.entry(means).or_default() += statistics.forwarded(means);
         }
@@ -87,6 +89,7 @@ impl Report {
         self.hostile += other.hostile;
         self.changes += other.changes;
         self.moves += other.moves;
+        self.returns += other.returns;
         self.evicted += other.evicted;
         self.sampled.0 += other.sampled.0;
         self.sampled.1 += other.sampled.1;

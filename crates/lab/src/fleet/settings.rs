@@ -142,7 +142,7 @@ impl Settings {
         }
     }
 
-    /// What each balancer remembers. Hostile datagrams push out flows several times over.
+    /// What each thread of a balancer remembers. Hostile datagrams push out flows several times over.
     pub(super) fn limits(&self, lifetime: Duration) -> Limits {
         let (flows, learned) = match self.circumstance {
             Circumstance::Attacked => (4, 8),

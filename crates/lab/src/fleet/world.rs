@@ -1,10 +1,11 @@
 //! A fleet in virtual time, step by step.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clearway_balancer::{Limits, Pool, Router, ServerKey, ServerState};
+use clearway_balancer::{Limits, Pool, Router, ServerKey, ServerState, SharedIds};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::quic_lb::ConfigId;
 
@@ -18,10 +19,32 @@ use super::tables::{self, FEW};
 /// How long a balancer remembers flows: longer than nearly all connections rest, or not.
 const LIFETIMES: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(15)];
 
+/// How many threads a balancer has.
+const THREADS: usize = 2;
+
 pub(super) struct Balancer {
-    pub(super) router: Router,
+    /// That of each thread.
+    pub(super) routers: Vec<Router>,
     /// The version of the fleet that its pool is of.
     pub(super) version: u64,
+}
+
+impl Balancer {
+    fn new(pool: &Arc<Pool>, limits: Limits, random: Random) -> Self {
+        let shared = Arc::new(SharedIds::new(limits, THREADS, random));
+        let router = || Router::among(Arc::clone(pool), limits, &shared);
+        Self { routers: std::iter::repeat_with(router).take(THREADS).collect(), version: 0 }
+    }
+
+    /// That of the thread to which the kernel gives what comes from `client`.
+    pub(super) fn router(&mut self, client: SocketAddr) -> &mut Router {
+        let thread = usize::from(client.port()) % THREADS;
+        &mut self.routers[thread]
+    }
+
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        self.routers[0].pool()
+    }
 }
 
 /// What is done when all balancers have the pool of a version.
@@ -47,6 +70,8 @@ pub(super) struct Fleet {
     pub(super) free_addresses: Vec<SocketAddr>,
     /// How many addresses were used.
     pub(super) addresses: u32,
+    /// The number of the connection that last had each.
+    pub(super) had: BTreeMap<SocketAddr, u64>,
     pub(super) report: Report,
 }
 
@@ -77,10 +102,7 @@ impl Fleet {
                 format!("{client} has another server if the servers are listed in reverse")
             });
         }
-        let balancers = (0..2).map(|_| Balancer {
-            router: Router::new(Arc::clone(&pool), limits, random.fork()),
-            version: 0,
-        });
+        let balancers = (0..2).map(|_| Balancer::new(&pool, limits, random.fork()));
         let balancers = balancers.collect();
         Self {
             seed,
@@ -96,13 +118,14 @@ impl Fleet {
             connections: Vec::new(),
             free_addresses: Vec::new(),
             addresses: 0,
+            had: BTreeMap::new(),
             report,
         }
     }
 
     fn end(mut self) -> Report {
-        for balancer in &self.balancers {
-            self.report.add_balancer(balancer.router.statistics());
+        for router in self.balancers.iter().flat_map(|balancer| &balancer.routers) {
+            self.report.add_router(router.statistics());
         }
         let share = self.report.moved_by_changes();
         if share > FEW {
@@ -129,7 +152,9 @@ impl Fleet {
             let is_behind = self.balancers[place].version < self.version;
             if is_behind && self.random.chance(self.settings.update_chance()) {
                 let balancer = &mut self.balancers[place];
-                balancer.router.replace(self.now, Arc::clone(&self.pool));
+                for router in &mut balancer.routers {
+                    router.replace(self.now, Arc::clone(&self.pool));
+                }
                 balancer.version = self.version;
                 self.act_later();
             }
@@ -297,12 +322,12 @@ impl Fleet {
     }
 
     fn look_at_memory(&mut self) {
-        for balancer in &self.balancers {
-            let statistics = balancer.router.statistics();
+        for router in self.balancers.iter().flat_map(|balancer| &balancer.routers) {
+            let statistics = router.statistics();
             let (flows, learned) = (statistics.flows.entries, statistics.learned.entries);
             if flows > self.limits.flows || learned > self.limits.learned {
                 self.report.violate(self.seed, FleetRule::Bounded, || {
-                    format!("a balancer remembers {flows} flows and {learned} learned connections")
+                    format!("a thread remembers {flows} flows and {learned} learned connections")
                 });
             }
         }
