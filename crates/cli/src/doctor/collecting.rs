@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use clearway_doctor::{Collector, Missing, Reading, Snapshot};
-use clearway_io::DropReasons;
+use clearway_doctor::{Collector, Driver, Missing, Reading, Snapshot};
+use clearway_io::{DriverStatistics, DropReasons};
 use tokio::sync::Notify;
 
 use crate::failure::Failure;
@@ -18,12 +18,37 @@ const TOLD: Duration = Duration::from_secs(1);
 /// A collector with everything that this program can read.
 pub(super) fn collector() -> Collector {
     let reasons = DropReasons::open().map_err(|error| missing(&error));
-    Collector::new().with_drop_reasons(move || match &reasons {
+    with_drivers(Collector::new()).with_drop_reasons(move || match &reasons {
         Ok(reasons) => {
             reasons.read().map_or_else(|error| Reading::Missing(missing(&error)), Reading::Seen)
         }
         Err(missing) => Reading::Missing(missing.clone()),
     })
+}
+
+/// Has a collector ask drivers for their statistics, in the network namespace of this thread.
+pub(super) fn with_drivers(collector: Collector) -> Collector {
+    let mut drivers = DriverStatistics::open().map_err(|error| of_driver(&error));
+    collector.with_driver_statistics(move |device| match &mut drivers {
+        Ok(drivers) => match drivers.read(device) {
+            Ok(statistics) => Reading::Seen(Driver { statistics }),
+            Err(error) => Reading::Missing(of_driver(&error)),
+        },
+        Err(missing) => Reading::Missing(missing.clone()),
+    })
+}
+
+/// Why a driver's statistics are missing.
+fn of_driver(error: &std::io::Error) -> Missing {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    match error.kind() {
+        // The driver has none.
+        Unsupported => Missing::Kernel,
+        PermissionDenied => {
+            Missing::Right("CAP_NET_ADMIN, to ask drivers (SIOCETHTOOL)".to_owned())
+        }
+        _ => Missing::Failed(format!("the statistics of a driver: {error}")),
+    }
 }
 
 /// Why drops are not told by their reason.
