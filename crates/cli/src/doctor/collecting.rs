@@ -14,6 +14,8 @@ use crate::failure::Failure;
 
 /// How often [`Collecting::progress`] is told.
 const TOLD: Duration = Duration::from_secs(1);
+/// The least time from one snapshot to the next.
+const LEAST: Duration = Duration::from_millis(5);
 
 /// A collector with everything that this program can read.
 pub(super) fn collector() -> Collector {
@@ -183,6 +185,7 @@ impl Shared {
 
     fn collect(&self, pace: Pace, deadline: Option<Instant>, most: usize) {
         let mut collector = collector();
+        let mut count = 0_u64;
         let mut told = Instant::now();
         let mut next = told;
         loop {
@@ -194,8 +197,11 @@ impl Shared {
                     snapshots.pop_front();
                 }
             }
+            count += 1;
             let now = Instant::now();
-            if self.is_ended.load(Ordering::Acquire) || deadline.is_some_and(|it| it <= now) {
+            // However long the first has taken, there is another one to compare it with.
+            let is_over = count > 1 && deadline.is_some_and(|it| it <= now);
+            if self.is_ended.load(Ordering::Acquire) || is_over {
                 break;
             }
             if now.duration_since(told) >= TOLD {
@@ -204,7 +210,7 @@ impl Shared {
             }
             // If a snapshot took longer than the interval, none is made up for.
             next = (next + pace.after(&collector)).max(now);
-            let until = deadline.map_or(next, |deadline| next.min(deadline));
+            let until = deadline.map_or(next, |deadline| next.min(deadline.max(now + LEAST)));
             self.pause(until);
         }
         self.is_ended.store(true, Ordering::Release);
