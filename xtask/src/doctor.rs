@@ -9,7 +9,7 @@ mod matrix;
 mod object;
 mod packet;
 pub(crate) mod reader;
-mod scene;
+pub(crate) mod scene;
 mod sender;
 pub(crate) mod site;
 

@@ -210,7 +210,7 @@ pub(super) fn filter(host: &Namespace, rules: &str) -> Result<(), String> {
 }
 
 /// Writes a setting below `/proc/sys/net` of a host.
-pub(super) fn set(host: &Namespace, name: &str, value: &str) -> Result<(), String> {
+pub(crate) fn set(host: &Namespace, name: &str, value: &str) -> Result<(), String> {
     let path = format!("/proc/sys/net/{name}");
     let written = host.run(|| std::fs::write(&path, value)).and_then(|outcome| outcome);
     written.map_err(|error| format!("{path}: {error}"))

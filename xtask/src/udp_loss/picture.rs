@@ -29,7 +29,7 @@ const RIGHT: f64 = 830.0;
 /// The top of the first panel's axes, the height of each, and how far the next one is.
 const TOP: f64 = 84.0;
 const HEIGHT: f64 = 92.0;
-const DISTANCE: f64 = 142.0;
+const DISTANCE: f64 = 156.0;
 /// What is below the last panel.
 const FOOT: f64 = 62.0;
 
@@ -79,7 +79,7 @@ struct Scale {
 impl Scale {
     fn of(panels: &[Panel]) -> Self {
         let ends = panels.iter().map(|panel| panel.seconds.max(panel.verdict.0));
-        let seconds = ends.fold(1.0, f64::max).ceil();
+        let seconds = ends.fold(1.0, f64::max);
         let most = panels.iter().flat_map(|panel| &panel.lost).copied().max().unwrap_or(0);
         let size = 10_u64.pow(most.max(10).ilog10());
         let line = if most >= size.saturating_mul(4) { size * 2 } else { size };
@@ -156,7 +156,7 @@ fn verdict(svg: &mut String, panel: &Panel, top: f64, scale: &Scale) {
     let (x, colour) = (scale.x(*seconds), colour(panel));
     let text = format!("the doctor, after {seconds:.1} s: {words}");
     // About the width of such letters.
-    let width = 7.3 * text.chars().count() as f64 + 16.0;
+    let width = 7.1 * text.chars().count() as f64 + 16.0;
     let left = if x + width + 6.0 > RIGHT { x - width - 6.0 } else { x + 6.0 };
     let _ = writeln!(
         svg,
@@ -191,7 +191,7 @@ fn summary(panel: &Panel) -> String {
 }
 
 /// A number with a comma before each three digits.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

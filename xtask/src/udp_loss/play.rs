@@ -13,8 +13,10 @@ use clearway_doctor::{Certainty, Outcome, Verdict};
 use serde_json::Value;
 
 use super::attendant::{Attendant, Ended};
+use super::picture::grouped;
 use super::samples::{INTERVAL, Sampler, Samples};
 use crate::doctor::judge;
+use crate::doctor::scene::set;
 use crate::doctor::site::{NEIGHBOUR, SENDER, Site};
 use crate::program::Program;
 use crate::waiting::pause;
@@ -51,7 +53,8 @@ impl Subject {
         match self {
             Self::Loop(buffer) => {
                 format!(
-                    "One thread, {WORK_US} µs for each datagram, receive buffer of {buffer} bytes"
+                    "One thread, {WORK_US} µs for each datagram, receive buffer of {} bytes",
+                    grouped(buffer)
                 )
             }
             Self::Balancer => "clearway balance".to_owned(),
@@ -95,6 +98,10 @@ pub(super) fn traffic() -> String {
 pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<Play, String> {
     let file = |ending: &str| programs.folder.join(format!("{name}.{ending}"));
     let site = Site::direct().map_err(|error| format!("the network: {error}"))?;
+    for host in [&site.sender, &site.receiver] {
+        // Else its own multicast packets are in the counters for the first seconds, which are no part of the story.
+        set(host, "ipv6/conf/all/disable_ipv6", "1")?;
+    }
     let (log, saved, backends) = (file("log"), file("jsonl"), file("toml"));
     let address = SENDER.to_string();
     let servers = ["forward", "sink", "--address", &address, "--servers", "4"];
@@ -255,7 +262,10 @@ impl Play {
         );
         let farewell: String = self.farewell.iter().map(|line| format!("    {line}\n")).collect();
         let status = self.doctor.status.map_or_else(String::new, |status| status.to_string());
-        let said = self.doctor.said.iter().flat_map(|text| text.lines());
+        let [verdict, messages] = &self.doctor.said;
+        // It says first for how long it looks.
+        let (begin, end) = messages.split_once('\n').unwrap_or(("", messages));
+        let said = begin.lines().chain(verdict.lines()).chain(end.lines());
         let said: String =
             said.map(|line| format!("    {line}\n").replace("    \n", "\n")).collect();
         format!(
