@@ -4,14 +4,14 @@
 mod faults;
 mod fixture;
 mod host;
-mod judge;
+pub(crate) mod judge;
 mod matrix;
 mod object;
 mod packet;
 pub(crate) mod reader;
-mod scene;
+pub(crate) mod scene;
 mod sender;
-mod site;
+pub(crate) mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,6 +31,18 @@ use crate::waiting::{check_interrupt, watch_signals};
 const SECONDS: &str = "2";
 /// How many of a hundred verdicts have to be right with root.
 const MIN_PERCENT: usize = 95;
+/// Faults of `--short`, one of a stage: those whose verdicts depend on no rate, and so not on what else the host does.
+const SHORT: [&str; 9] = [
+    "healthy-ipv4",
+    "device-mtu",
+    "xdp-native",
+    "xdp-socket",
+    "ip-checksum",
+    "firewall",
+    "no-socket",
+    "socket-filter",
+    "no-route",
+];
 /// Above other programs of the host, so that what is not injected does not happen; readers have it from this program.
 const NICENESS: i32 = -10;
 
@@ -217,6 +229,10 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--host" => options.host = true,
+            "--short" => {
+                options.runs = 1;
+                options.only.extend(SHORT.map(str::to_owned));
+            }
             "--list" => options.only_lists = true,
             "--json" => options.json = true,
             "--save" => options.save = Some(value()?.into()),
@@ -250,6 +266,8 @@ mod tests {
         let some = parse(&some).unwrap();
         let names: Vec<_> = some.faults().map(|fault| fault.name).collect();
         assert_eq!((names, some.runs, some.host), (vec!["rate", "burst"], 3, true));
+        let short = parse(&["--short"]).unwrap();
+        assert_eq!((short.faults().count(), short.runs), (SHORT.len(), 1));
     }
 
     #[test]

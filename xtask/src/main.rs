@@ -16,6 +16,7 @@ mod program;
 mod running;
 mod surface;
 mod test;
+mod udp_loss;
 mod viewer;
 mod waiting;
 
@@ -44,6 +45,8 @@ The project's development tasks.
         --only NAME          only this fault; may be given several times
         --runs N             how often each happens (default 20)
         --host               also the faults that need a setting of the whole host for some seconds
+        --short              one run of a fault of each stage whose verdict does not depend on how busy the host is (less
+                             than a minute)
         --list               only print their names
         --json               print one object per fault
         --save FOLDER        keep the snapshots of each fault's first run, as crates/doctor/tests/fixtures has them
@@ -119,6 +122,11 @@ The project's development tasks.
                              face (in the shard, in a task, client); more than a twentieth above
                              limits/instructions.toml fails (needs valgrind)
         --write              write that file
+  cargo xtask udp-loss       the story of docs/udp-loss.md as it happens here: a proxy beyond its rate, the same with a larger
+                             receive buffer, and `clearway balance` in its place, each in network namespaces with `clearway
+                             doctor` looking on; what was printed, the snapshots and a picture are in target/udp-loss
+                             (needs root; a minute beside the building)
+        --picture FILE       where the picture goes instead
   cargo xtask viewer --types generate the TypeScript types of what the program sends to the viewer's page from the
                              Rust types
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
@@ -179,6 +187,7 @@ fn main() -> ExitCode {
         ["live"] => live::run(),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["surface", rest @ ..] => surface::run(rest),
+        ["udp-loss", rest @ ..] => udp_loss::run(rest),
         ["viewer", "--types"] => viewer::write_types(),
         _ => Err(format!("unknown command: {}\n\n{HELP}", arguments.join(" "))),
     };

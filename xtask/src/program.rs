@@ -25,6 +25,8 @@ pub(crate) struct Program {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
+    /// The line that it was ready with.
+    said: String,
 }
 
 impl Program {
@@ -57,14 +59,21 @@ impl Program {
                 }
             });
         }
-        let mut program = Self { name: name.to_owned(), child, input, lines };
+        let said = String::new();
+        let mut program = Self { name: name.to_owned(), child, input, lines, said };
         let began = Instant::now();
         loop {
             let line = program.next_line(STARTING.saturating_sub(began.elapsed()))?;
             if line.split(' ').next() == Some(ready) {
+                program.said = line;
                 return Ok(program);
             }
         }
+    }
+
+    /// The line with which it said that it is ready.
+    pub(crate) fn said(&self) -> &str {
+        &self.said
     }
 
     /// The next line that it prints.

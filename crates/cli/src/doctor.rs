@@ -22,6 +22,7 @@ use crate::output;
 pub(crate) use carried::Carried;
 use collecting::{Collecting, Gathered, Pace};
 use narrow::Narrow;
+use saved::Saving;
 
 /// The exit status if the command itself failed, or its arguments are wrong. 1 and 2 say what the doctor found.
 pub(crate) const FAILED: u8 = 3;
@@ -121,6 +122,9 @@ pub(crate) async fn run(command: DoctorCommand) -> Result<(), Failure> {
 /// The failure of a verdict that is not good, or that of the command.
 async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure> {
     let narrow = Narrow { process: command.process, port: command.port };
+    if let (Some(process), None) = (command.process, &command.from) {
+        check_process(process)?;
+    }
     if command.watch {
         return watch::run(Pace::new(command.interval), narrow)
             .await
@@ -131,16 +135,29 @@ async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure>
         page::serve(address, Pace::new(command.interval), narrow, &mut interrupt).await?;
         return Ok(Ok(()));
     }
+    let saving = command.save.as_deref().map(Saving::create).transpose()?;
     let snapshots = match &command.from {
         Some(file) => saved::read(file)?,
         None => gather(&command, narrow, &mut interrupt).await?.snapshots,
     };
-    if let Some(file) = &command.save {
-        saved::write(file, &snapshots)?;
+    if let Some(saving) = saving {
+        saving.finish(&snapshots)?;
     }
     let verdict = narrow.diagnose(&snapshots);
     print(&verdict, command.json)?;
     Ok(conclusion(&verdict))
+}
+
+/// # Errors
+/// If there is no such process here.
+fn check_process(process: u32) -> Result<(), Failure> {
+    match std::fs::exists(format!("/proc/{process}")) {
+        Ok(false) => {
+            Err(Failure::new(format!("there is no process {process} that this user may see"))
+                .advise("`ss -uanp` shows the processes with sockets of UDP"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Takes snapshots until the time is over, the verdict is certain, or the user has seen enough.

@@ -42,8 +42,14 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             format!("ethtool -S {device}"),
         ),
         Cause::Xdp => with(
-            "Look at the XDP program of this device, and whether the sockets of AF_XDP are emptied.",
+            "Look at the XDP program of this device: it drops these packets, or sends them to a device or socket that does not \
+             take them.",
             "ip -details link show",
+        ),
+        Cause::XdpSocket => with(
+            "Empty the receive ring of this socket of AF_XDP faster, and give frames back to its fill ring before that is empty. \
+             Larger rings only help against bursts.",
+            "ss --xdp --extended --processes",
         ),
         Cause::BacklogFull => with(
             "Spread received packets over more cores (queues of the device, RPS): a core gets more than it processes. \

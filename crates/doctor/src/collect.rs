@@ -1,7 +1,7 @@
 //! Snapshots of the system that this runs on. Linux only; nothing is sent but questions to the kernel, and nothing is changed.
 //!
 //! What costs much is done seldom: the owners of sockets are searched for when a new socket appears, and within a small
-//! share of the time; what changes slowly (routes, drivers) is read every few seconds.
+//! share of the time; drivers are asked within a share of it, too; what changes slowly (routes) is read every few seconds.
 
 mod cgroups;
 mod files;
@@ -10,6 +10,7 @@ mod netlink;
 mod processes;
 mod sockets;
 mod text;
+mod xdp_sockets;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +32,9 @@ use processes::Owners;
 const SLOW: Duration = Duration::from_secs(2);
 /// Taking snapshots may take one part in so many of a core, with what is done once besides.
 const CORE_SHARE: u32 = 150;
-/// With more devices than this, drivers are not asked: a call for each takes too long.
+/// Drivers are asked again after so many times as long as the last answers took: some ask their device.
+const DRIVER_SHARE: u32 = 200;
+/// No more devices than this have their drivers asked.
 const MAX_DRIVERS: usize = 256;
 
 /// What gives the drops by their reason.
@@ -65,9 +68,17 @@ pub struct Collector {
     driver_statistics: DriverStatistics,
     applications: Applications,
     slow: Option<(Instant, Slow)>,
+    drivers: Drivers,
     /// The CPU time of a snapshot, smoothed; `None` before the second, since the first has to search for everything.
     cost: Option<Duration>,
     is_begun: bool,
+}
+
+/// What drivers have said last, by the name and the index of the device, and when they are asked again.
+#[derive(Default)]
+struct Drivers {
+    next: Option<Instant>,
+    readings: BTreeMap<(String, u32), Reading<Driver>>,
 }
 
 /// What changes slowly.
@@ -76,7 +87,6 @@ struct Slow {
     boot: Reading<String>,
     backlog: Reading<Backlog>,
     paths: Reading<Paths>,
-    drivers: BTreeMap<String, Reading<Driver>>,
     limits: Option<[u64; 3]>,
     receive_buffer_max: Option<u64>,
     conntrack_max: Option<u64>,
@@ -116,6 +126,7 @@ impl Collector {
             driver_statistics: Box::new(|_| Reading::Missing(Missing::NotAsked)),
             applications: Box::new(|| Reading::Missing(Missing::NotAsked)),
             slow: None,
+            drivers: Drivers::default(),
             cost: None,
             is_begun: false,
         }
@@ -132,7 +143,7 @@ impl Collector {
     }
 
     /// Sets what gives the statistics of a device's driver, by the device's name (`ethtool -S`). It is called for each
-    /// device every two seconds.
+    /// device with each snapshot, unless that takes more than a two-hundredth of the time: then less often.
     #[must_use]
     pub fn with_driver_statistics(
         mut self,
@@ -174,6 +185,7 @@ impl Collector {
         let taken = boot_time();
         // First what is to fit together: where datagrams are counted, and where they wait.
         let mut sockets = sockets::sockets(self.diagnosis.as_mut(), &self.files);
+        let xdp_sockets = xdp_sockets::xdp_sockets(self.diagnosis.as_mut(), &self.files);
         let protocols = protocols(&self.files);
         let drop_reasons = (self.drop_reasons)();
         let applications = (self.applications)();
@@ -197,14 +209,10 @@ impl Collector {
             }
             Reading::Missing(missing) => Reading::Missing(missing.clone()),
         };
-        let slow = self.slow(&devices);
         if let Reading::Seen(devices) = &mut devices {
-            for (name, device) in devices {
-                if let Some(driver) = slow.drivers.get(name) {
-                    device.driver = driver.clone();
-                }
-            }
+            self.drivers.enter(devices, &mut self.driver_statistics);
         }
+        let slow = self.slow();
         Snapshot {
             taken,
             namespace: namespace(&self.files),
@@ -217,6 +225,7 @@ impl Collector {
             conntrack: conntrack(&self.files, slow.conntrack_max),
             memory: memory(&self.files, slow.limits, slow.receive_buffer_max),
             sockets,
+            xdp_sockets,
             processes,
             pressure: pressure(&self.files),
             drop_reasons,
@@ -226,7 +235,7 @@ impl Collector {
         }
     }
 
-    fn slow(&mut self, devices: &Reading<BTreeMap<String, Device>>) -> Slow {
+    fn slow(&mut self) -> Slow {
         let now = Instant::now();
         if let Some((read, slow)) = &self.slow
             && now.duration_since(*read) < SLOW
@@ -235,8 +244,6 @@ impl Collector {
         }
         let files = &self.files;
         let path = files.proc("sys/kernel/random/boot_id");
-        let names = devices.seen().into_iter().flat_map(BTreeMap::keys).take(MAX_DRIVERS);
-        let drivers = names.map(|name| (name.clone(), (self.driver_statistics)(name))).collect();
         let slow = Slow {
             boot: parsed(&path, |text| Ok(text.trim().to_owned())),
             backlog: backlog(files),
@@ -244,7 +251,6 @@ impl Collector {
                 Some(netlink) => links::paths(netlink),
                 None => Reading::Missing(Missing::Kernel),
             },
-            drivers,
             limits: parsed(&files.proc("sys/net/ipv4/udp_mem"), text::three).seen().copied(),
             receive_buffer_max: number(&files.proc("sys/net/core/rmem_max")).seen().copied(),
             conntrack_max: number(&files.proc("sys/net/netfilter/nf_conntrack_max"))
@@ -253,6 +259,26 @@ impl Collector {
         };
         self.slow = Some((now, slow.clone()));
         slow
+    }
+}
+
+impl Drivers {
+    /// Enters what the drivers of these devices say, or said last.
+    fn enter(&mut self, devices: &mut BTreeMap<String, Device>, ask: &mut DriverStatistics) {
+        let began = Instant::now();
+        let is_due = self.next.is_none_or(|next| next <= began);
+        let key = |name: &String, device: &Device| (name.clone(), device.index);
+        if is_due {
+            let asked = devices.iter().take(MAX_DRIVERS);
+            self.readings = asked.map(|(name, it)| (key(name, it), ask(name))).collect();
+            self.next = began.elapsed().checked_mul(DRIVER_SHARE).map(|pause| began + pause);
+        }
+        for (name, device) in devices {
+            // A device that is new since then has not been asked for.
+            if let Some(driver) = self.readings.get(&key(name, device)) {
+                device.driver = driver.clone();
+            }
+        }
     }
 }
 

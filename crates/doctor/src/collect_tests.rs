@@ -57,6 +57,25 @@ fn what_is_given_is_in_the_snapshot() {
     assert!(seen(snapshot.applications, "applications").is_empty());
 }
 
+#[test]
+fn a_driver_that_takes_long_is_asked_seldom_and_its_last_answer_stays() {
+    let (mut drivers, mut calls) = (Drivers::default(), 0);
+    let mut ask: DriverStatistics = Box::new(move |_| {
+        calls += 1;
+        std::thread::sleep(Duration::from_millis(20));
+        Reading::Seen(Driver { statistics: Counters::from([("calls".to_owned(), calls)]) })
+    });
+    let mut asked = |name: &str, index| {
+        let device = Device { index, ..Device::default() };
+        let mut devices = BTreeMap::from([(name.to_owned(), device)]);
+        drivers.enter(&mut devices, &mut ask);
+        devices[name].driver.seen().map(|driver| driver.statistics["calls"])
+    };
+    assert_eq!((asked("eth0", 2), asked("eth0", 2)), (Some(1), Some(1)));
+    // Another device of that name, for which it is too early.
+    assert_eq!(asked("eth0", 3), None);
+}
+
 /// Nothing is there, and nothing is 0.
 #[test]
 fn without_files_everything_of_them_is_missing() {

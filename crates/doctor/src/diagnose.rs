@@ -45,8 +45,9 @@ pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
 /// Looks at every stage. What a counter means depends on others: those of a stage are measured before it is judged.
 fn examine(examination: &mut Examination<'_>) {
     let backlogs = softnet::measure(examination);
-    let rx_dropped = device::examine(examination, backlogs.dropped);
-    xdp::examine(examination);
+    let by_xdp = xdp::measure(examination);
+    let rx_dropped = device::examine(examination, backlogs.dropped, &by_xdp);
+    xdp::examine(examination, by_xdp);
     softnet::examine(examination, backlogs, rx_dropped);
     let tracked = conntrack::measure(examination);
     let missing = ip::missing(examination);

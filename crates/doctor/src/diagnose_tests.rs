@@ -460,22 +460,6 @@ fn a_router_has_traffic_without_datagrams_of_its_own() {
 }
 
 #[test]
-fn a_program_of_xdp_whose_drops_have_no_reason_is_found() {
-    let happens = |it: &mut Parts<'_>, dropped: u64| {
-        it.device().has_xdp = true;
-        it.device().driver = Reading::Missing(Missing::NotAsked);
-        it.device_counter("rx_packets", 100);
-        it.reason("NOT_SPECIFIED", dropped);
-    };
-    let verdict = diagnose(&course(20, |it, _| happens(it, 100)));
-    assert_eq!(verdict.first[0].cause, Cause::Xdp, "{verdict}");
-    assert_eq!(verdict.first[0].certainty, Certainty::Possible);
-    // What it sends on or gives to AF_XDP is not dropped.
-    let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
-    assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
-}
-
-#[test]
 fn a_send_buffer_that_is_full_counts_as_discarded_by_ip_too() {
     let verdict = diagnose(&course(20, |it, _| {
         it.traffic(5_000);

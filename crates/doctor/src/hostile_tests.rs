@@ -7,7 +7,7 @@ use crate::testing::{KEY, Parts, bump, course, socket};
 use crate::{Missing, Reading, SocketKey};
 
 /// Takes a part away that has to be seen for "no loss".
-const NEEDED: [fn(&mut Snapshot); 7] = [
+const NEEDED: [fn(&mut Snapshot); 8] = [
     |it| it.devices = Reading::Missing(Missing::Namespace),
     |it| it.qdiscs = Reading::Missing(Missing::Failed("EPERM".to_owned())),
     |it| it.softnet = Reading::Missing(Missing::Kernel),
@@ -15,6 +15,7 @@ const NEEDED: [fn(&mut Snapshot); 7] = [
     |it| it.sockets = Reading::Missing(Missing::Right("CAP_NET_ADMIN".to_owned())),
     |it| Parts(it).protocols().udp.clear(),
     |it| Parts(it).device().has_xdp = true,
+    |it| it.xdp_sockets = Reading::Missing(Missing::Kernel),
 ];
 
 /// Parts of a snapshot that hold numbers, each set to a value.

@@ -39,7 +39,7 @@ pub use saved::{SavedError, decode, encode};
 pub use snapshot::{
     Application, Backlog, Conntrack, Counters, Device, Driver, Family, Memory, Missing, Paths,
     Pressure, Process, Protocols, Qdisc, Reading, RunState, Snapshot, Socket, SocketKey,
-    SoftnetCpu, Thread, Throttling,
+    SoftnetCpu, Thread, Throttling, XdpSocket, XdpSockets,
 };
 pub use verdict::{
     Action, Cause, Certainty, Evidence, Finding, Outcome, Queue, Stage, Starvation, Unseen, Verdict,

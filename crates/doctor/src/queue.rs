@@ -169,6 +169,8 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
         _ if full == count(inside.len()) => Why::Rate,
         // A reader that takes many at once leaves the queue low for a moment, and never seen empty.
         3.. if empty == 0 => Why::Rate,
+        // Whatever the senders' pauses let it empty the queue, no buffer would have held what it had no time for.
+        3.. if had_time(during) == Some(false) => Why::Rate,
         _ => Why::Burst,
     };
     let is_not_kept_off = kept_off.is_some_and(|it| it.explains_little());
@@ -184,6 +186,18 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
         };
     measured.certainty = if is_certain { Certainty::Certain } else { Certainty::Possible };
     measured
+}
+
+/// Whether the reader could have taken what was lost in the time in which it had nothing to do, at the rate at which it read
+/// in the rest; `None` if that is not known.
+fn had_time(during: &[Interval<'_>]) -> Option<bool> {
+    let total: f64 = during.iter().map(Interval::seconds).sum();
+    let ran = sum_of(during, |it| it.ran().map(seconds))?;
+    let off = sum_of(during, |it| it.off().map(|(off, _)| off))?;
+    let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
+    let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
+    let idle = (total - ran - off).max(0.0);
+    (ran > 0.0).then(|| reads / ran * idle >= drops)
 }
 
 /// A reader that was stopped or blocked while most of the datagrams were lost.

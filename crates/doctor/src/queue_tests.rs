@@ -32,3 +32,25 @@ fn a_reader_that_reads_nothing_has_no_rate() {
     assert_eq!(measured.drain_rate, Some(0.0));
     assert_eq!(measured.certainty, Certainty::Possible, "nothing is known of its threads");
 }
+
+/// Senders that pause for a moment let the queue be seen empty now and then.
+#[test]
+fn a_reader_that_was_busy_all_the_time_is_not_fast_enough_although_its_queue_was_seen_empty() {
+    let why = |ran_each: u64| {
+        let sample = |at: u64| {
+            let queue = if at % 10 == 5 { 0 } else { 92 * 2_315 };
+            let reader = Reader {
+                state: RunState::Runnable,
+                ran: at * ran_each * 1_000_000,
+                waited: at * 5_000_000,
+                throttled: 0,
+            };
+            Sample { reader: Some(reader), ..sample(at, queue, at * 1_200, Some(at * 1_800)) }
+        };
+        let measured = measure(&(0..40).map(sample).collect::<Vec<_>>());
+        (measured.why, measured.certainty)
+    };
+    assert_eq!(why(94), (Why::Rate, Certainty::Possible));
+    // It took 1,800 in 40 ms of each 100 and was idle for 55, in which it would have taken 2,475 more.
+    assert_eq!(why(40), (Why::Burst, Certainty::Possible));
+}

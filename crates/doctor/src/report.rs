@@ -156,7 +156,10 @@ impl fmt::Display for Cause {
                 );
             }
             Self::DeviceReceive => "the device or its driver dropped what it received",
-            Self::Xdp => "an XDP program dropped packets, or a socket of AF_XDP was full",
+            Self::Xdp => "an XDP program dropped packets, or could not send them on",
+            Self::XdpSocket => {
+                "a socket of AF_XDP had no room: its receive ring was full, or its fill ring empty"
+            }
             Self::BacklogFull => "a CPU's backlog was full",
             Self::IpHeader => "headers or addresses that IP does not accept",
             Self::ReversePathFilter => "the reverse-path filter",

@@ -75,6 +75,9 @@ pub struct Snapshot {
     pub memory: Reading<Memory>,
     /// UDP sockets of this namespace.
     pub sockets: Reading<BTreeMap<SocketKey, Socket>>,
+    /// Sockets of AF_XDP of this namespace. Snapshots that were saved before these were known have none.
+    #[serde(default = "not_asked")]
+    pub xdp_sockets: Reading<XdpSockets>,
     /// The processes that own these sockets, by process ID.
     pub processes: Reading<BTreeMap<u32, Process>>,
     /// CPU pressure of the host.
@@ -105,6 +108,9 @@ pub struct Device {
     pub driver: Reading<Driver>,
     /// Whether an XDP program is attached.
     pub has_xdp: bool,
+    /// Whether one is attached outside of the driver, whose statistics then do not count what it drops.
+    #[serde(default)]
+    pub has_generic_xdp: bool,
 }
 
 /// What a driver counts.
@@ -116,8 +122,12 @@ pub struct Driver {
 
 impl Default for Reading<Driver> {
     fn default() -> Self {
-        Self::Missing(Missing::NotAsked)
+        not_asked()
     }
+}
+
+fn not_asked<T>() -> Reading<T> {
+    Reading::Missing(Missing::NotAsked)
 }
 
 /// A queueing discipline.
@@ -251,6 +261,25 @@ pub struct Socket {
     pub drops: u64,
     /// The processes that have it open, by process ID.
     pub owners: Vec<u32>,
+}
+
+/// Sockets of AF_XDP.
+pub type XdpSockets = BTreeMap<SocketKey, XdpSocket>;
+
+/// A socket of AF_XDP, which takes packets at the device.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct XdpSocket {
+    /// Its inode.
+    pub inode: u64,
+    /// Its owner's user ID, where the kernel tells it.
+    pub user: Option<u32>,
+    /// The index of the device that it is bound to, if it is.
+    pub device: Option<u32>,
+    /// The device's queue.
+    pub queue: Option<u32>,
+    /// What it counts, as `struct xdp_diag_stats` names it: `rx_dropped`, `rx_invalid` and `rx_full` are packets that it lost,
+    /// `fill_ring_empty` is how often there was no frame for one.
+    pub statistics: Reading<Counters>,
 }
 
 /// What a process or thread does now.

@@ -3,6 +3,7 @@
 pub(crate) mod application;
 pub(crate) mod conntrack;
 pub(crate) mod device;
+pub(crate) mod driver;
 pub(crate) mod ip;
 pub(crate) mod reader;
 pub(crate) mod sending;

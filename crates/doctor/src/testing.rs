@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     Conntrack, Counters, Device, Driver, Family, Memory, Missing, Paths, Process, Protocols, Qdisc,
-    Reading, RunState, Snapshot, Socket, SocketKey, SoftnetCpu, Thread,
+    Reading, RunState, Snapshot, Socket, SocketKey, SoftnetCpu, Thread, XdpSocket,
 };
 
 pub(crate) const STEP: u64 = 100_000_000;
@@ -46,6 +46,7 @@ pub(crate) fn host() -> Snapshot {
             statistics: zeros(&["rx_queue_0_drops", "rx_queue_0_xdp_drops"]),
         }),
         has_xdp: false,
+        has_generic_xdp: false,
     };
     Snapshot {
         taken: 1_000_000_000,
@@ -71,6 +72,7 @@ pub(crate) fn host() -> Snapshot {
             receive_buffer_max: Some(BUFFER),
         }),
         sockets: Reading::Seen([(KEY, socket())].into()),
+        xdp_sockets: Reading::Seen(BTreeMap::new()),
         processes: Reading::Seen([(READER, process())].into()),
         pressure: Reading::Missing(Missing::Kernel),
         drop_reasons: Reading::Seen(Counters::new()),
@@ -205,6 +207,21 @@ impl Parts<'_> {
 
     pub(crate) fn driver_counter(&mut self, name: &str, by: u64) {
         bump(&mut seen(&mut self.device().driver).statistics, name, by);
+    }
+
+    /// The statistic of a socket of AF_XDP at the device, which comes into being with it.
+    pub(crate) fn xdp_socket(&mut self, name: &str, by: u64) {
+        let names = ["rx_dropped", "rx_invalid", "rx_full", "fill_ring_empty"];
+        let socket = seen(&mut self.0.xdp_sockets).entry(KEY).or_insert_with(|| XdpSocket {
+            inode: 9,
+            user: Some(0),
+            device: Some(2),
+            queue: Some(0),
+            statistics: Reading::Seen(zeros(&names)),
+        });
+        if let Reading::Seen(statistics) = &mut socket.statistics {
+            bump(statistics, name, by);
+        }
     }
 
     pub(crate) fn protocols(&mut self) -> &mut Protocols {

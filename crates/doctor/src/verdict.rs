@@ -104,8 +104,10 @@ impl Stage {
 pub enum Cause {
     /// Packets that the device or its driver dropped, or had no room for.
     DeviceReceive,
-    /// An XDP program dropped them, or a socket of AF_XDP was full.
+    /// An XDP program dropped them, or could not send them on.
     Xdp,
+    /// A socket of AF_XDP had no room for them: its receive ring was full, or its fill ring empty.
+    XdpSocket,
     /// A CPU's backlog was full.
     BacklogFull,
     /// Headers, versions or addresses that IP does not accept.

@@ -64,6 +64,7 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 mod application;
 mod balancers;
 mod clock;
+mod driver_statistics;
 mod drop_reasons;
 mod forward;
 mod group;
@@ -86,6 +87,7 @@ pub use application::{
     MigrateFailure, Migration, MigrationStarted, ServerSetup,
 };
 pub use balancers::MAX_BALANCERS;
+pub use driver_statistics::DriverStatistics;
 pub use drop_reasons::DropReasons;
 pub use forward::{
     DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,

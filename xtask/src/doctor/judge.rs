@@ -29,7 +29,7 @@ pub(super) struct Judgement {
 }
 
 /// A verdict as JSON.
-pub(super) fn read(output: &str) -> Result<Verdict, String> {
+pub(crate) fn read(output: &str) -> Result<Verdict, String> {
     serde_json::from_str(output)
         .map_err(|error| format!("the verdict cannot be read: {error}: {output}"))
 }
@@ -95,7 +95,7 @@ fn said(verdict: &Verdict) -> String {
 }
 
 /// A cause as JSON names it.
-pub(super) fn name(cause: &Cause) -> String {
+pub(crate) fn name(cause: &Cause) -> String {
     match serde_json::to_value(cause) {
         Ok(Value::String(name)) => name,
         Ok(Value::Object(object)) => object.keys().next().cloned().unwrap_or_default(),

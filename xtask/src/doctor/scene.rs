@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clearway_namespaces::Namespace;
+use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::process::Signal;
 
 use super::host::{Group, Setting};
@@ -42,6 +44,7 @@ pub(super) struct Scene<'a> {
     readers: Vec<Program>,
     groups: Vec<Group>,
     settings: Vec<Setting>,
+    descriptors: Vec<OwnedFd>,
     pub(super) site: Site,
     programs: &'a Programs,
     log: &'a Path,
@@ -50,8 +53,8 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn new(site: Site, programs: &'a Programs, log: &'a Path) -> Self {
         let (senders, loads, readers) = (Vec::new(), Vec::new(), Vec::new());
-        let (groups, settings) = (Vec::new(), Vec::new());
-        Self { senders, loads, readers, groups, settings, site, programs, log }
+        let (groups, settings, descriptors) = (Vec::new(), Vec::new(), Vec::new());
+        Self { senders, loads, readers, groups, settings, descriptors, site, programs, log }
     }
 
     /// Where readers listen.
@@ -120,6 +123,14 @@ impl<'a> Scene<'a> {
     /// Keeps a setting of the host until the end.
     pub(super) fn keep(&mut self, setting: Setting) {
         self.settings.push(setting);
+    }
+
+    /// Opens a socket of AF_XDP on the receiver, which is bound to nothing.
+    pub(super) fn open_xdp_socket(&mut self) -> Result<(), String> {
+        let open = || socket(AddressFamily::XDP, SocketType::RAW, None);
+        let opened = self.site.receiver.run(open).map_err(|error| error.to_string())?;
+        self.descriptors.push(opened.map_err(|error| format!("a socket of AF_XDP: {error}"))?);
+        Ok(())
     }
 
     /// Sends datagrams to an address from the sender.
@@ -199,7 +210,7 @@ pub(super) fn filter(host: &Namespace, rules: &str) -> Result<(), String> {
 }
 
 /// Writes a setting below `/proc/sys/net` of a host.
-pub(super) fn set(host: &Namespace, name: &str, value: &str) -> Result<(), String> {
+pub(crate) fn set(host: &Namespace, name: &str, value: &str) -> Result<(), String> {
     let path = format!("/proc/sys/net/{name}");
     let written = host.run(|| std::fs::write(&path, value)).and_then(|outcome| outcome);
     written.map_err(|error| format!("{path}: {error}"))

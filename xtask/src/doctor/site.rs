@@ -11,9 +11,9 @@ pub(super) const DEVICE: &str = "eth0";
 /// The router's devices, towards the sender and towards the receiver.
 pub(super) const ROUTER_DEVICES: [&str; 2] = ["eth1", "eth2"];
 /// The address of the sender.
-pub(super) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// The address of the receiver if it is the sender's neighbour.
-pub(super) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The address of the receiver if it is behind a router.
 pub(super) const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
@@ -27,17 +27,17 @@ pub(super) enum Place {
 }
 
 /// The hosts.
-pub(super) struct Site {
-    pub(super) sender: Namespace,
+pub(crate) struct Site {
+    pub(crate) sender: Namespace,
     router: Option<Namespace>,
-    pub(super) receiver: Namespace,
+    pub(crate) receiver: Namespace,
     /// Where the receiver is.
     pub(super) address: Ipv4Addr,
 }
 
 impl Site {
     /// The receiver is the sender's neighbour.
-    pub(super) fn direct() -> io::Result<Self> {
+    pub(crate) fn direct() -> io::Result<Self> {
         let (sender, receiver) = (Namespace::create()?, Namespace::create()?);
         join((&sender, DEVICE), (&receiver, DEVICE))?;
         sender.run(|| start(DEVICE, SENDER))??;

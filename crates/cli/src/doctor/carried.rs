@@ -11,6 +11,7 @@ use clearway_doctor::{Application, Collector, Outcome, Reading, Snapshot, Verdic
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
+use super::collecting::with_drivers;
 use super::narrow::{Narrow, causes, name};
 use crate::failure::Failure;
 use crate::output;
@@ -54,7 +55,8 @@ impl Carried {
 
 fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'static) {
     let own = std::process::id();
-    let mut collector = Collector::of_process(own).with_applications(move || {
+    let collector = with_drivers(Collector::of_process(own));
+    let mut collector = collector.with_applications(move || {
         let application = Application { process: own, ..application() };
         Reading::Seen(BTreeMap::from([(NAME.to_owned(), application)]))
     });

@@ -6,24 +6,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use clearway_doctor::{Collector, Missing, Reading, Snapshot};
-use clearway_io::DropReasons;
+use clearway_doctor::{Collector, Driver, Missing, Reading, Snapshot};
+use clearway_io::{DriverStatistics, DropReasons};
 use tokio::sync::Notify;
 
 use crate::failure::Failure;
 
 /// How often [`Collecting::progress`] is told.
 const TOLD: Duration = Duration::from_secs(1);
+/// The least time from one snapshot to the next.
+const LEAST: Duration = Duration::from_millis(5);
 
 /// A collector with everything that this program can read.
 pub(super) fn collector() -> Collector {
     let reasons = DropReasons::open().map_err(|error| missing(&error));
-    Collector::new().with_drop_reasons(move || match &reasons {
+    with_drivers(Collector::new()).with_drop_reasons(move || match &reasons {
         Ok(reasons) => {
             reasons.read().map_or_else(|error| Reading::Missing(missing(&error)), Reading::Seen)
         }
         Err(missing) => Reading::Missing(missing.clone()),
     })
+}
+
+/// Has a collector ask drivers for their statistics, in the network namespace of this thread.
+pub(super) fn with_drivers(collector: Collector) -> Collector {
+    let mut drivers = DriverStatistics::open().map_err(|error| of_driver(&error));
+    collector.with_driver_statistics(move |device| match &mut drivers {
+        Ok(drivers) => match drivers.read(device) {
+            Ok(statistics) => Reading::Seen(Driver { statistics }),
+            Err(error) => Reading::Missing(of_driver(&error)),
+        },
+        Err(missing) => Reading::Missing(missing.clone()),
+    })
+}
+
+/// Why a driver's statistics are missing.
+fn of_driver(error: &std::io::Error) -> Missing {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    match error.kind() {
+        // The driver has none.
+        Unsupported => Missing::Kernel,
+        PermissionDenied => {
+            Missing::Right("CAP_NET_ADMIN, to ask drivers (SIOCETHTOOL)".to_owned())
+        }
+        _ => Missing::Failed(format!("the statistics of a driver: {error}")),
+    }
 }
 
 /// Why drops are not told by their reason.
@@ -158,6 +185,7 @@ impl Shared {
 
     fn collect(&self, pace: Pace, deadline: Option<Instant>, most: usize) {
         let mut collector = collector();
+        let mut count = 0_u64;
         let mut told = Instant::now();
         let mut next = told;
         loop {
@@ -169,8 +197,11 @@ impl Shared {
                     snapshots.pop_front();
                 }
             }
+            count += 1;
             let now = Instant::now();
-            if self.is_ended.load(Ordering::Acquire) || deadline.is_some_and(|it| it <= now) {
+            // However long the first has taken, there is another one to compare it with.
+            let is_over = count > 1 && deadline.is_some_and(|it| it <= now);
+            if self.is_ended.load(Ordering::Acquire) || is_over {
                 break;
             }
             if now.duration_since(told) >= TOLD {
@@ -179,7 +210,7 @@ impl Shared {
             }
             // If a snapshot took longer than the interval, none is made up for.
             next = (next + pace.after(&collector)).max(now);
-            let until = deadline.map_or(next, |deadline| next.min(deadline));
+            let until = deadline.map_or(next, |deadline| next.min(deadline.max(now + LEAST)));
             self.pause(until);
         }
         self.is_ended.store(true, Ordering::Release);

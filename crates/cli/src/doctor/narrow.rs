@@ -86,6 +86,7 @@ pub(super) fn name(cause: &Cause) -> &'static str {
     match cause {
         Cause::DeviceReceive => "device_receive",
         Cause::Xdp => "xdp",
+        Cause::XdpSocket => "xdp_socket",
         Cause::BacklogFull => "backlog_full",
         Cause::IpHeader => "ip_header",
         Cause::ReversePathFilter => "reverse_path_filter",

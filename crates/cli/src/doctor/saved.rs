@@ -12,17 +12,32 @@ use crate::whole_file::WholeFile;
 /// The largest file that is read: ten minutes of a host with a thousand sockets.
 const MAX_FILE: u64 = 1 << 30;
 
-/// Writes the snapshots into a file, all or none.
-pub(super) fn write(path: &Path, snapshots: &[Snapshot]) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Failure::new(format!("cannot write {}: {error}", path.display()))
-    };
-    let mut file = WholeFile::create(path).map_err(|error| failed(&error))?;
-    for snapshot in snapshots {
-        let line = encode(snapshot).map_err(|error| failed(&error))?;
-        file.write_all(line.as_bytes()).map_err(|error| failed(&error))?;
+/// A file that snapshots will be saved in, all or none.
+pub(super) struct Saving<'a> {
+    path: &'a Path,
+    file: WholeFile,
+}
+
+impl<'a> Saving<'a> {
+    /// Creates it, before anybody has waited for what is to be saved.
+    pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
+        let file = WholeFile::create(path).map_err(|error| failed(path, &error))?;
+        Ok(Self { path, file })
     }
-    file.finish().map_err(|error| failed(&error))
+
+    /// Writes the snapshots.
+    pub(super) fn finish(mut self, snapshots: &[Snapshot]) -> Result<(), Failure> {
+        for snapshot in snapshots {
+            let line = encode(snapshot).map_err(|error| failed(self.path, &error))?;
+            self.file.write_all(line.as_bytes()).map_err(|error| failed(self.path, &error))?;
+        }
+        self.file.finish().map_err(|error| failed(self.path, &error))
+    }
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+        .advise("name another file with --save")
 }
 
 /// The snapshots in a file.

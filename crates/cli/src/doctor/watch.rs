@@ -28,8 +28,9 @@ const CONTROL_C: u8 = 3;
 
 /// Shows the view until the user has seen enough; the last verdict.
 pub(super) async fn run(pace: Pace, narrow: Narrow) -> Result<Verdict, Failure> {
-    let mut screen = Screen::open()?;
+    // First, so that no signal leaves the terminal as the screen needs it.
     let mut interrupt = Interrupt::listen()?;
+    let mut screen = Screen::open()?;
     let mut resized = signal(SignalKind::window_change())
         .map_err(|error| Failure::new(format!("cannot follow the terminal's size: {error}")))?;
     let mut collecting = Collecting::without_end(pace, WINDOW)?;

@@ -24,6 +24,8 @@ const LINK_INFO_KIND: u16 = 1;
 const LINK_STATISTICS: u16 = 23;
 const LINK_XDP: u16 = 43;
 const LINK_XDP_ATTACHED: u16 = 2;
+/// Outside of the driver, and in several places.
+const XDP_ATTACHED_GENERIC: [u8; 2] = [2, 4];
 /// Up, and with a carrier (IFF_UP, IFF_LOWER_UP).
 const RUNNING: u32 = 0x1_0001;
 
@@ -151,13 +153,15 @@ fn device(body: &[u8]) -> Option<(String, Device)> {
     let values = values.filter_map(|value| u64_at(value, 0));
     let statistics = STATISTICS.iter().map(|name| (*name).to_owned()).zip(values);
     let xdp = attributes.within(LINK_XDP).find(LINK_XDP_ATTACHED);
+    let xdp = xdp.and_then(|attached| attached.first().copied()).unwrap_or(0);
     let device = Device {
         index,
         kind,
         mtu: attributes.find(LINK_MTU).and_then(|mtu| u32_at(mtu, 0)).unwrap_or_default(),
         is_running: flags & RUNNING == RUNNING,
         statistics: statistics.collect::<Counters>(),
-        has_xdp: xdp.is_some_and(|attached| attached.first().is_some_and(|mode| *mode != 0)),
+        has_xdp: xdp != 0,
+        has_generic_xdp: XDP_ATTACHED_GENERIC.contains(&xdp),
         ..Device::default()
     };
     Some((name, device))

@@ -46,7 +46,7 @@ fn learned(flags: u32) -> Vec<u8> {
 fn a_device_with_its_statistics() {
     let (name, device) = device(&link()).unwrap();
     assert_eq!((&name[..], &device.kind[..], device.index, device.mtu), ("veth0", "veth", 5, 1500));
-    assert!(device.is_running && device.has_xdp);
+    assert!(device.is_running && device.has_xdp && device.has_generic_xdp);
     assert_eq!(device.statistics["rx_packets"], 1);
     assert_eq!(device.statistics["rx_otherhost_dropped"], 25);
 }

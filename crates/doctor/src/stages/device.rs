@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use super::driver;
+use super::xdp::Lost;
+use crate::change::agree;
 use crate::examination::{Examination, certain_if, evidence};
-use crate::{Cause, Device, Driver, Evidence, Snapshot, Stage};
+use crate::{Cause, Device, Evidence, Snapshot, Stage};
 
 /// Errors that `rx_errors` is the sum of, in drivers that keep to the rules.
 const ERRORS: [&str; 5] =
     ["rx_crc_errors", "rx_frame_errors", "rx_length_errors", "rx_over_errors", "rx_fifo_errors"];
 
-/// Looks at all devices. `backlog` is how many packets the CPUs' backlogs dropped, which counts at a device, too.
-/// Returns the sum of `rx_dropped`; `None` if no device was seen.
-pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64) -> Option<u64> {
+/// Looks at all devices. `backlog` is how many packets the CPUs' backlogs dropped, and `xdp` what XDP lost, which some drivers
+/// count as dropped by the device, too. Returns the sum of `rx_dropped`; `None` if no device was seen.
+pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Lost) -> Option<u64> {
     if !examination.needs(Stage::Device, "devices", |it| &it.devices) {
         return None;
     }
@@ -29,7 +32,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64) -> Option
     for (name, losses) in found {
         let elsewhere = of_backlog.min(losses.dropped);
         of_backlog = of_backlog.saturating_sub(elsewhere);
-        let mut own = losses.dropped.saturating_sub(elsewhere);
+        let mut own = without_xdp(losses.dropped.saturating_sub(elsewhere), xdp.at(name));
+        let driver = without_xdp(losses.driver, xdp.at(name));
         if own > 0 && own <= unhandled {
             examination.unseen(
                 Stage::Device,
@@ -38,8 +42,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64) -> Option
             );
             own = 0;
         }
-        let lost = losses.others.saturating_add(own).max(losses.driver);
-        let is_double = losses.driver > 0 && losses.others.saturating_add(own) > 0;
+        let lost = losses.others.saturating_add(own).max(driver);
+        let is_double = driver > 0 && losses.others.saturating_add(own) > 0;
         examination.find(
             Stage::Device,
             Cause::DeviceReceive,
@@ -92,6 +96,15 @@ struct Losses {
     evidence: Vec<Evidence>,
 }
 
+/// A count of dropped frames without what XDP lost: the program and its sockets. Drivers differ in whether they count it here.
+fn without_xdp(count: u64, (by_program, by_sockets): (u64, u64)) -> u64 {
+    let both = by_program.saturating_add(by_sockets);
+    match [by_program, by_sockets, both].into_iter().any(|part| agree(count, part)) {
+        true => 0,
+        false => count.saturating_sub(by_sockets),
+    }
+}
+
 fn losses(examination: &mut Examination<'_>, name: &str) -> Losses {
     let mut all = Vec::new();
     let mut of = |examination: &mut Examination<'_>, counter: &str| {
@@ -104,8 +117,12 @@ fn losses(examination: &mut Examination<'_>, name: &str) -> Losses {
     let errors = of(examination, "rx_errors");
     let parts = ERRORS.map(|counter| of(examination, counter));
     let errors = errors.max(parts.into_iter().fold(0, u64::saturating_add));
-    let driver = driver(examination, name, is_receive_drop, &mut all);
-    Losses { dropped, others: missed.saturating_add(errors), driver, evidence: all }
+    let driver = driver::rises(examination, name, &mut all, &mut Vec::new());
+    for Evidence { counter, rise } in driver.suspects {
+        let why = format!("{counter} rose by {rise}, and whether these are losses is not known");
+        examination.blind(Stage::Device, why, None);
+    }
+    Losses { dropped, others: missed.saturating_add(errors), driver: driver.dropped, evidence: all }
 }
 
 /// How far a statistic of a device rose; 0 if the device does not have it.
@@ -113,41 +130,4 @@ pub(crate) fn statistic(examination: &mut Examination<'_>, name: &str, counter: 
     let readings = examination.span.values(|it| device(it, name)?.statistics.get(counter).copied());
     let rise = examination.known_rise(&format!("{name}: {counter}"), &readings);
     rise.map_or(0, |rise| rise.total)
-}
-
-/// How far the driver's statistics that `is_wanted` rose, in sum.
-pub(crate) fn driver(
-    examination: &mut Examination<'_>,
-    name: &str,
-    is_wanted: fn(&str) -> bool,
-    into: &mut Vec<Evidence>,
-) -> u64 {
-    fn seen<'a>(it: &'a Snapshot, name: &str) -> Option<&'a Driver> {
-        device(it, name)?.driver.seen()
-    }
-    let first = examination.span.snapshots.iter().find_map(|it| seen(it, name));
-    let counters: Vec<String> = first
-        .map(|driver| driver.statistics.keys().filter(|key| is_wanted(key)).cloned().collect())
-        .unwrap_or_default();
-    let mut sum = 0_u64;
-    for counter in counters {
-        let readings =
-            examination.span.values(|it| seen(it, name)?.statistics.get(&counter).copied());
-        let label = format!("{name}: {counter} of the driver");
-        let rise = examination.known_rise(&label, &readings).map_or(0, |rise| rise.total);
-        into.push(evidence(label, rise));
-        sum = sum.saturating_add(rise);
-    }
-    sum
-}
-
-/// Whether a driver's statistic counts received packets that were dropped, other than by XDP. Each driver has names of
-/// its own; these are parts that those of the common ones have.
-fn is_receive_drop(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_loss = ["drop", "discard", "missed", "no_buf", "nobuf", "out_of_buffer", "no_desc"]
-        .iter()
-        .any(|part| name.contains(part));
-    let is_of_other = name.contains("xdp") || name.contains("tx") || name.contains("xsk");
-    is_loss && !is_of_other
 }

@@ -1,57 +1,200 @@
-//! XDP: packets that a program dropped, and sockets of AF_XDP that were full.
+//! XDP: packets that a program dropped, and those that sockets of AF_XDP had no room for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::device::{device, driver, names, statistic};
+use super::device::{device, names, statistic};
+use super::driver::{self, Meaning};
 use super::ip;
-use crate::change::covers;
-use crate::examination::{Examination, certain_if, explain};
+use crate::change::{agree, covers};
+use crate::examination::{Examination, certain_if, evidence, explain};
 use crate::span::Table;
-use crate::{Cause, Evidence, Reading, Stage};
+use crate::{Cause, Evidence, Missing, Reading, Snapshot, SocketKey, Stage, XdpSocket};
 
-pub(crate) fn examine(examination: &mut Examination<'_>) {
-    let names = names(&examination.span.snapshots);
-    let (mut lost, mut evidence, mut hidden) = (0_u64, Vec::new(), Vec::new());
-    for name in &names {
-        lost = lost.saturating_add(driver(examination, name, is_drop, &mut evidence));
-        let mut seen = examination.span.snapshots.iter().filter_map(|it| device(it, name));
-        let last = seen.next_back().filter(|device| device.has_xdp);
-        if let Some(device) = last {
-            match &device.driver {
-                Reading::Seen(driver) if driver.statistics.keys().any(|key| is_drop(key)) => {}
-                Reading::Seen(_) => {
-                    hidden.push((format!("{name}: its driver does not count what XDP drops"), None))
-                }
-                Reading::Missing(missing) => {
-                    let part = format!("{name}: what its XDP program drops");
-                    hidden.push(explain(&part, missing));
-                }
+/// What a socket of AF_XDP counts for packets that it lost.
+const LOST: [&str; 3] = ["rx_dropped", "rx_invalid", "rx_full"];
+
+/// What XDP lost.
+#[derive(Default)]
+pub(crate) struct Lost {
+    /// By the name of the device: by its program, as the driver counts it.
+    programs: BTreeMap<String, u64>,
+    evidence: Vec<Evidence>,
+    /// By sockets, with the name of the device where that is known.
+    sockets: Vec<OfSocket>,
+}
+
+struct OfSocket {
+    device: Option<String>,
+    lost: u64,
+    evidence: Vec<Evidence>,
+}
+
+impl Lost {
+    /// What was lost at a device: by its program, and by sockets.
+    pub(crate) fn at(&self, device: &str) -> (u64, u64) {
+        let of_sockets = self.sockets.iter().filter(|it| it.device.as_deref() == Some(device));
+        let by_sockets = of_sockets.map(|it| it.lost).fold(0, u64::saturating_add);
+        (self.programs.get(device).copied().unwrap_or(0), by_sockets)
+    }
+}
+
+pub(crate) fn measure(examination: &mut Examination<'_>) -> Lost {
+    let mut lost = Lost::default();
+    for name in names(&examination.span.snapshots) {
+        let rises = driver::rises(examination, &name, &mut Vec::new(), &mut lost.evidence);
+        lost.programs.insert(name, rises.xdp);
+    }
+    measure_sockets(examination, &mut lost);
+    lost
+}
+
+fn socket(snapshot: &Snapshot, key: SocketKey) -> Option<&XdpSocket> {
+    snapshot.xdp_sockets.seen()?.get(&key)
+}
+
+fn measure_sockets(examination: &mut Examination<'_>, lost: &mut Lost) {
+    let seen = examination.span.snapshots.iter().filter_map(|it| it.xdp_sockets.seen());
+    let keys: BTreeSet<SocketKey> = seen.flat_map(|it| it.keys().copied()).collect();
+    for key in keys {
+        let find = |it: &&Snapshot| Some((socket(it, key)?.clone(), it.devices.seen()?.clone()));
+        let Some((last, devices)) = examination.span.snapshots.iter().rev().find_map(find) else {
+            continue;
+        };
+        let of_index = |(_, it): &(&String, &crate::Device)| Some(it.index) == last.device;
+        let device = devices.iter().find(of_index).map(|(name, _)| name.clone());
+        let name = described(&last, device.as_deref());
+        if let Reading::Missing(missing) = &last.statistics {
+            let (why, needed) = explain(&format!("what {name} loses"), missing);
+            examination.blind(Stage::Xdp, why, needed);
+        }
+        let (mut sum, mut all) = (0_u64, Vec::new());
+        for counter in LOST.into_iter().chain(["fill_ring_empty"]) {
+            let readings = examination
+                .span
+                .values(|it| socket(it, key)?.statistics.seen()?.get(counter).copied());
+            let label = format!("{name}: {counter}");
+            let rise = examination.known_rise(&label, &readings).map_or(0, |rise| rise.total);
+            all.push(evidence(label, rise));
+            if LOST.contains(&counter) {
+                sum = sum.saturating_add(rise);
             }
         }
+        lost.sockets.push(OfSocket { device, lost: sum, evidence: all });
     }
+}
+
+/// A socket of AF_XDP for people.
+fn described(socket: &XdpSocket, device: Option<&str>) -> String {
+    match (device, socket.queue) {
+        (Some(device), Some(queue)) => format!("the socket of AF_XDP at {device}, queue {queue}"),
+        _ => format!("the socket of AF_XDP with inode {}", socket.inode),
+    }
+}
+
+/// Says what XDP lost.
+pub(crate) fn examine(examination: &mut Examination<'_>, lost: Lost) {
+    let Lost { programs, evidence, sockets } = lost;
     let reason = examination.reason("XDP");
-    let mut by_reason = reason.as_ref().map_or(0, |it| it.rise);
-    let has_program = !hidden.is_empty();
+    let by_reason = reason.as_ref().map_or(0, |it| it.rise);
+    let by_programs = programs.values().copied().fold(0, u64::saturating_add);
+    let by_sockets = sockets.iter().map(|it| it.lost).fold(0, u64::saturating_add);
+    examine_sockets(examination, sockets, by_reason.saturating_sub(by_programs));
+    // Packets that sockets had no room for have the same reason.
+    let by_reason = by_reason.saturating_sub(by_sockets);
+    examine_programs(examination, &programs, by_reason, evidence, reason);
+}
+
+fn examine_sockets(examination: &mut Examination<'_>, sockets: Vec<OfSocket>, by_reason: u64) {
+    let ends = [examination.span.snapshots.first(), examination.span.snapshots.last()];
+    let missing = ends.into_iter().flatten().find_map(|it| match &it.xdp_sockets {
+        Reading::Missing(missing) => Some(missing.clone()),
+        Reading::Seen(_) => None,
+    });
+    match missing {
+        // Saved before these were known.
+        Some(Missing::NotAsked) => {
+            let (why, needed) = explain("sockets of AF_XDP", &Missing::NotAsked);
+            examination.unseen(Stage::Xdp, why, needed);
+        }
+        Some(Missing::Kernel) => {
+            let why =
+                "there are sockets of AF_XDP, and this kernel does not tell others what they lose";
+            let needed = "a kernel with XDP_SOCKETS_DIAG, or the program's own XDP_STATISTICS";
+            examination.blind(Stage::Xdp, why.to_owned(), Some(needed.to_owned()));
+        }
+        Some(missing) => {
+            let (why, needed) = explain("sockets of AF_XDP", &missing);
+            examination.blind(Stage::Xdp, why, needed);
+        }
+        None => {}
+    }
+    let all = sockets.iter().map(|it| it.lost).fold(0, u64::saturating_add);
+    for socket in sockets {
+        let is_certain = agree(by_reason, all);
+        let certainty = certain_if(is_certain);
+        examination.find(Stage::Xdp, Cause::XdpSocket, socket.lost, certainty, socket.evidence);
+    }
+}
+
+/// What programs dropped, as their drivers count it, or else as the kernel's reasons tell it.
+fn examine_programs(
+    examination: &mut Examination<'_>,
+    programs: &BTreeMap<String, u64>,
+    mut by_reason: u64,
+    mut evidence: Vec<Evidence>,
+    reason: Option<Evidence>,
+) {
+    let lost = programs.values().copied().fold(0, u64::saturating_add);
+    let names: BTreeSet<String> = programs.keys().cloned().collect();
+    let hidden = hidden(examination, &names);
+    let has_program = names.iter().any(|name| has_program(examination, name));
     evidence.extend(reason);
     if has_program && by_reason == 0 {
         by_reason = without_reason(examination, &names, &mut evidence);
     }
     if lost > 0 {
         // That a program dropped it is what the driver says; that another counter says so, too, is needed to be certain.
-        examination.find(
-            Stage::Xdp,
-            Cause::Xdp,
-            lost,
-            certain_if(covers(by_reason, lost)),
-            evidence,
-        );
-    } else if has_program && by_reason > 0 {
+        let certainty = certain_if(covers(by_reason, lost));
+        examination.find(Stage::Xdp, Cause::Xdp, lost, certainty, evidence);
+    } else if !hidden.is_empty() && by_reason > 0 {
         examination.find(Stage::Xdp, Cause::Xdp, by_reason, certain_if(false), evidence);
     } else {
         for (why, needed) in hidden {
             examination.blind(Stage::Xdp, why, needed);
         }
     }
+}
+
+/// The devices with a program of which nobody counts what it drops, and why.
+fn hidden(
+    examination: &Examination<'_>,
+    names: &BTreeSet<String>,
+) -> Vec<(String, Option<String>)> {
+    let of = |name: &String| {
+        let mut seen = examination.span.snapshots.iter().filter_map(|it| device(it, name));
+        let device = seen.next_back().filter(|device| device.has_xdp)?;
+        let is_counted = |name: &String| driver::meaning(name) == Meaning::Xdp;
+        match &device.driver {
+            _ if device.has_generic_xdp => {
+                let why =
+                    "what a program outside of the driver drops, only the kernel's reasons tell";
+                Some((format!("{name}: {why}"), None))
+            }
+            Reading::Seen(driver) if driver.statistics.keys().any(is_counted) => None,
+            Reading::Seen(_) | Reading::Missing(Missing::Kernel) => {
+                Some((format!("{name}: its driver does not count what XDP drops"), None))
+            }
+            Reading::Missing(missing) => {
+                Some(explain(&format!("{name}: what its XDP program drops"), missing))
+            }
+        }
+    };
+    names.iter().filter_map(of).collect()
+}
+
+fn has_program(examination: &Examination<'_>, name: &str) -> bool {
+    let mut seen = examination.span.snapshots.iter().rev();
+    seen.find_map(|it| device(it, name)).is_some_and(|device| device.has_xdp)
 }
 
 /// What a device with a program received and IP did not, if the kernel dropped as many packets without saying why: a
@@ -63,11 +206,8 @@ fn without_reason(
 ) -> u64 {
     let received = [(Table::Ip, "InReceives"), (Table::Ipv6, "Ip6InReceives")];
     let (by_ip, _) = ip::sum(examination, &received);
-    let has_program = |name: &&String| {
-        let mut seen = examination.span.snapshots.iter().rev();
-        seen.find_map(|it| device(it, name)).is_some_and(|device| device.has_xdp)
-    };
-    let with_program: Vec<String> = names.iter().filter(has_program).cloned().collect();
+    let with_program: Vec<&String> =
+        names.iter().filter(|name| has_program(examination, name)).collect();
     let by_devices = with_program
         .iter()
         .map(|name| statistic(examination, name, "rx_packets"))
@@ -84,10 +224,6 @@ fn without_reason(
     missing
 }
 
-/// Whether a driver's statistic counts packets that XDP lost.
-fn is_drop(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let is_of_xdp = name.contains("xdp") || name.contains("xsk");
-    let is_loss = ["drop", "err", "full", "aborted", "invalid"].iter().any(|it| name.contains(it));
-    is_of_xdp && is_loss
-}
+#[cfg(test)]
+#[path = "xdp_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
-//! bpf(2), as far as the steering of datagrams and the counting of drops need it. The only unsafe code of this workspace:
-//! no library that is kept well offers these calls without a compiler for C or thirty other libraries.
+//! bpf(2), as far as the steering of datagrams and the counting of drops need it. This is
+//! unsafe code, since no library that is kept well offers these calls without a compiler for C or thirty other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 

@@ -53,6 +53,15 @@ pub(super) const FAULTS: &[Fault] = &[
         |scene| xdp(scene, "xdpgeneric"),
     ),
     Fault::new(
+        "xdp-socket",
+        "a healthy host with a socket of AF_XDP, on a kernel without XDP_SOCKETS_DIAG: nobody tells what that loses",
+        Expected::NotSeen(Stage::Xdp),
+        |scene| {
+            scene.open_xdp_socket()?;
+            healthy(scene)
+        },
+    ),
+    Fault::new(
         "backlog",
         "bursts are larger than the backlog of the CPU that they are steered to",
         Expected::Loss(Stage::Softnet, "backlog_full"),

@@ -1,0 +1,161 @@
+//! `cargo xtask udp-loss`: the story of docs/udp-loss.md as it happens on this machine. A proxy beyond its rate, the same with
+//! a larger receive buffer, and `clearway balance` in its place, each with `clearway doctor` looking on.
+
+mod attendant;
+mod picture;
+mod play;
+mod samples;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clearway_namespaces::Namespace;
+
+use self::picture::Panel;
+use self::play::{LARGER, Play, Programs, Subject};
+use crate::command::{self, cargo, output, root, target};
+use crate::waiting::watch_signals;
+
+/// The size of receive buffers unless programs ask for another, as the kernel counts it.
+const DEFAULT_BUFFER: &str = "/proc/sys/net/core/rmem_default";
+/// What programs may ask for at most; the kernel doubles it.
+const BUFFER_MAX: &str = "/proc/sys/net/core/rmem_max";
+/// Above other programs of the host, which are no part of the story.
+const NICENESS: i32 = -10;
+
+#[derive(PartialEq, Debug)]
+struct Options {
+    picture: Option<PathBuf>,
+}
+
+/// Runs the three proxies, prints what happens, and draws it.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err("udp-loss makes network namespaces; run it as root".to_owned());
+    }
+    Namespace::create().map_err(|error| format!("udp-loss needs namespaces: {error}"))?;
+    let folder = target().join("udp-loss");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let subjects = subjects(number(DEFAULT_BUFFER)?, number(BUFFER_MAX)?)?;
+    let packages = ["--package", "clearway-cli", "--package", "clearway-bench"];
+    let mut build = cargo(&[&["build", "--release"][..], &packages].concat());
+    command::run("building clearway and the benchmark", &mut build)?;
+    let release = target().join("release");
+    let programs = Programs {
+        clearway: release.join("clearway"),
+        bench: release.join("clearway-bench"),
+        folder: folder.clone(),
+    };
+    watch_signals()?;
+    // A host that does not permit it is only slower.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
+    let mut story = Story { file: folder.join("story.txt"), text: String::new() };
+    story.tell(&introduction())?;
+    let mut panels = Vec::new();
+    for (number, subject) in subjects.into_iter().enumerate() {
+        let play = play::play(subject, &programs, &format!("{}", number + 1))?;
+        story.tell(&play.story())?;
+        panels.push(panel(&play));
+    }
+    let picture = options.picture.unwrap_or_else(|| folder.join("udp-loss.svg"));
+    let drawn = picture::draw(&panels);
+    fs::write(&picture, drawn).map_err(|error| format!("{}: {error}", picture.display()))?;
+    eprintln!("xtask: this is in {}, drawn in {}", story.file.display(), picture.display());
+    Ok(())
+}
+
+/// What is printed, and written into a file as far as it has come.
+struct Story {
+    file: PathBuf,
+    text: String,
+}
+
+impl Story {
+    fn tell(&mut self, part: &str) -> Result<(), String> {
+        println!("{part}");
+        self.text += part;
+        self.text.push('\n');
+        fs::write(&self.file, &self.text)
+            .map_err(|error| format!("{}: {error}", self.file.display()))
+    }
+}
+
+/// What the figures are of.
+fn introduction() -> String {
+    let mut describe = Command::new("git");
+    describe.args(["describe", "--always", "--dirty"]).current_dir(root());
+    let commit = output("git", &mut describe).unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!(
+        "commit {}, Linux {}, {cores} cores\n{}\n",
+        commit.trim(),
+        kernel.trim(),
+        play::traffic()
+    )
+}
+
+/// The proxies: with the default buffer, with one that is as much larger as it may be, and the balancer.
+fn subjects(default: u64, max: u64) -> Result<[Subject; 3], String> {
+    let larger = default.saturating_mul(LARGER).min(max.saturating_mul(2));
+    if larger <= default {
+        return Err(format!(
+            "{BUFFER_MAX} is {max}: a receive buffer cannot be larger than the default of {default} bytes; for this, set \
+             it to {} (sysctl -w net.core.rmem_max={0})",
+            default.saturating_mul(LARGER) / 2
+        ));
+    }
+    Ok([Subject::Loop(default), Subject::Loop(larger), Subject::Balancer])
+}
+
+fn number(path: &str) -> Result<u64, String> {
+    let text = fs::read_to_string(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
+    text.trim().parse().map_err(|_| format!("{path} is not a number: {text}"))
+}
+
+fn panel(play: &Play) -> Panel {
+    Panel {
+        title: play.subject.title(),
+        lost: play.samples.lost_each(picture::STEP),
+        seconds: play.samples.seconds(),
+        first_lost: play.samples.first_lost(),
+        verdict: (play.judged.as_secs_f64(), play.verdict_in_short()),
+        has_loss: play.verdict.outcome == clearway_doctor::Outcome::Loss,
+    }
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    match arguments {
+        [] => Ok(Options { picture: None }),
+        ["--picture", file] => Ok(Options { picture: Some(file.into()) }),
+        ["--picture"] => Err("--picture needs a value".to_owned()),
+        [other, ..] => Err(format!("udp-loss has no option {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(parse(&[]), Ok(Options { picture: None }));
+        let picture = Some(PathBuf::from("a.svg"));
+        assert_eq!(parse(&["--picture", "a.svg"]), Ok(Options { picture }));
+        assert_eq!(parse(&["--picture"]), Err("--picture needs a value".to_owned()));
+        assert_eq!(parse(&["--runs"]), Err("udp-loss has no option --runs".to_owned()));
+    }
+
+    #[test]
+    fn the_larger_buffer_is_no_larger_than_it_may_be() {
+        let larger = |default, max| match subjects(default, max) {
+            Ok([_, Subject::Loop(larger), _]) => Some(larger),
+            _ => None,
+        };
+        assert_eq!(larger(1000, 1 << 20), Some(1000 * LARGER));
+        assert_eq!(larger(1000, 4000), Some(8000));
+        assert_eq!(larger(1000, 500), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! A program in a namespace that ends by itself, and what it has printed then.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clearway_namespaces::Namespace;
+
+use crate::waiting::wait_until;
+
+/// A program that runs; killed when dropped.
+pub(super) struct Attendant {
+    name: &'static str,
+    child: Option<Child>,
+}
+
+/// What has become of it.
+pub(super) struct Ended {
+    pub(super) at: Instant,
+    /// Its exit status, if no signal has ended it.
+    pub(super) status: Option<i32>,
+    /// What it has printed to standard output, and to standard error.
+    pub(super) said: [String; 2],
+}
+
+impl Attendant {
+    /// Starts it. What it prints has to fit into a pipe.
+    pub(super) fn start(
+        name: &'static str,
+        namespace: &Namespace,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Self, String> {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", namespace.process()));
+        command.args(["setpriv", "--pdeathsig", "KILL"]).arg(program).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // In a group of its own, so that Ctrl-C ends only this program, which then ends it.
+        let child = command.process_group(0).spawn().map_err(|error| {
+            format!("{name}: nsenter: {error} (it is in the package util-linux)")
+        })?;
+        Ok(Self { name, child: Some(child) })
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn finish(mut self, limit: Duration) -> Result<Ended, String> {
+        let name = self.name;
+        let failed = |error: std::io::Error| format!("{name}: {error}");
+        let has_ended = wait_until(limit, || match &mut self.child {
+            Some(child) => Ok(child.try_wait().map_err(failed)?.is_some()),
+            None => Ok(true),
+        })?;
+        let at = Instant::now();
+        let child = self.child.take_if(|_| has_ended);
+        let child = child.ok_or_else(|| format!("{name} does not end"))?;
+        let output = child.wait_with_output().map_err(failed)?;
+        let said = [output.stdout, output.stderr];
+        let said = said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(Ended { at, status: output.status.code(), said })
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
