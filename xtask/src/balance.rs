@@ -118,7 +118,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     }
     become_root();
     Namespace::create().map_err(|error| {
-        format!("balance-test needs network namespaces; run it as root: {error}")
+        format!(
+            "balance-test needs network namespaces: root, or a user who may make user namespaces, and the programs \
+             unshare, nsenter and setpriv (util-linux) and ip (iproute2): {error}"
+        )
     })?;
     let programs = build(options.scenarios.iter().any(|it| it.stack != Stack::Clearway))?;
     watch_signals()?;

@@ -58,7 +58,7 @@ fn servers_with_quic_lb_lose_connections_in_their_first_flights_only() {
 fn a_flood_pushes_out_no_connection() {
     let report = run(200..206, Form::Opaque, Circumstance::Attacked);
     assert!(report.hostile > 50_000 && report.evicted > 20_000, "{report:?}");
-    assert!(report.returns > 100, "{report:?}");
+    assert!(report.returns > 50, "{report:?}");
 }
 
 #[test]
