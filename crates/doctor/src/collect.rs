@@ -271,7 +271,7 @@ impl Drivers {
         if is_due {
             let asked = devices.iter().take(MAX_DRIVERS);
             self.readings = asked.map(|(name, it)| (key(name, it), ask(name))).collect();
-            self.next = began.elapsed().checked_mul(DRIVER_SHARE).map(|pause| began + pause);
+            self.next = began.checked_add(began.elapsed().saturating_mul(DRIVER_SHARE));
         }
         for (name, device) in devices {
             // A device that is new since then has not been asked for.

@@ -53,7 +53,7 @@ impl Subject {
         match self {
             Self::Loop(buffer) => {
                 format!(
-                    "One thread, {WORK_US} µs for each datagram, receive buffer of {} bytes",
+                    "One thread, {WORK_US} µs for a datagram, receive buffer of {} bytes",
                     grouped(buffer)
                 )
             }

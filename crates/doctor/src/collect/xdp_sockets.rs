@@ -1,6 +1,6 @@
 //! Sockets of AF_XDP, with what they lose: over SOCK_DIAG, which many kernels are built without.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::files::{Files, Malformed, parsed};
 use super::netlink::{Attributes, Netlink, u32_at, u64_at};
@@ -11,7 +11,7 @@ const BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
 /// `struct xdp_diag_req`, and where it says what is wanted.
 const REQUEST: usize = 20;
-const WANTED_AT: usize = 8;
+const WANTED: Range<usize> = 8..12;
 const WANT_INFORMATION: u32 = 1;
 const WANT_STATISTICS: u32 = 1 << 4;
 /// `struct xdp_diag_msg`.
@@ -44,7 +44,7 @@ fn by_diag(netlink: &mut Netlink) -> Result<XdpSockets, Missing> {
     let mut request = [0; REQUEST];
     request[0] = AF_XDP;
     let wanted = (WANT_INFORMATION | WANT_STATISTICS).to_ne_bytes();
-    request[WANTED_AT..WANTED_AT + wanted.len()].copy_from_slice(&wanted);
+    request[WANTED].copy_from_slice(&wanted);
     let mut sockets = XdpSockets::new();
     netlink.list(BY_FAMILY, &request, &mut sockets, XdpSockets::clear, |sockets, body| {
         sockets.extend(diagnosed(body));
