@@ -52,7 +52,7 @@ const FIXTURES: &[(&str, Option<(Stage, Is)>)] = &[
 ];
 
 /// Files of hosts of which nothing can be said.
-const UNKNOWN: [&str; 1] = ["idle"];
+const UNKNOWN: [&str; 2] = ["idle", "xdp-socket"];
 
 fn is_rate(cause: &Cause) -> bool {
     matches!(cause, Cause::Rate(_))
