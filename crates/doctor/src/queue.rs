@@ -144,7 +144,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
         longest_run: longest_run(during, is_full),
         full,
         not_full: count(inside.len()).saturating_sub(full),
-        off: sum_of(&losing, |it| it.off().map(|(off, _)| off)),
+        off: sum_of(&spans(&losing), |it| it.off().map(|(off, _)| off)),
     };
     if losing.is_empty() {
         return measured;
@@ -152,7 +152,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     if let Some((why, certainty)) = halted(&losing) {
         return Measured { why, certainty, ..measured };
     }
-    let kept_off = KeptOff::new(&losing);
+    let kept_off = KeptOff::new(&spans(&losing));
     if kept_off.as_ref().is_some_and(KeptOff::explains_all) {
         let kept_off = kept_off.as_ref();
         let is_certain = kept_off.is_some_and(KeptOff::explains_twice);
@@ -188,12 +188,25 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     measured
 }
 
+/// Intervals that follow one another as one: the kernel counts a wait when it ends, so one that lasts for several belongs to all
+/// of them.
+fn spans<'a>(intervals: &[Interval<'a>]) -> Vec<Interval<'a>> {
+    let mut spans: Vec<Interval<'a>> = Vec::new();
+    for interval in intervals {
+        match spans.last_mut().filter(|span| core::ptr::eq(span.to, interval.from)) {
+            Some(span) => span.to = interval.to,
+            None => spans.push(*interval),
+        }
+    }
+    spans
+}
+
 /// Whether the reader could have taken what was lost in the time in which it had nothing to do, at the rate at which it read
 /// in the rest; `None` if that is not known.
 fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     let total: f64 = during.iter().map(Interval::seconds).sum();
     let ran = sum_of(during, |it| it.ran().map(seconds))?;
-    let off = sum_of(during, |it| it.off().map(|(off, _)| off))?;
+    let off = sum_of(&spans(during), |it| it.off().map(|(off, _)| off))?;
     let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
     let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
     let idle = (total - ran - off).max(0.0);
@@ -224,12 +237,12 @@ struct KeptOff {
     off: f64,
     throttled: f64,
     drops: f64,
-    /// What it would have read in that time, at the rate at which it read in the rest.
+    /// What it would have read in that time, at the rate at which it read in the rest, if it did.
     missed: Option<f64>,
 }
 
 impl KeptOff {
-    /// `None` if nothing is known of the reader's threads.
+    /// `None` if nothing is known of the reader's threads. One that read nothing shows no rate.
     fn new(losing: &[Interval<'_>]) -> Option<Self> {
         let off = sum_of(losing, |it| it.off().map(|(off, _)| off))?;
         let throttled = sum_of(losing, |it| it.off().map(|(_, throttled)| throttled))?;
@@ -237,7 +250,9 @@ impl KeptOff {
         let drops = losing.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
         let on = seconds - off;
         let reads = sum_of(losing, |it| it.reads().map(|reads| reads as f64));
-        let missed = reads.map(|reads| if on > 0.0 { reads / on * off } else { f64::INFINITY });
+        let missed = reads
+            .filter(|reads| *reads > 0.0)
+            .map(|reads| if on > 0.0 { reads / on * off } else { f64::INFINITY });
         Some(Self { seconds, off, throttled, drops, missed })
     }
 

@@ -54,3 +54,26 @@ fn a_reader_that_was_busy_all_the_time_is_not_fast_enough_although_its_queue_was
     // It took 1,800 in 40 ms of each 100 and was idle for 55, in which it would have taken 2,475 more.
     assert_eq!(why(40), (Why::Burst, Certainty::Possible));
 }
+
+/// The kernel counts a wait when it ends. Between two snapshots of a quick doctor is less time than one lasts.
+#[test]
+fn a_wait_that_is_longer_than_intervals_belongs_to_all_of_them() {
+    let measured = |waited: fn(u64) -> u64, read: fn(u64) -> u64| {
+        let sample = |at: u64| {
+            let (waited, read) = (waited(at), read(at));
+            let ran = read * 10_000;
+            let reader = Reader { state: RunState::Runnable, ran, waited, throttled: 0 };
+            let sample = sample(0, 92 * 2_315, at * 40, Some(read));
+            Sample { at: at * 10_000_000, reader: Some(reader), ..sample }
+        };
+        let measured = measure(&(0..200).map(sample).collect::<Vec<_>>());
+        (measured.why, measured.certainty)
+    };
+    // It never runs, and no wait ends.
+    let (why, _) = measured(|_| 0, |_| 0);
+    assert_eq!(why, Why::CpuPressure(1.0));
+    // It runs for 10 ms after each 490 ms, and reads 3,000 then.
+    let (why, certainty) = measured(|at| at / 50 * 490_000_000, |at| at / 50 * 3_000);
+    assert!(matches!(why, Why::CpuPressure(part) if part > 0.7), "{why:?}");
+    assert_eq!(certainty, Certainty::Certain);
+}
