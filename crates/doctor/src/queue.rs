@@ -144,7 +144,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
         longest_run: longest_run(during, is_full),
         full,
         not_full: count(inside.len()).saturating_sub(full),
-        off: sum_of(&spans(&losing), |it| it.off().map(|(off, _)| off)),
+        off: off(&losing).map(|(off, _)| off),
     };
     if losing.is_empty() {
         return measured;
@@ -152,7 +152,7 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     if let Some((why, certainty)) = halted(&losing) {
         return Measured { why, certainty, ..measured };
     }
-    let kept_off = KeptOff::new(&spans(&losing));
+    let kept_off = KeptOff::new(&losing);
     if kept_off.as_ref().is_some_and(KeptOff::explains_all) {
         let kept_off = kept_off.as_ref();
         let is_certain = kept_off.is_some_and(KeptOff::explains_twice);
@@ -188,17 +188,28 @@ pub(crate) fn measure(samples: &[Sample]) -> Measured {
     measured
 }
 
-/// Intervals that follow one another as one: the kernel counts a wait when it ends, so one that lasts for several belongs to all
-/// of them.
-fn spans<'a>(intervals: &[Interval<'a>]) -> Vec<Interval<'a>> {
-    let mut spans: Vec<Interval<'a>> = Vec::new();
-    for interval in intervals {
-        match spans.last_mut().filter(|span| core::ptr::eq(span.to, interval.from)) {
-            Some(span) => span.to = interval.to,
-            None => spans.push(*interval),
-        }
-    }
-    spans
+/// For how many seconds of these intervals the reader could have run and did not, and how many of them its cgroup was throttled.
+fn off(intervals: &[Interval<'_>]) -> Option<(f64, f64)> {
+    let follows = |one: &Interval<'_>, next: &Interval<'_>| core::ptr::eq(one.to, next.from);
+    intervals.chunk_by(follows).try_fold((0.0, 0.0), |(off, throttled), span| {
+        let of_span = off_of_span(span)?;
+        Some((off + of_span.0, throttled + of_span.1))
+    })
+}
+
+/// The same of intervals that follow one another.
+fn off_of_span(span: &[Interval<'_>]) -> Option<(f64, f64)> {
+    let (first, last) = (span.first()?, span.last()?);
+    let whole = Interval { from: first.from, to: last.to };
+    let single = sum_of(span, |it| it.off().map(|(off, _)| off))?;
+    let (counted, throttled) = whole.off()?;
+    // The kernel counts a wait when it ends. What always had something to read, was ready to run and did not run has waited.
+    let is_ready = span.iter().all(|it| {
+        it.is_in(RunState::Runnable) == [true; 2] && it.from.queue > 0 && it.to.queue > 0
+    });
+    let ran = seconds(whole.ran()?);
+    let not_run = if is_ready { (whole.seconds() - ran).max(0.0) } else { 0.0 };
+    Some((counted.max(single).max(not_run), throttled))
 }
 
 /// Whether the reader could have taken what was lost in the time in which it had nothing to do, at the rate at which it read
@@ -206,7 +217,7 @@ fn spans<'a>(intervals: &[Interval<'a>]) -> Vec<Interval<'a>> {
 fn had_time(during: &[Interval<'_>]) -> Option<bool> {
     let total: f64 = during.iter().map(Interval::seconds).sum();
     let ran = sum_of(during, |it| it.ran().map(seconds))?;
-    let off = sum_of(&spans(during), |it| it.off().map(|(off, _)| off))?;
+    let (off, _) = off(during)?;
     let reads = sum_of(during, |it| it.reads().map(|reads| reads as f64))?;
     let drops = during.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
     let idle = (total - ran - off).max(0.0);
@@ -244,8 +255,7 @@ struct KeptOff {
 impl KeptOff {
     /// `None` if nothing is known of the reader's threads. One that read nothing shows no rate.
     fn new(losing: &[Interval<'_>]) -> Option<Self> {
-        let off = sum_of(losing, |it| it.off().map(|(off, _)| off))?;
-        let throttled = sum_of(losing, |it| it.off().map(|(_, throttled)| throttled))?;
+        let (off, throttled) = off(losing)?;
         let seconds = losing.iter().map(Interval::seconds).sum::<f64>();
         let drops = losing.iter().map(Interval::drops).fold(0_u64, u64::saturating_add) as f64;
         let on = seconds - off;
