@@ -21,7 +21,7 @@ const PER_ADDRESS: u64 = 40_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;
-/// As long as the generator's, which makes fewer requests while it opens connections.
+/// The idle timeout, the same as the generator's, which makes fewer requests while it opens connections. In seconds.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
 #[derive(PartialEq, Debug)]

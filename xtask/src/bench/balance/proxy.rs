@@ -59,7 +59,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Ours are built; looks for the others.
+    /// Where ours are, which have been built, and the others if they are installed.
     pub(super) fn find(bench: PathBuf) -> Result<Self, String> {
         let folder = target().join("bench/balance");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
