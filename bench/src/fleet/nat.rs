@@ -1,9 +1,12 @@
-//! A NAT with one client: it passes datagrams between a loopback address and the server, from a port that can be changed at any
-//! time. What arrives at the old port is lost then, as behind a NAT that has forgotten it.
+//! A NAT with one client: it passes datagrams between ports of the client's on the loopback and the server, from a port outside
+//! that can be changed at any time. What arrives at the old port is lost then, as behind a NAT that has forgotten it.
 //!
-//! When the client changes its own port, and with it its connection ID, it is at the port again that it had before the last
-//! change, from its first datagram on, if an answer has come to that: a balancer that cannot know the new ID has to know the port.
-//! A server may take no notice of a client that validates the path on which it is already:
+//! When the client changes its own port, and with it its connection ID, what it sends from there leaves from the port outside that
+//! it had before the last change, if an answer has come to that: a balancer that cannot know the new ID has to know the port. What
+//! it still sends from its port of before leaves from where it did, as behind any NAT, and is answered there: until a path is
+//! validated a client uses both (RFC 9000 §9.1).
+//!
+//! It has to be another port outside. A server may take no notice of a client that validates the path on which it is already:
 //! quic-go answers a PATH_CHALLENGE from another address than that of its current path only.
 
 use std::io;
@@ -51,77 +54,98 @@ async fn bind(outside: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
 /// A port outside.
 struct Port {
     socket: UdpSocket,
-    /// Whether an answer has come to it, so that the balancer has seen the client there.
+    /// The client's own port that has this one, and gets what arrives here; none after a change.
+    inside: Option<SocketAddr>,
+    /// Whether an answer has come to it since it has that port inside.
+    is_answered: bool,
+    /// Whether an answer has ever come to it, so that the balancer has seen the client there.
     is_known: bool,
 }
 
 impl Port {
-    fn new(socket: UdpSocket) -> Self {
-        Self { socket, is_known: false }
+    fn new(socket: UdpSocket, inside: Option<SocketAddr>) -> Self {
+        Self { socket, inside, is_answered: false, is_known: false }
+    }
+
+    fn give_to(&mut self, inside: SocketAddr) {
+        (self.inside, self.is_answered) = (Some(inside), false);
     }
 }
 
-/// The client's own ports.
-#[derive(Default)]
-struct Client {
-    /// The one that it began to use last, to which answers go.
-    newest: Option<SocketAddr>,
-    /// The one before: its last datagrams may be on their way.
-    former: Option<SocketAddr>,
+/// The ports outside: that which the client's newest port has, and the one before.
+struct Ports {
+    newest: Port,
+    former: Option<Port>,
 }
 
-impl Client {
-    /// It has sent from this port. Returns whether it has changed to it.
-    fn note(&mut self, from: SocketAddr) -> bool {
-        if [self.newest, self.former].contains(&Some(from)) {
-            return false;
+impl Ports {
+    /// The port that was the newest is forgotten.
+    fn change(&mut self, socket: UdpSocket) {
+        let newest = Port::new(socket, self.newest.inside);
+        let former = std::mem::replace(&mut self.newest, newest);
+        self.former = Some(Port { inside: None, ..former });
+    }
+
+    /// From where what the client sends from this port of its own leaves.
+    fn of(&mut self, inside: SocketAddr) -> &UdpSocket {
+        if self.newest.inside == Some(inside) {
+            return &self.newest.socket;
         }
-        self.former = self.newest.replace(from);
-        self.former.is_some()
+        let is_first = self.newest.inside.is_none();
+        match &mut self.former {
+            Some(former) if former.inside == Some(inside) => {}
+            Some(former) if former.is_known && !is_first => {
+                former.give_to(inside);
+                std::mem::swap(&mut self.newest, former);
+            }
+            _ => self.newest.give_to(inside),
+        }
+        match &self.former {
+            Some(former) if former.inside == Some(inside) => &former.socket,
+            _ => &self.newest.socket,
+        }
     }
 }
 
 async fn pass_on(inside: UdpSocket, outside: UdpSocket, mut changed: UnboundedReceiver<UdpSocket>) {
-    let mut client = Client::default();
-    let mut outside = Port::new(outside);
-    // The port before the last change; what arrives there is lost.
-    let mut former: Option<Port> = None;
-    let mut buffers = [vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]];
-    let [out, back] = &mut buffers;
+    let mut ports = Ports { newest: Port::new(outside, None), former: None };
+    let mut buffers = [vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]];
+    let [out, back, late] = &mut buffers;
     loop {
         // An error is that of one datagram, as if it was lost.
         tokio::select! {
             // A datagram that the client sends after a change leaves from the new port. The next change waits for an answer there,
-            // so that one of both ports is known at any time.
+            // so that one of both ports is known at any time, and a new ID with it.
             biased;
-            socket = changed.recv(), if outside.is_known => match socket {
-                Some(socket) => former = Some(std::mem::replace(&mut outside, Port::new(socket))),
+            socket = changed.recv(), if ports.newest.is_answered => match socket {
+                Some(socket) => ports.change(socket),
                 None => return,
             },
             received = inside.recv_from(out) => if let Ok((length, from)) = received {
-                if client.note(from) && let Some(former) = former.as_mut().filter(|it| it.is_known) {
-                    std::mem::swap(&mut outside, former);
-                }
-                let _ = outside.socket.send(&out[..length]).await;
+                let _ = ports.of(from).send(&out[..length]).await;
             },
-            () = lose(former.as_ref()) => {}
-            received = outside.socket.recv(back) => if let (Ok(length), Some(client)) = (received, client.newest) {
-                outside.is_known = true;
+            received = receive(Some(&ports.newest), back) => if let Some((length, client)) = received {
+                (ports.newest.is_answered, ports.newest.is_known) = (true, true);
                 let _ = inside.send_to(&back[..length], client).await;
+            },
+            received = receive(ports.former.as_ref(), late) => if let Some((length, client)) = received {
+                if let Some(former) = &mut ports.former {
+                    former.is_known = true;
+                }
+                let _ = inside.send_to(&late[..length], client).await;
             },
         }
     }
 }
 
-/// Receives a datagram that nobody gets.
-async fn lose(port: Option<&Port>) {
+/// Receives a datagram at a port outside: its length, and the client's port that gets it, if one does.
+async fn receive(port: Option<&Port>, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     match port {
         // So is an error.
-        Some(port) => drop(port.socket.recv(&mut [0]).await),
+        Some(port) => port.socket.recv(buffer).await.ok().zip(port.inside),
         None => std::future::pending().await,
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +180,8 @@ mod tests {
         });
     }
 
-    /// A late datagram from the client's own port of before changes nothing, and nobody returns to a port that may be unknown.
+    /// What the client still sends from its own port of before leaves from where it did, and nobody returns to a port that may be
+    /// unknown.
     #[test]
     fn a_client_that_changes_its_own_port_is_where_it_was_before() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -190,7 +215,11 @@ mod tests {
                 ports.push(port);
             }
             assert_ne!(ports[0], ports[1]);
-            assert_eq!(ports[2..4], [ports[0]; 2]);
+            assert_eq!(
+                ports[2..4],
+                [ports[0], ports[1]],
+                "each of the client's ports has one outside"
+            );
             assert!(!ports[..4].contains(&ports[4]));
             assert_eq!(ports[5..], [ports[0]; 2], "no answer has come to the one before");
         });

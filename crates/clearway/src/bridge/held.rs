@@ -71,8 +71,17 @@ impl Held {
 
     /// How many more bytes it may hold; there is always room if it holds nothing.
     pub(super) fn room(&self) -> usize {
-        let is_full = self.total.as_ref().is_some_and(|total| total.bytes() >= CONNECTION_BUFFER);
-        if is_full && self.own > 0 { 0 } else { STREAM_BUFFER.saturating_sub(self.own) }
+        self.room_of(STREAM_BUFFER, CONNECTION_BUFFER)
+    }
+
+    /// The same with limits of its own, for the stream and for all that share its total; they are never more than the usual ones.
+    pub(super) fn room_of(&self, own: usize, all: usize) -> usize {
+        if self.own == 0 {
+            return STREAM_BUFFER;
+        }
+        let all = all.min(CONNECTION_BUFFER);
+        let is_full = self.total.as_ref().is_some_and(|total| total.bytes() >= all);
+        if is_full { 0 } else { own.min(STREAM_BUFFER).saturating_sub(self.own) }
     }
 }
 

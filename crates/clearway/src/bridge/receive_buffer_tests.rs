@@ -3,11 +3,16 @@ use super::super::tests::{Bare, waiting};
 use super::super::{SendBuffer, Shared};
 use super::*;
 
+/// With windows that do not limit.
+fn has_room(buffer: &ReceiveBuffer<()>) -> bool {
+    buffer.has_room([u64::MAX; 2])
+}
+
 #[test]
 fn tiny_pieces_use_up_the_buffer_too() {
     let mut buffer = ReceiveBuffer::<()>::new(None);
     let mut pieces = 0;
-    while buffer.has_room() {
+    while has_room(&buffer) {
         buffer.push(Bytes::from_static(b"x"));
         pieces += 1;
     }
@@ -34,13 +39,28 @@ fn many_small_pieces_are_a_small_multiple_of_their_bytes() {
 }
 
 #[test]
+fn no_more_waits_than_windows_permit() {
+    let total = Total::default();
+    let [mut first, mut second] = [(); 2].map(|()| ReceiveBuffer::<()>::new(Some(&total)));
+    assert!(first.has_room([0, 0]), "of a piece there is always one");
+    first.push(vec![0; 1000].into());
+    assert!(first.has_room([1065, 4000]) && !first.has_room([1064, 4000]));
+    second.push(vec![0; 1000].into());
+    assert!(first.has_room([4000, 2129]) && !first.has_room([4000, 2128]), "all together");
+    second.clear();
+    assert!(second.has_room([0, 0]) && first.has_room([4000, 2128]));
+    first.push(vec![0; STREAM_BUFFER].into());
+    assert!(!has_room(&first), "a large window is no large buffer");
+}
+
+#[test]
 fn unread_streams_share_a_limit_and_an_empty_one_may_always_continue() {
     let total = Total::default();
     let piece = Bytes::from(vec![0; 1 << 15]);
     let mut all: Vec<ReceiveBuffer<()>> = Vec::new();
     for _ in 0..100 {
         let mut buffer = ReceiveBuffer::new(Some(&total));
-        while buffer.has_room() {
+        while has_room(&buffer) {
             buffer.push(piece.clone());
         }
         all.push(buffer);
@@ -49,10 +69,10 @@ fn unread_streams_share_a_limit_and_an_empty_one_may_always_continue() {
     assert!(held <= CONNECTION_BUFFER + 101 * (piece.len() + PIECE_OVERHEAD), "{held} bytes");
     // When a task has taken everything, its stream has room again, whatever the others hold.
     all[50].take_all(&mut VecDeque::new());
-    assert!(all[50].has_room() && !all[51].has_room());
+    assert!(has_room(&all[50]) && !has_room(&all[51]));
     assert!(SendBuffer::<()>::new(Some(&Total::default())).has_room());
     all.clear();
-    assert!(ReceiveBuffer::<()>::new(Some(&total)).has_room());
+    assert!(has_room(&ReceiveBuffer::new(Some(&total))));
 }
 
 #[test]

@@ -377,7 +377,9 @@ impl Batch<'_> {
         let Some(stream) = exchange.stream else { return };
         let buffer = &mut exchange.receive.buffer;
         let mut has_news = false;
-        while buffer.has_more && (self.is_draining || buffer.has_room()) {
+        let config = self.streams.connection().config();
+        let windows = [config.max_stream_receive_window(), config.max_connection_receive_window()];
+        while buffer.has_more && (self.is_draining || buffer.has_room(windows)) {
             match self.http3.read_body(&mut self.streams, stream, READ) {
                 Some(chunk) => {
                     buffer.push(chunk);

@@ -24,7 +24,7 @@ fn unread_requests_leave_room_for_responses() {
     let mut all: Vec<Receiving> = Vec::new();
     for _ in 0..100 {
         let mut receive = Exchange::incoming(4, Request::new(()), &totals).receive;
-        while receive.buffer.has_room() {
+        while receive.buffer.has_room([u64::MAX; 2]) {
             receive.buffer.push(vec![0; 1 << 15].into());
         }
         all.push(receive);
@@ -34,7 +34,7 @@ fn unread_requests_leave_room_for_responses() {
     assert!(send.poll_room(&context, &mut Effects::default()).is_ready());
     let mut taken = VecDeque::new();
     assert!(take(&mut all[50], &mut taken).is_ready());
-    assert!(all[50].buffer.has_room() && !all[51].buffer.has_room());
+    assert!(all[50].buffer.has_room([u64::MAX; 2]) && !all[51].buffer.has_room([u64::MAX; 2]));
 }
 
 #[test]

@@ -17,7 +17,9 @@ use super::{Datagrams, Error};
 
 /// The content of a message that is being received.
 ///
-/// For a task that does not read, at most about 2 MiB are buffered; then flow control stops the peer.
+/// For a task that does not read, as much is buffered as the largest receive window of a stream, or 1 MiB if that is less; in all
+/// exchanges of a connection together as much as its own largest window, or 2 MiB. Then flow control stops the peer, which may
+/// have sent a window more.
 /// The end is reported only if the message is complete: it has the length of its content-length field, and
 /// was not cut off.
 ///
