@@ -117,23 +117,18 @@ async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
         began: Instant::now(),
         is_over: AtomicBool::new(false),
     });
+    // To open their sockets and threads takes long enough to delay others.
+    let probes = Probes::new(&fleet, options.probes)?;
     let mut members = Vec::new();
     for number in 0..options.connections {
         members.push(Member::open(&fleet, number, options.connections, options.nat).await?);
     }
     let openings = Openings::start(&fleet, options.openings);
-    let mut probes = None;
     println!("open {}", members.len());
     while let Some(command) = commands.recv().await {
         match command.trim() {
             "report" => println!("{}", report(&fleet, &members, &openings)),
-            "probe" => {
-                let probes = match &mut probes {
-                    Some(probes) => probes,
-                    none => none.insert(Probes::new(&fleet, options.probes)?),
-                };
-                println!("{}", json!({"probes": probes.connect(&fleet).await}));
-            }
+            "probe" => println!("{}", json!({"probes": probes.connect(&fleet).await})),
             "finish" => {
                 finish(&fleet, &members, &openings).await;
                 println!("{}", report(&fleet, &members, &openings));
