@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use clearway_wire::ConnectionId;
 use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
+use hashbrown::HashMap;
 
 use crate::address::words;
 use crate::maglev::{Candidate, Maglev};
@@ -116,8 +117,8 @@ pub struct Pool {
     /// In the order of keys.
     by_key: Vec<(ServerKey, u16)>,
     by_address: BTreeMap<[u64; 3], u16>,
-    /// For each configuration, in the order of server IDs.
-    by_id: [Vec<(u128, u16)>; ConfigId::COUNT],
+    /// For each configuration, by server IDs.
+    by_id: [HashMap<u128, u16>; ConfigId::COUNT],
     maglev: Maglev,
     seed: u64,
 }
@@ -186,11 +187,9 @@ impl Pool {
 
     /// The server with this server ID.
     pub fn by_id(&self, config: ConfigId, id: &ServerId) -> Option<(ServerKey, &Server)> {
-        // A server ID of another length is not in the list, which has those of one length.
+        // Those of one configuration have one length.
         let ids = self.by_id.get(usize::from(config.number()))?;
-        let at = ids.binary_search_by_key(&number(id), |(number, _)| *number).ok()?;
-        let (_, place) = ids.get(at)?;
-        self.at(*place)
+        self.at(*ids.get(&number(id))?)
     }
 
     /// The server that the connection ID of a long header names; `None` if the ID is not routable. The server may be down.
@@ -282,7 +281,7 @@ impl Pool {
     }
 
     fn index_ids(&mut self) -> Result<(), PoolError> {
-        let mut by_id = [(); ConfigId::COUNT].map(|()| BTreeMap::new());
+        let mut by_id = [(); ConfigId::COUNT].map(|()| HashMap::new());
         for (place, _, server) in self.places() {
             let name = || server.name.clone();
             if let Some(length) = server.id_len.filter(|length| *length > ConnectionId::MAX_LEN) {
@@ -304,7 +303,7 @@ impl Pool {
                 }
             }
         }
-        self.by_id = by_id.map(|ids| ids.into_iter().collect());
+        self.by_id = by_id;
         Ok(())
     }
 

@@ -5,16 +5,12 @@ use core::fmt;
 use aes::Aes128;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
-use super::MAX_BLOCK_LEN;
-
 /// What one pass of AES takes.
 const BLOCK: usize = 16;
-/// The longer half of the longest block.
-const MAX_HALF: usize = MAX_BLOCK_LEN.div_ceil(2);
 
-/// A half of a block. Of a block with an odd number of octets the one in the middle belongs to both: the left has its upper
-/// four bits, the right the lower ones.
-type Half = [u8; MAX_HALF];
+/// A half of a block: its octets are the first ones of the number, and zeros follow. Of a block with an odd number of octets the
+/// one in the middle belongs to both: the left half has its upper four bits, the right half the lower ones.
+type Half = u128;
 
 /// Encrypts blocks of one length.
 #[derive(Clone)]
@@ -22,19 +18,28 @@ pub(super) struct Cipher {
     aes: Aes128,
     server_id_len: usize,
     block_len: usize,
+    /// The bits that a half has.
+    left_bits: Half,
+    right_bits: Half,
 }
 
 impl Cipher {
     pub(super) fn new(key: &[u8; BLOCK], server_id_len: usize, block_len: usize) -> Self {
-        Self { aes: Aes128::new(key.into()), server_id_len, block_len }
+        let half_len = block_len.div_ceil(2);
+        let octets = Half::MAX.checked_shl(8 * BLOCK.saturating_sub(half_len) as u32).unwrap_or(0);
+        let (last, first) = (0xf_u128 << (8 * BLOCK.saturating_sub(half_len)), 0xf_u128 << 124);
+        let is_odd = block_len & 1 == 1;
+        Self {
+            aes: Aes128::new(key.into()),
+            server_id_len,
+            block_len,
+            left_bits: if is_odd { octets & !last } else { octets },
+            right_bits: if is_odd { octets & !first } else { octets },
+        }
     }
 
     fn half_len(&self) -> usize {
         self.block_len.div_ceil(2)
-    }
-
-    fn is_odd(&self) -> bool {
-        self.block_len & 1 == 1
     }
 
     /// Encrypts a block of the cipher's length.
@@ -44,90 +49,59 @@ impl Cipher {
             return;
         }
         let (mut left, mut right) = self.split(block);
-        self.mix_into_right(&mut right, &left, 1);
-        self.mix_into_left(&mut left, &right, 2);
-        self.mix_into_right(&mut right, &left, 3);
-        self.mix_into_left(&mut left, &right, 4);
-        self.join(&left, &right, block);
+        right ^= self.pass(left, 1) & self.right_bits;
+        left ^= self.pass(right, 2) & self.left_bits;
+        right ^= self.pass(left, 3) & self.right_bits;
+        left ^= self.pass(right, 4) & self.left_bits;
+        self.join(left, right, block);
     }
 
-    /// A block with the server ID in its place. The nonce is decrypted only as far as that takes.
-    pub(super) fn decrypt_server_id(&self, block: &[u8]) -> [u8; MAX_BLOCK_LEN] {
-        let mut plain = [0; MAX_BLOCK_LEN];
+    /// A block's beginning with the server ID in its place. The nonce is decrypted only as far as that takes.
+    pub(super) fn decrypt_server_id(&self, block: &[u8]) -> [u8; BLOCK] {
         if let Ok(whole) = <&[u8; BLOCK]>::try_from(block) {
             let mut whole = *whole;
             self.aes.decrypt_block((&mut whole).into());
-            plain.iter_mut().zip(whole).for_each(|(plain, octet)| *plain = octet);
-            return plain;
+            return whole;
         }
         let (mut left, mut right) = self.split(block);
-        self.mix_into_left(&mut left, &right, 4);
-        self.mix_into_right(&mut right, &left, 3);
-        self.mix_into_left(&mut left, &right, 2);
+        left ^= self.pass(right, 4) & self.left_bits;
+        right ^= self.pass(left, 3) & self.right_bits;
+        left ^= self.pass(right, 2) & self.left_bits;
         let whole_octets = self.block_len / 2;
         if self.server_id_len > whole_octets {
-            self.mix_into_right(&mut right, &left, 1);
+            right ^= self.pass(left, 1) & self.right_bits;
         }
-        if let Some(plain) = plain.get_mut(..self.block_len) {
-            self.join(&left, &right, plain);
-        }
-        plain
+        (left | right >> (8 * whole_octets)).to_be_bytes()
     }
 
-    /// The halves, with zeros after them.
     fn split(&self, block: &[u8]) -> (Half, Half) {
-        let (mut left, mut right) = (Half::default(), Half::default());
         let half_len = self.half_len();
-        let second = block.get(block.len().saturating_sub(half_len)..).unwrap_or_default();
-        left.iter_mut().zip(block.iter().take(half_len)).for_each(|(half, octet)| *half = *octet);
-        right.iter_mut().zip(second).for_each(|(half, octet)| *half = *octet);
-        self.clear_last_bits(&mut left);
-        self.clear_first_bits(&mut right);
-        (left, right)
+        let half = |octets: Option<&[u8]>| {
+            let mut half = [0; BLOCK];
+            half.iter_mut().zip(octets.unwrap_or_default()).for_each(|(to, octet)| *to = *octet);
+            Half::from_be_bytes(half)
+        };
+        let left = half(block.get(..half_len));
+        let right = half(block.get(block.len().saturating_sub(half_len)..));
+        (left & self.left_bits, right & self.right_bits)
     }
 
-    fn join(&self, left: &Half, right: &Half, block: &mut [u8]) {
+    fn join(&self, left: Half, right: Half, block: &mut [u8]) {
         let half_len = self.half_len();
-        let begin = block.len().saturating_sub(half_len);
+        let (left, right) = (left.to_be_bytes(), right.to_be_bytes());
         block.fill(0);
         block.iter_mut().zip(left.iter().take(half_len)).for_each(|(octet, half)| *octet |= half);
-        let second = block.get_mut(begin..).unwrap_or_default();
-        second.iter_mut().zip(right).for_each(|(octet, half)| *octet |= half);
+        let second = block.iter_mut().rev().zip(right.iter().take(half_len).rev());
+        second.for_each(|(octet, half)| *octet |= half);
     }
 
-    fn mix_into_left(&self, left: &mut Half, right: &Half, pass: u8) {
-        self.mix(left, right, pass);
-        self.clear_last_bits(left);
-    }
-
-    fn mix_into_right(&self, right: &mut Half, left: &Half, pass: u8) {
-        self.mix(right, left, pass);
-        self.clear_first_bits(right);
-    }
-
-    /// Adds the encryption of `source` to `target`.
-    fn mix(&self, target: &mut Half, source: &Half, pass: u8) {
-        let mut block = [0; BLOCK];
-        let half_len = self.half_len();
-        block.iter_mut().zip(source.iter().take(half_len)).for_each(|(octet, half)| *octet = *half);
-        let [.., length, number] = &mut block;
-        (*length, *number) = (self.block_len as u8, pass);
+    /// The encryption of a half, in the pass with this number.
+    fn pass(&self, source: Half, number: u8) -> Half {
+        // The last two octets, which no half reaches.
+        let end = u16::from_be_bytes([self.block_len as u8, number]);
+        let mut block = (source | Half::from(end)).to_be_bytes();
         self.aes.encrypt_block((&mut block).into());
-        target.iter_mut().zip(block).take(half_len).for_each(|(half, octet)| *half ^= octet);
-    }
-
-    fn clear_last_bits(&self, left: &mut Half) {
-        let last = self.half_len().saturating_sub(1);
-        if let Some(octet) = left.get_mut(last).filter(|_| self.is_odd()) {
-            *octet &= 0xf0;
-        }
-    }
-
-    fn clear_first_bits(&self, right: &mut Half) {
-        if self.is_odd() {
-            let [first, ..] = right;
-            *first &= 0x0f;
-        }
+        Half::from_be_bytes(block)
     }
 }
 
