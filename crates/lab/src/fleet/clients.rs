@@ -251,7 +251,12 @@ impl Fleet {
         let router = self.balancers[connection.balancer].router(connection.client);
         let learned_before = learned(router);
         let decision = router.route(self.now, connection.client, LOCAL, &datagram);
-        connection.is_learned |= connection.is_established && learned(router) > learned_before;
+        // A connection is learned when its ID is used. What comes by its address may make the balancer learn of another one that
+        // was there before.
+        let is_by_id =
+            matches!(decision, Decision::Forward { means: Means::Learned | Means::Flow, .. });
+        connection.is_learned |=
+            connection.is_established && is_by_id && learned(router) > learned_before;
         let Decision::Forward { server, means } = decision else {
             self.on_drop(place, decision);
             return;
