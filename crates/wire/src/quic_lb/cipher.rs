@@ -26,15 +26,18 @@ pub(super) struct Cipher {
 impl Cipher {
     pub(super) fn new(key: &[u8; BLOCK], server_id_len: usize, block_len: usize) -> Self {
         let half_len = block_len.div_ceil(2);
-        let octets = Half::MAX.checked_shl(8 * BLOCK.saturating_sub(half_len) as u32).unwrap_or(0);
-        let (last, first) = (0xf_u128 << (8 * BLOCK.saturating_sub(half_len)), 0xf_u128 << 124);
-        let is_odd = block_len & 1 == 1;
+        let octets = Half::MAX.unbounded_shl(bits(BLOCK.saturating_sub(half_len)));
+        // The lower four bits of the last octet, and the upper ones of the first.
+        let (last, first) = match block_len & 1 {
+            0 => (0, 0),
+            _ => (0xf_u128.unbounded_shl(bits(BLOCK.saturating_sub(half_len))), 0xf << 124),
+        };
         Self {
             aes: Aes128::new(key.into()),
             server_id_len,
             block_len,
-            left_bits: if is_odd { octets & !last } else { octets },
-            right_bits: if is_odd { octets & !first } else { octets },
+            left_bits: octets & !last,
+            right_bits: octets & !first,
         }
     }
 
@@ -71,7 +74,7 @@ impl Cipher {
         if self.server_id_len > whole_octets {
             right ^= self.pass(left, 1) & self.right_bits;
         }
-        (left | right >> (8 * whole_octets)).to_be_bytes()
+        (left | right.unbounded_shr(bits(whole_octets))).to_be_bytes()
     }
 
     fn split(&self, block: &[u8]) -> (Half, Half) {
@@ -103,6 +106,11 @@ impl Cipher {
         self.aes.encrypt_block((&mut block).into());
         Half::from_be_bytes(block)
     }
+}
+
+/// The bits of so many octets.
+fn bits(octets: usize) -> u32 {
+    u32::try_from(octets.saturating_mul(8)).unwrap_or(u32::MAX)
 }
 
 impl fmt::Debug for Cipher {
