@@ -51,8 +51,8 @@ impl<E> ReceiveBuffer<E> {
         pieces >= MAX_PIECES + bytes / BYTES_PER_PIECE
     }
 
-    /// Whether there is room for another piece, in buffers whose bytes are not bounded by flow control. Not more may wait in them
-    /// than in the transport, by its largest receive windows for a stream and for the connection.
+    /// Whether there is room for another piece, in buffers whose bytes are not bounded by flow control. `windows` are the largest
+    /// receive windows of a stream and of the connection: no more may wait in these buffers than in the transport.
     pub(crate) fn has_room(&self, windows: [u64; 2]) -> bool {
         let [own, all] = windows.map(|window| usize::try_from(window).unwrap_or(usize::MAX));
         self.held.room_of(own, all) > 0

@@ -61,7 +61,7 @@ fn content_of_unread_responses_is_not_produced() {
             let mut other = client.send(get("/other")).await.unwrap();
             assert_eq!(other.body_mut().bytes(100).await.unwrap(), "other");
         }
-        // The client itself holds a window and a chunk of each that it has not read, and a window. At the server
+        // The client itself holds a window and a chunk of each that it has not read, and its transport another window. At the server
         // each has what the transport always keeps, and a chunk; all of them share the rest.
         let clients = 3 * (256 << 10);
         let allowed = 20 * (clients + (64 << 10) + (64 << 10)) + (2 << 20) + (256 << 10);
@@ -72,6 +72,41 @@ fn content_of_unread_responses_is_not_produced() {
         while received < 3_000_000 {
             received += body.chunk().await.unwrap().unwrap().len();
         }
+    });
+}
+
+/// The largest windows bound what a client holds, not only its transport.
+#[test]
+fn small_windows_make_small_buffers() {
+    const WINDOW: u64 = 64 << 10;
+    run(async {
+        let transport = TransportConfig::builder()
+            .initial_stream_receive_window(WINDOW)
+            .max_stream_receive_window(WINDOW)
+            .initial_connection_receive_window(2 * WINDOW)
+            .max_connection_receive_window(2 * WINDOW)
+            .send_buffer(WINDOW)
+            .build();
+        let pair = Pair::with(transport.unwrap());
+        let produced = Arc::new(AtomicUsize::new(0));
+        let counter = produced.clone();
+        pair.serve(move |_| {
+            let counted = Body::from_reader(Counted(counter.clone()));
+            async move { Response::new(counted) }
+        });
+        let client = pair.client().await;
+        let _unread = client.send(get("/")).await.unwrap();
+        let (mut before, mut unchanged) = (0, 0);
+        while unchanged < 10 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let now = produced.load(Ordering::SeqCst);
+            unchanged = if now == before { unchanged + 1 } else { 0 };
+            before = now;
+        }
+        // The server has 1 MiB between task and transport, its transport's buffer, and a chunk; the client has a window and a chunk
+        // for its task, and a window in its transport.
+        let allowed = (1 << 20) + 6 * WINDOW as usize;
+        assert!(before < allowed, "{before} bytes are held, {allowed} are allowed");
     });
 }
 
