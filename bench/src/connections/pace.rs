@@ -27,7 +27,7 @@ impl Steady {
 
 /// The requests of this time are made at once, as many in each: a thread that wakes for every single one takes a tenth of a
 /// core for itself.
-const TICK: Duration = Duration::from_millis(2);
+const TICK: Duration = Duration::from_millis(5);
 /// How many times rarer requests are while connections are opened, which takes the rest of the generator's core.
 const RARER: u32 = 4;
 

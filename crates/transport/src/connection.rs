@@ -407,6 +407,12 @@ impl Connection {
         self.paths.current().amplification_credit() < self.smallest_datagram()
     }
 
+    /// By how much the newest sample of the round-trip time exceeded the smoothed one, if there was a sample since this was last
+    /// asked.
+    pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
+        self.recovery.awake_mut()?.take_rtt_growth()
+    }
+
     /// The probe timeout without backoff, which is the unit of other timers.
     fn probe_timeout(&self) -> Duration {
         self.recovery.pto(self.ack_frequency.max_ack_delay())

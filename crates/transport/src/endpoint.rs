@@ -1,5 +1,6 @@
 //! An endpoint: it finds the connection of each datagram, and accepts, refuses or retries new connections.
 
+mod common_delay;
 mod config;
 mod offload;
 mod refusal;
@@ -34,6 +35,7 @@ use crate::ids::{LocalIds, MINIMUM_RESET_SIZE, RoutingChange};
 use crate::observer::Observer;
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
 
+use common_delay::CommonDelay;
 pub use config::{
     AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,
 };
@@ -123,6 +125,7 @@ pub struct Endpoint {
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
     totals: EndpointTotals,
+    common_delay: CommonDelay,
 }
 
 /// What an endpoint has counted of datagrams that belong to none of its connections.
@@ -171,6 +174,7 @@ impl Endpoint {
             replies: VecDeque::new(),
             resets: ResetLimiter::new(now),
             totals: EndpointTotals::default(),
+            common_delay: CommonDelay::new(),
             random,
         }
     }
@@ -221,6 +225,9 @@ impl Endpoint {
             && let Some(entry) = self.connections.get_mut(index)
         {
             entry.connection.receive(now, arrival, datagram);
+            if let Some(growth) = entry.connection.take_rtt_growth() {
+                self.common_delay.on_sample(index, now, growth);
+            }
             return Received::Connection(ConnectionHandle(index));
         }
         if let Some(handle) = self.receive_reset(now, arrival, datagram) {
@@ -579,6 +586,36 @@ impl Endpoint {
         };
         let connection = Connection::new(now, start).map_err(ConnectError::Transport)?;
         Ok(self.insert(connection, local_id, None))
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) has to be called for a connection; `None` if no timer of it is set.
+    ///
+    /// While most connections of the endpoint wait longer for answers than they expect, because a host that they share is busy,
+    /// those that had no answer lately wait as much longer. [`Connection::deadline`] knows nothing of that.
+    pub fn deadline(&mut self, handle: ConnectionHandle, now: Timestamp) -> Option<Timestamp> {
+        let delay = self.common_delay.at(now);
+        self.connection(handle)?.delayed_deadline(delay)
+    }
+
+    /// Runs the timers of a connection that have expired at `now`, where all datagrams that had arrived at `received_until` were
+    /// processed, but later ones may be waiting. Those that expire because the peer is silent do so only if they had expired then:
+    /// what they wait for may be waiting, too. The [deadline](Self::deadline) of those has passed until the next call.
+    ///
+    /// On a busy host an endpoint would otherwise send probes for what has been acknowledged (RFC 9002 §6.2), and its peer would
+    /// have to answer them.
+    pub fn on_deadline(
+        &mut self,
+        handle: ConnectionHandle,
+        now: Timestamp,
+        received_until: Timestamp,
+    ) {
+        let delay = self.common_delay.at(now);
+        if let Some(connection) = self.connection_mut(handle) {
+            connection.on_delayed_deadline(now, received_until, delay);
+            if let Some(growth) = connection.take_rtt_growth() {
+                self.common_delay.on_silence(handle.0, now, growth);
+            }
+        }
     }
 
     /// Builds datagrams of a connection; see [`Connection::transmit`]. The connection IDs that they issue are

@@ -8,8 +8,12 @@ pub(crate) trait Packing: fmt::Debug + Sized {
     /// Its few bytes, and what cannot be written.
     type Packed: fmt::Debug;
 
-    /// Packs the part. `None` while there is something in it that cannot be packed, or that a timer waits for.
-    fn pack(&mut self) -> Option<Self::Packed>;
+    /// Packs the part, in `room` if it fits there, which is taken then. `None` while there is something in the part that cannot
+    /// be packed, or that a timer waits for.
+    fn pack(&mut self, room: &mut Box<[u8]>) -> Option<Self::Packed>;
+
+    /// Takes the memory of what was packed.
+    fn take_room(packed: &mut Self::Packed) -> Box<[u8]>;
 
     /// The part, the same as before it was packed.
     fn unpack(packed: &Self::Packed) -> Self;
@@ -18,8 +22,8 @@ pub(crate) trait Packing: fmt::Debug + Sized {
 /// A part that is packed while the connection rests, and from then on until it is changed.
 #[derive(Debug)]
 pub(crate) enum Packable<T: Packing> {
-    /// As it works.
-    Awake(Box<T>),
+    /// As it works, and memory to pack it in: the allocator would take it from a place that is in no cache.
+    Awake(Box<T>, Box<[u8]>),
     /// As it is kept.
     Packed(T::Packed),
 }
@@ -47,14 +51,14 @@ impl<T> Deref for Reading<'_, T> {
 
 impl<T: Packing> Packable<T> {
     pub(crate) fn new(part: T) -> Self {
-        Self::Awake(Box::new(part))
+        Self::Awake(Box::new(part), Box::default())
     }
 
     /// The part, to read it. It stays packed if it is, so that each call unpacks it.
     #[inline]
     pub(crate) fn get(&self) -> Reading<'_, T> {
         match self {
-            Self::Awake(part) => Reading::Awake(part),
+            Self::Awake(part, _) => Reading::Awake(part),
             Self::Packed(packed) => Reading::Unpacked(Box::new(T::unpack(packed))),
         }
     }
@@ -63,10 +67,11 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut T {
         if let Self::Packed(packed) = self {
-            *self = Self::new(T::unpack(packed));
+            let part = Box::new(T::unpack(packed));
+            *self = Self::Awake(part, T::take_room(packed));
         }
         match self {
-            Self::Awake(part) => part,
+            Self::Awake(part, _) => part,
             Self::Packed(_) => unreachable!("it was unpacked"),
         }
     }
@@ -75,7 +80,7 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn awake(&self) -> Option<&T> {
         match self {
-            Self::Awake(part) => Some(part),
+            Self::Awake(part, _) => Some(part),
             Self::Packed(_) => None,
         }
     }
@@ -84,15 +89,15 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn awake_mut(&mut self) -> Option<&mut T> {
         match self {
-            Self::Awake(part) => Some(part),
+            Self::Awake(part, _) => Some(part),
             Self::Packed(_) => None,
         }
     }
 
     /// Packs the part if it can be.
     pub(crate) fn pack(&mut self) {
-        let Self::Awake(part) = self else { return };
-        if let Some(packed) = part.pack() {
+        let Self::Awake(part, room) = self else { return };
+        if let Some(packed) = part.pack(room) {
             debug_assert_eq!(
                 format!("{:#?}", T::unpack(&packed)),
                 format!("{part:#?}"),

@@ -160,6 +160,8 @@ struct Batch {
     acked_tokens: Vec<(SpaceId, Token)>,
     lost_tokens: Vec<(SpaceId, Token)>,
     lost_packets: Vec<LostPacket>,
+    /// By how much the newest round-trip time sample of the Application space exceeded the smoothed round-trip time.
+    rtt_growth: Option<Duration>,
 }
 
 impl Unused for Batch {
@@ -174,6 +176,7 @@ impl Unused for Batch {
             acked_tokens: Vec::new(),
             lost_tokens: Vec::new(),
             lost_packets: Vec::new(),
+            rtt_growth: None,
         };
         &UNUSED
     }
@@ -255,6 +258,12 @@ impl Recovery {
         if let Some(batch) = self.batch.used() {
             core::mem::swap(into, &mut batch.lost_packets);
         }
+    }
+
+    /// By how much the newest sample of the round-trip time exceeded the smoothed one, if there was a sample in the
+    /// Application space since this was last asked. Zero if it was shorter.
+    pub(crate) fn take_rtt_growth(&mut self) -> Option<Duration> {
+        self.batch.used()?.rtt_growth.take()
     }
 
     /// Whether the path was found to carry no large packets any more, since this was last asked (RFC 8899 §4.3).

@@ -14,18 +14,18 @@ fn both_rest(pair: &mut Pair) -> bool {
 }
 
 #[test]
-fn a_quiet_connection_rests_after_a_second() {
+fn a_quiet_connection_rests_soon() {
     let mut pair = Pair::new(delayed(10, 1));
     pair.establish();
-    pair.run_for(milliseconds(900));
+    pair.run_for(milliseconds(45));
     assert!(!pair.client().is_resting() && !pair.server().is_resting());
-    pair.run_for(seconds(1));
+    pair.run_for(milliseconds(200));
     assert!(both_rest(&mut pair));
     assert_eq!(pair.server().deadline(), None, "there is nothing left to do");
     pair.server().ping();
     pair.settle();
     assert!(!pair.server().is_resting());
-    pair.run_for(milliseconds(50));
+    pair.run_for(milliseconds(40));
     assert!(!pair.client().is_resting());
     pair.run_for(seconds(2));
     assert!(both_rest(&mut pair));

@@ -104,9 +104,10 @@ fn silence_counts_as_far_as_was_received() {
     let (now, due) = (pair.now, pair.client().deadline().unwrap());
     let late = due + milliseconds(5);
     let before = pair.client().statistics().probe_timeouts;
-    pair.client().on_deadline_having_received(late, now);
+    let handle = pair.handle;
+    pair.client.on_deadline(handle, late, now);
     assert_eq!(pair.client().statistics().probe_timeouts, before);
     assert_eq!(pair.client().deadline(), Some(due), "the timer has not been moved");
-    pair.client().on_deadline_having_received(late, due);
+    pair.client.on_deadline(handle, late, due);
     assert_eq!(pair.client().statistics().probe_timeouts, before + 1);
 }

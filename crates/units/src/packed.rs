@@ -28,14 +28,34 @@ use crate::{Rate, ReleaseTime, Timestamp};
 /// Numbers below take one byte. Others take a byte that says how many follow, and these.
 const FIRST_LENGTH: u8 = 0xf8;
 
+/// Room for the state of a connection, so that it seldom has to grow while it is written.
+const TYPICAL: usize = 1024;
+
+/// Memory that is kept is a multiple of this, so that a state which grows by a few bytes finds room in it.
+const STEP: usize = 32;
+
 /// Writes states.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Packer(Vec<u8>);
 
 impl Packer {
     /// Nothing yet.
+    #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
-        Self::default()
+        Self(Vec::with_capacity(TYPICAL))
+    }
+
+    /// All that was written, in `room` if it is large enough but not much too large. There may be more zeros after it.
+    pub fn finish_in(mut self, mut room: Box<[u8]>) -> Box<[u8]> {
+        let length = self.0.len().next_multiple_of(STEP);
+        if room.len() < self.0.len() || room.len() > length + STEP {
+            self.0.resize(length, 0);
+            return self.finish();
+        }
+        let (kept, rest) = room.split_at_mut(self.0.len());
+        kept.copy_from_slice(&self.0);
+        rest.fill(0);
+        room
     }
 
     /// All that was written.
@@ -49,9 +69,10 @@ impl Packer {
             Ok(byte) if byte < FIRST_LENGTH => self.0.push(byte),
             _ => {
                 let zeros = (number.leading_zeros() / 8) as usize;
-                let bytes = number.to_le_bytes();
                 self.0.push(u8::MAX - zeros as u8);
-                self.0.extend(bytes.iter().take(bytes.len() - zeros));
+                // All bytes at once are written faster than those that are kept.
+                self.0.extend_from_slice(&number.to_le_bytes());
+                self.0.truncate(self.0.len() - zeros);
             }
         }
     }
@@ -89,7 +110,12 @@ impl<'a> Unpacker<'a> {
         match first.checked_sub(FIRST_LENGTH) {
             None => u64::from(first),
             Some(length) => {
-                let (bytes, rest) = self.0.split_at(self.0.len().min(usize::from(length) + 1));
+                let length = usize::from(length) + 1;
+                if let Some(bytes) = self.0.first_chunk() {
+                    self.0 = &self.0[length..];
+                    return u64::from_le_bytes(*bytes) & (u64::MAX >> (64 - 8 * length));
+                }
+                let (bytes, rest) = self.0.split_at(self.0.len().min(length));
                 self.0 = rest;
                 bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
             }

@@ -16,8 +16,8 @@ use super::{number, round, text};
 use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
-/// How many connections have the same local address at most; an endpoint of a client holds 100,000.
-const PER_ADDRESS: u64 = 40_000;
+/// How many connections have the same local address at most: as many as an endpoint of a client holds.
+const PER_ADDRESS: u64 = 100_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;

@@ -402,9 +402,7 @@ impl Connections {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
             let handle = slot.handle;
             slot.served = Some(now);
-            if let Some(connection) = self.endpoint.connection_mut(handle) {
-                connection.on_deadline_having_received(now, received_until);
-            }
+            self.endpoint.on_deadline(handle, now, received_until);
             self.mark_dirty(handle);
         }
     }
@@ -476,7 +474,7 @@ impl Connections {
         if connection.is_drained() {
             return self.remove(handle, sockets);
         }
-        let deadline = connection.deadline().map(|deadline| match slot.served {
+        let deadline = self.endpoint.deadline(handle, now).map(|deadline| match slot.served {
             Some(served) if deadline <= served => served + OVERDUE_DELAY,
             _ => deadline,
         });

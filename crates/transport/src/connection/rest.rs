@@ -6,11 +6,12 @@ use core::time::Duration;
 use clearway_units::Timestamp;
 
 use super::Connection;
+use crate::recovery::Recovery;
 use crate::space_id::SpaceId;
 
 /// How long nothing is received or sent before a connection rests. A connection that is used more often than that
 /// allocates nothing anew.
-const REST_AFTER: Duration = Duration::from_secs(1);
+const REST_AFTER: Duration = Duration::from_millis(50);
 
 /// When something last happened, and whether the connection rests since.
 #[derive(Debug)]
@@ -37,13 +38,15 @@ impl Connection {
         self.rest.is_resting
     }
 
-    /// When the connection begins to rest. What is outstanding or unfinished has other timers, which come first.
+    /// When the connection begins to rest. What is outstanding or unfinished has other timers, which come first. What was lost
+    /// cannot be packed.
     pub(super) fn rest_deadline(&self) -> Option<Timestamp> {
         let may_rest = !self.rest.is_resting
             && self.lifecycle.is_confirmed()
             && !self.outgoing.awaits_kernel
             && self.recovery.is_nothing_outstanding(SpaceId::Application);
-        may_rest.then(|| self.rest.since + REST_AFTER)
+        let forgets_at = || self.recovery.awake().and_then(Recovery::forgets_at);
+        may_rest.then(|| forgets_at().max(Some(self.rest.since + REST_AFTER))).flatten()
     }
 
     /// Packs the largest parts of a connection that rests and has nothing to send. Whatever changes one of them unpacks it.

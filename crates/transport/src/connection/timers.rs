@@ -176,6 +176,25 @@ const fn is_of_silence(kind: TimerKind) -> bool {
     }
 }
 
+/// Whether a timer expires because the peer has not answered. [`TimerKind::Loss`] does not: a later packet was acknowledged.
+const fn awaits_answer(kind: TimerKind) -> bool {
+    match kind {
+        TimerKind::Idle
+        | TimerKind::Answer
+        | TimerKind::PathValidation
+        | TimerKind::ProbeTimeout => true,
+        TimerKind::Closing
+        | TimerKind::Handshake
+        | TimerKind::KeepAlive
+        | TimerKind::Blocked
+        | TimerKind::KeyDiscard
+        | TimerKind::Loss
+        | TimerKind::Ack
+        | TimerKind::Pacing
+        | TimerKind::Rest => false,
+    }
+}
+
 /// [`Connection::transmit`], which is called after every deadline, sends what is due.
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
 
@@ -189,29 +208,42 @@ impl Timer {
         }
         (self.deadline)(connection)
     }
+
+    /// By how much it expires later if answers take longer by `delay`.
+    const fn delay(&self, delay: Duration) -> Duration {
+        if awaits_answer(self.kind) { delay } else { Duration::ZERO }
+    }
 }
 
 impl Connection {
     /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if no timer is set.
     pub fn deadline(&self) -> Option<Timestamp> {
-        TIMERS.iter().filter_map(|timer| timer.deadline_of(self)).min()
+        self.delayed_deadline(Duration::ZERO)
+    }
+
+    /// The deadline where answers are known to take longer by `delay` than the connection has measured.
+    pub(crate) fn delayed_deadline(&self, delay: Duration) -> Option<Timestamp> {
+        let deadline = |timer: &Timer| Some(timer.deadline_of(self)? + timer.delay(delay));
+        TIMERS.iter().filter_map(deadline).min()
     }
 
     /// Runs the timers that have expired at `now`. A call before the deadline changes nothing.
     pub fn on_deadline(&mut self, now: Timestamp) {
-        self.on_deadline_having_received(now, now);
+        self.on_delayed_deadline(now, now, Duration::ZERO);
     }
 
     /// Runs the timers that have expired at `now`, where all datagrams that had arrived at `received_until` were processed,
-    /// but later ones may be waiting. Those that expire because the peer is silent do so only if they had expired then: what
-    /// they wait for may be waiting, too. The [deadline](Self::deadline) of those has passed until the next call.
-    ///
-    /// On a busy host an endpoint would otherwise send probes for what has been acknowledged (RFC 9002 §6.2), and its peer would
-    /// have to answer them.
-    pub fn on_deadline_having_received(&mut self, now: Timestamp, received_until: Timestamp) {
+    /// and answers take longer by `delay` than the connection has measured; see
+    /// [`Endpoint::on_deadline`](crate::Endpoint::on_deadline).
+    pub(crate) fn on_delayed_deadline(
+        &mut self,
+        now: Timestamp,
+        received_until: Timestamp,
+        delay: Duration,
+    ) {
         for timer in &TIMERS {
             let expired = if is_of_silence(timer.kind) { now.min(received_until) } else { now };
-            if timer.deadline_of(self).is_some_and(|at| at <= expired) {
+            if timer.deadline_of(self).is_some_and(|at| at + timer.delay(delay) <= expired) {
                 (timer.expire)(self, now);
             }
         }

@@ -34,18 +34,17 @@ impl Suite {
             _ => Self { hash: HKDF_SHA256, secret_len: 32, cipher },
         })
     }
+}
 
-    /// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of what it returns.
-    fn expand(self, secret: &[u8], label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
-        const PREFIX: &[u8] = b"tls13 ";
-        let length_bytes = u16::try_from(length).ok()?.to_be_bytes();
-        let label_len = u8::try_from(PREFIX.len().checked_add(label.len())?).ok()?;
-        let info = [&length_bytes[..], &[label_len], PREFIX, label, &[0]];
-        let prk = Prk::new_less_safe(self.hash, secret);
-        let mut output = [0; MAX_SECRET_LEN];
-        prk.expand(&info, Length(length)).ok()?.fill(output.get_mut(..length)?).ok()?;
-        Some(output)
-    }
+/// HKDF-Expand-Label with an empty context (RFC 8446 §7.1); fills the first `length` bytes of what it returns.
+fn expand(secret: &Prk, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
+    const PREFIX: &[u8] = b"tls13 ";
+    let length_bytes = u16::try_from(length).ok()?.to_be_bytes();
+    let label_len = u8::try_from(PREFIX.len().checked_add(label.len())?).ok()?;
+    let info = [&length_bytes[..], &[label_len], PREFIX, label, &[0]];
+    let mut output = [0; MAX_SECRET_LEN];
+    secret.expand(&info, Length(length)).ok()?.fill(output.get_mut(..length)?).ok()?;
+    Some(output)
 }
 
 /// The length of what HKDF-Expand produces.
@@ -114,39 +113,37 @@ impl Derivation {
 
     /// The keys of `side` from the two traffic secrets.
     pub(super) fn keys(self, side: Side, client: Secret, server: Secret) -> Option<Keys> {
-        let (local, remote) = match side {
-            Side::Client => (client, server),
-            Side::Server => (server, client),
-        };
         let keys = |secret| {
-            Some(DirectionalKeys {
-                header: self.header_key(secret)?,
-                packet: self.packet_key(secret)?,
-            })
+            let secret = self.expandable(secret)?;
+            let (header, packet) = (self.header_key(&secret)?, self.packet_key(&secret)?);
+            Some(DirectionalKeys { header, packet })
         };
-        Some(Keys { local: keys(local)?, remote: keys(remote)? })
+        let [local, remote] = local_first(side, [keys(client)?, keys(server)?]);
+        Some(Keys { local, remote })
     }
 
-    fn expand(self, secret: Secret, label: &[u8], length: usize) -> Option<[u8; MAX_SECRET_LEN]> {
-        self.suite.expand(secret.0.get(..self.suite.secret_len)?, label, length)
+    /// The secret in the form from which several keys can be derived.
+    fn expandable(self, secret: Secret) -> Option<Prk> {
+        let secret = secret.0.get(..self.suite.secret_len)?;
+        Some(Prk::new_less_safe(self.suite.hash, secret))
     }
 
-    fn packet_key(self, secret: Secret) -> Option<Box<dyn PacketKey>> {
+    fn packet_key(self, secret: &Prk) -> Option<Box<dyn PacketKey>> {
         let key_len = self.suite.cipher.key_len();
-        let key = self.expand(secret, self.labels.key, key_len)?;
-        let iv = *self.expand(secret, self.labels.iv, IV_LEN)?.first_chunk::<IV_LEN>()?;
+        let key = expand(secret, self.labels.key, key_len)?;
+        let iv = *expand(secret, self.labels.iv, IV_LEN)?.first_chunk::<IV_LEN>()?;
         self.suite.cipher.packet_key(key.get(..key_len)?, iv)
     }
 
-    fn header_key(self, secret: Secret) -> Option<Box<dyn HeaderProtectionKey>> {
+    fn header_key(self, secret: &Prk) -> Option<Box<dyn HeaderProtectionKey>> {
         let key_len = self.suite.cipher.key_len();
-        let key = self.expand(secret, self.labels.header, key_len)?;
+        let key = expand(secret, self.labels.header, key_len)?;
         self.suite.cipher.header_key(key.get(..key_len)?)
     }
 
     /// The secret of the next key phase (RFC 9001 §6.1).
-    fn update(self, secret: Secret) -> Option<Secret> {
-        self.expand(secret, self.labels.update, self.suite.secret_len).map(Secret)
+    fn update(self, secret: &Prk) -> Option<Secret> {
+        expand(secret, self.labels.update, self.suite.secret_len).map(Secret)
     }
 
     /// The keys of later key phases, one after the other.
@@ -169,15 +166,22 @@ impl Derivation {
     }
 
     fn next_phase(self, [client, server]: [Secret; 2]) -> Option<[Secret; 2]> {
-        Some([self.update(client)?, self.update(server)?])
+        let update = |secret| self.update(&self.expandable(secret)?);
+        Some([update(client)?, update(server)?])
     }
 
     fn packet_keys(self, side: Side, [client, server]: [Secret; 2]) -> Option<PacketKeySet> {
-        let (local, remote) = match side {
-            Side::Client => (client, server),
-            Side::Server => (server, client),
-        };
-        Some(PacketKeySet { local: self.packet_key(local)?, remote: self.packet_key(remote)? })
+        let key = |secret| self.packet_key(&self.expandable(secret)?);
+        let [local, remote] = local_first(side, [key(client)?, key(server)?]);
+        Some(PacketKeySet { local, remote })
+    }
+}
+
+/// What is the client's and what the server's, as what is local and what is remote.
+fn local_first<T>(side: Side, [client, server]: [T; 2]) -> [T; 2] {
+    match side {
+        Side::Client => [client, server],
+        Side::Server => [server, client],
     }
 }
 
@@ -220,22 +224,27 @@ impl DerivedSchedule {
     }
 
     fn derive_again(&self) -> Option<PhaseKeys> {
-        let derivation = self.derivation()?;
-        let [client, server] = *self.first.as_deref().unwrap_or(&self.current);
-        let (client, server) = (derivation.header_key(client)?, derivation.header_key(server)?);
-        let (local_header, remote_header) = match self.side {
-            Side::Client => (client, server),
-            Side::Server => (server, client),
-        };
-        let current = derivation.packet_keys(self.side, self.current)?;
-        let next = derivation.packet_keys(self.side, derivation.next_phase(self.current)?)?;
+        let (client, server) = (self.derive_direction(0)?, self.derive_direction(1)?);
+        let [(local, next_local), (remote, next_remote)] = local_first(self.side, [client, server]);
         Some(PhaseKeys {
-            current: Keys {
-                local: DirectionalKeys { header: local_header, packet: current.local },
-                remote: DirectionalKeys { header: remote_header, packet: current.remote },
-            },
-            next,
+            current: Keys { local, remote },
+            next: PacketKeySet { local: next_local, remote: next_remote },
         })
+    }
+
+    /// The keys of one direction, and the packet protection key of its next phase. All that is derived from one secret is
+    /// derived at once.
+    fn derive_direction(&self, direction: usize) -> Option<(DirectionalKeys, Box<dyn PacketKey>)> {
+        let derivation = self.derivation()?;
+        let expandable = |secrets: &[Secret; 2]| derivation.expandable(*secrets.get(direction)?);
+        let current = expandable(&self.current)?;
+        let header = match self.first.as_deref() {
+            Some(first) => derivation.header_key(&expandable(first)?)?,
+            None => derivation.header_key(&current)?,
+        };
+        let packet = derivation.packet_key(&current)?;
+        let next = derivation.expandable(derivation.update(&current)?)?;
+        Some((DirectionalKeys { header, packet }, derivation.packet_key(&next)?))
     }
 }
 

@@ -240,7 +240,8 @@ impl Recovery {
             true => ack_delay.min(context.max_ack_delay),
             false => ack_delay,
         };
-        self.path.rtt.on_sample(elapsed.max(FINEST_RTT), ack_delay);
+        let growth = self.path.rtt.on_sample(elapsed.max(FINEST_RTT), ack_delay);
+        self.batch.rtt_growth = growth.filter(|_| space == SpaceId::Application);
         self.path.persistent.on_rtt_sample(now);
         true
     }
@@ -286,8 +287,18 @@ impl Recovery {
 
     /// Removes packets whose outcome is final.
     pub(super) fn forget(&mut self, space: SpaceId, now: Timestamp) {
-        let remembered =
-            self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS);
+        let remembered = self.lost_remembered();
         self.ledger.space_mut(space).forget(now.checked_sub(remembered));
+    }
+
+    /// How long after its loss a packet is remembered.
+    fn lost_remembered(&self) -> Duration {
+        self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS)
+    }
+
+    /// When all lost packets of the Application space are forgotten; `None` if there are none.
+    pub(crate) fn forgets_at(&self) -> Option<Timestamp> {
+        let last = self.ledger.space(SpaceId::Application).last_lost_at();
+        last.map(|last| last + self.lost_remembered())
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct PackedRecovery {
 impl Packing for Recovery {
     type Packed = PackedRecovery;
 
-    fn pack(&mut self) -> Option<PackedRecovery> {
+    fn pack(&mut self, room: &mut Box<[u8]>) -> Option<PackedRecovery> {
         if !self.is_settled() {
             return None;
         }
@@ -62,11 +62,15 @@ impl Packing for Recovery {
         max_ack_delay.pack(into);
         event.pack(into);
         Some(PackedRecovery {
-            bytes: packer.finish(),
+            bytes: packer.finish_in(core::mem::take(room)),
             factory: factory.clone(),
             controller,
             probe_wait: self.pto(Duration::ZERO),
         })
+    }
+
+    fn take_room(packed: &mut PackedRecovery) -> Box<[u8]> {
+        core::mem::take(&mut packed.bytes)
     }
 
     fn unpack(packed: &PackedRecovery) -> Self {
@@ -166,7 +170,7 @@ impl Packable<Recovery> {
     /// See [`Recovery::pto`].
     pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
         match self {
-            Self::Awake(recovery) => recovery.pto(max_ack_delay),
+            Self::Awake(recovery, _) => recovery.pto(max_ack_delay),
             Self::Packed(packed) => packed.probe_wait.saturating_add(max_ack_delay),
         }
     }

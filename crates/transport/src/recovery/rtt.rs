@@ -38,11 +38,11 @@ impl Rtt {
 
     /// A sample that an ACK gave. `ack_delay` is what the peer reports to have waited: zero for
     /// Initial packets, and clamped to the peer's max_ack_delay once the handshake is confirmed
-    /// (RFC 9002 §5.3).
-    pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) {
+    /// (RFC 9002 §5.3). Returns by how much it is longer than the smoothed round-trip time was; `None` for the first.
+    pub(super) fn on_sample(&mut self, latest: Duration, ack_delay: Duration) -> Option<Duration> {
         let Some(before) = self.estimate else {
             self.estimate = Some(RttEstimate::new(latest, latest, fraction(latest, 2), latest));
-            return;
+            return None;
         };
         let minimum = before.minimum.min(latest);
         // The delay is subtracted only if that does not go below the minimum.
@@ -52,6 +52,12 @@ impl Rtt {
         let smoothed = weighted(before.smoothed, adjusted, 8);
         let variation = weighted(before.variation, deviation, 4);
         self.estimate = Some(RttEstimate::new(latest, smoothed, variation, minimum));
+        Some(adjusted.saturating_sub(before.smoothed))
+    }
+
+    /// By how much longer than the smoothed round-trip time this is; `None` without a sample.
+    pub(super) fn growth(&self, duration: Duration) -> Option<Duration> {
+        self.estimate.map(|estimate| duration.saturating_sub(estimate.smoothed))
     }
 
     /// Restarts the minimum from the newest sample after persistent congestion, since the path may have changed

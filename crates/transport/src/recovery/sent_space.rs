@@ -608,6 +608,12 @@ impl SentSpace {
         })
     }
 
+    /// When the oldest outstanding packet was sent that a probe can repeat.
+    pub(super) fn oldest_sent_at(&self) -> Option<Timestamp> {
+        let number = self.repeatable(0).next()?;
+        self.packet(number).map(|packet| packet.sent_at)
+    }
+
     /// Appends to `out` copies of the tokens of the oldest packet that no probe of this run offered
     /// yet. Returns whether there was one. What cannot be sent again (ACKs, datagrams) is left out.
     pub(super) fn probe_tokens(&mut self, out: &mut Vec<Token>) -> bool {
@@ -622,6 +628,11 @@ impl SentSpace {
     /// Whether no packet that is remembered carried anything but ACK frames.
     pub(super) fn has_only_acks(&self) -> bool {
         self.tokens.iter().all(|token| acknowledged(token).is_some())
+    }
+
+    /// When the last of the lost packets that are remembered was declared lost.
+    pub(super) fn last_lost_at(&self) -> Option<Timestamp> {
+        self.packet(*self.lost.last()?).map(|packet| packet.lost_at)
     }
 
     /// Gives back the memory for more packets than there are.

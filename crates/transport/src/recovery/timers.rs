@@ -74,6 +74,7 @@ impl Recovery {
         }
         match self.next_probe(context) {
             Some((time, space)) if time <= now => {
+                self.note_wait(space, now);
                 self.timer.on_expired(space, now);
                 let count = self.ledger.space_mut(space).begin_probing().max(1);
                 self.path.black_hole.on_timeout(now);
@@ -99,6 +100,15 @@ impl Recovery {
         if context.handshake_confirmed && self.ledger.space(space).awaits_acknowledgement() {
             self.timer.hasten(now, &self.path.rtt, context);
         }
+    }
+
+    /// The oldest outstanding packet of `space` has not been acknowledged until now: that its answer takes this long at least
+    /// is known before there is a sample.
+    fn note_wait(&mut self, space: SpaceId, now: Timestamp) {
+        let sent_at = self.ledger.space(space).oldest_sent_at();
+        let waited = sent_at.map(|sent_at| now.saturating_since(sent_at));
+        let growth = waited.and_then(|waited| self.path.rtt.growth(waited));
+        self.batch.rtt_growth = growth.filter(|_| space == SpaceId::Application);
     }
 
     fn on_loss_time(&mut self, now: Timestamp) -> Result<(), TransportError> {

@@ -49,7 +49,7 @@ impl<T: Pack> Pack for PerDirection<T> {
 impl Packing for Streams {
     type Packed = Box<[u8]>;
 
-    fn pack(&mut self) -> Option<Box<[u8]>> {
+    fn pack(&mut self, room: &mut Box<[u8]>) -> Option<Box<[u8]>> {
         if !self.is_settled() {
             return None;
         }
@@ -82,7 +82,11 @@ impl Packing for Streams {
         send_buffer.pack(into);
         is_receiving_early.pack(into);
         statistics.pack(into);
-        Some(packer.finish())
+        Some(packer.finish_in(core::mem::take(room)))
+    }
+
+    fn take_room(packed: &mut Box<[u8]>) -> Box<[u8]> {
+        core::mem::take(packed)
     }
 
     fn unpack(packed: &Box<[u8]>) -> Self {

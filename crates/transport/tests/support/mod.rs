@@ -161,6 +161,25 @@ pub fn quiet() -> TransportConfig {
         .unwrap()
 }
 
+/// The configurations of the two ends with these settings.
+pub fn configurations(
+    tls: &Tls,
+    client: TransportConfig,
+    server: TransportConfig,
+) -> (ClientConfig, Arc<ServerConfig>) {
+    let server = ServerConfig {
+        sessions: tls.server.clone(),
+        transport: Arc::new(server),
+        retry_token_lifetime: Duration::from_secs(15),
+        new_token_lifetime: Duration::from_secs(3600),
+        shared_tokens: None,
+        preferred_addresses: PreferredAddresses::default(),
+    };
+    let client =
+        ClientConfig { sessions: tls.client(), transport: Arc::new(client), token: Vec::new() };
+    (client, Arc::new(server))
+}
+
 fn endpoint_config(seed: u8) -> EndpointConfig {
     endpoint_config_with(seed, Arc::new(RandomIds))
 }
@@ -196,16 +215,7 @@ impl Pair {
         [client_ids, server_ids]: [Arc<dyn ConnectionIdGenerator>; 2],
     ) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
-        let server_config = Arc::new(ServerConfig {
-            sessions: tls.server.clone(),
-            transport: Arc::new(server),
-            retry_token_lifetime: Duration::from_secs(15),
-            new_token_lifetime: Duration::from_secs(3600),
-            shared_tokens: None,
-            preferred_addresses: PreferredAddresses::default(),
-        });
-        let client_config =
-            ClientConfig { sessions: tls.client(), transport: Arc::new(client), token: Vec::new() };
+        let (client_config, server_config) = configurations(tls, client, server);
         let mut random = Random::from_number(link.seed ^ 0x5eed);
         let endpoint = endpoint_config_with(2, server_ids);
         let server = Endpoint::new(endpoint, Some(server_config.clone()), now, random.fork());
