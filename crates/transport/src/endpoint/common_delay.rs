@@ -6,6 +6,7 @@
 //! becomes less busy. What some connections have measured is therefore added to the timers of all that wait for an answer.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 
@@ -31,9 +32,7 @@ struct Sample {
 /// How much longer than they expect connections wait for answers: the median over those that had one lately, each of which
 /// counts once, however many packets it sends. Half of them have to be slower before anything is added.
 pub(super) struct CommonDelay {
-    samples: Vec<Sample>,
-    /// Which sample is replaced next.
-    oldest: usize,
+    samples: VecDeque<Sample>,
     delay: Duration,
     /// When `delay` was computed.
     computed: Option<Timestamp>,
@@ -41,7 +40,7 @@ pub(super) struct CommonDelay {
 
 impl CommonDelay {
     pub(super) fn new() -> Self {
-        Self { samples: Vec::new(), oldest: 0, delay: Duration::ZERO, computed: None }
+        Self { samples: VecDeque::new(), delay: Duration::ZERO, computed: None }
     }
 
     /// A connection's newest round-trip time sample exceeded its smoothed round-trip time by `growth`.
@@ -49,12 +48,12 @@ impl CommonDelay {
         let sample = Sample { connection, at, growth };
         if let Some(own) = self.samples.iter_mut().find(|it| it.connection == connection) {
             *own = sample;
-        } else if self.samples.len() < CONNECTIONS {
-            self.samples.push(sample);
-        } else if let Some(oldest) = self.samples.get_mut(self.oldest) {
-            *oldest = sample;
-            self.oldest = (self.oldest + 1) % CONNECTIONS;
+            return;
         }
+        if self.samples.len() == CONNECTIONS {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
     }
 
     /// A connection has had no answer for longer than its smoothed round-trip time, by `growth`. It tells nothing of the others
@@ -75,17 +74,14 @@ impl CommonDelay {
     }
 
     fn compute(&self, now: Timestamp) -> Duration {
-        let (mut growths, mut count) = ([Duration::ZERO; CONNECTIONS], 0);
         let valid = self.samples.iter().filter(|it| it.at + VALIDITY > now);
-        for (growth, sample) in growths.iter_mut().zip(valid) {
-            *growth = sample.growth;
-            count += 1;
-        }
-        if count < FEWEST {
+        let mut growths: Vec<Duration> = valid.map(|it| it.growth).collect();
+        if growths.len() < FEWEST {
             return Duration::ZERO;
         }
-        let (_, median, _) = growths[..count].select_nth_unstable((count - 1) / 2);
-        *median
+        growths.sort_unstable();
+        let median = growths.len().div_ceil(2).saturating_sub(1);
+        growths.get(median).copied().unwrap_or_default()
     }
 }
 
