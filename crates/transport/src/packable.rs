@@ -22,10 +22,18 @@ pub(crate) trait Packing: fmt::Debug + Sized {
 /// A part that is packed while the connection rests, and from then on until it is changed.
 #[derive(Debug)]
 pub(crate) enum Packable<T: Packing> {
-    /// As it works, and memory to pack it in: the allocator would take it from a place that is in no cache.
-    Awake(Box<T>, Box<[u8]>),
+    /// As it works.
+    Awake(Box<Awake<T>>),
     /// As it is kept.
     Packed(T::Packed),
+}
+
+/// A part as it works.
+#[derive(Debug)]
+pub(crate) struct Awake<T> {
+    part: T,
+    /// Memory to pack it in: the allocator would take it from a place that is in no cache.
+    room: Box<[u8]>,
 }
 
 /// A part to read.
@@ -51,14 +59,14 @@ impl<T> Deref for Reading<'_, T> {
 
 impl<T: Packing> Packable<T> {
     pub(crate) fn new(part: T) -> Self {
-        Self::Awake(Box::new(part), Box::default())
+        Self::Awake(Box::new(Awake { part, room: Box::default() }))
     }
 
     /// The part, to read it. It stays packed if it is, so that each call unpacks it.
     #[inline]
     pub(crate) fn get(&self) -> Reading<'_, T> {
         match self {
-            Self::Awake(part, _) => Reading::Awake(part),
+            Self::Awake(awake) => Reading::Awake(&awake.part),
             Self::Packed(packed) => Reading::Unpacked(Box::new(T::unpack(packed))),
         }
     }
@@ -67,11 +75,11 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn get_mut(&mut self) -> &mut T {
         if let Self::Packed(packed) = self {
-            let part = Box::new(T::unpack(packed));
-            *self = Self::Awake(part, T::take_room(packed));
+            let (part, room) = (T::unpack(packed), T::take_room(packed));
+            *self = Self::Awake(Box::new(Awake { part, room }));
         }
         match self {
-            Self::Awake(part, _) => part,
+            Self::Awake(awake) => &mut awake.part,
             Self::Packed(_) => unreachable!("it was unpacked"),
         }
     }
@@ -80,7 +88,7 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn awake(&self) -> Option<&T> {
         match self {
-            Self::Awake(part, _) => Some(part),
+            Self::Awake(awake) => Some(&awake.part),
             Self::Packed(_) => None,
         }
     }
@@ -89,14 +97,15 @@ impl<T: Packing> Packable<T> {
     #[inline]
     pub(crate) fn awake_mut(&mut self) -> Option<&mut T> {
         match self {
-            Self::Awake(part, _) => Some(part),
+            Self::Awake(awake) => Some(&mut awake.part),
             Self::Packed(_) => None,
         }
     }
 
     /// Packs the part if it can be.
     pub(crate) fn pack(&mut self) {
-        let Self::Awake(part, room) = self else { return };
+        let Self::Awake(awake) = self else { return };
+        let Awake { part, room } = &mut **awake;
         if let Some(packed) = part.pack(room) {
             debug_assert_eq!(
                 format!("{:#?}", T::unpack(&packed)),

@@ -223,8 +223,14 @@ impl Connection {
 
     /// The deadline where answers are known to take longer by `delay` than the connection has measured.
     pub(crate) fn delayed_deadline(&self, delay: Duration) -> Option<Timestamp> {
-        let deadline = |timer: &Timer| Some(timer.deadline_of(self)? + timer.delay(delay));
-        TIMERS.iter().filter_map(deadline).min()
+        let (mut deadline, mut answer) = (None, None);
+        for timer in &TIMERS {
+            let earliest = if awaits_answer(timer.kind) { &mut answer } else { &mut deadline };
+            if let Some(at) = timer.deadline_of(self) {
+                *earliest = Some(earliest.map_or(at, |earliest: Timestamp| earliest.min(at)));
+            }
+        }
+        deadline.into_iter().chain(answer.map(|at| at + delay)).min()
     }
 
     /// Runs the timers that have expired at `now`. A call before the deadline changes nothing.

@@ -170,7 +170,7 @@ impl Packable<Recovery> {
     /// See [`Recovery::pto`].
     pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
         match self {
-            Self::Awake(recovery, _) => recovery.pto(max_ack_delay),
+            Self::Awake(_) => self.get().pto(max_ack_delay),
             Self::Packed(packed) => packed.probe_wait.saturating_add(max_ack_delay),
         }
     }
