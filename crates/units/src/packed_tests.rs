@@ -73,3 +73,21 @@ fn beyond_the_end_there_are_zeros() {
     assert_eq!(Unpacker::new(&[1]).array(), [0; 2]);
     assert_eq!(unpacked::<Vec<u64>>(&[2, 5]), [5, 0]);
 }
+
+/// What was there before is not read, and memory that is much too large is not kept.
+#[test]
+fn a_state_is_packed_in_memory_that_it_fits_in() {
+    let packed_in = |numbers: &[u64], room: Box<[u8]>| {
+        let mut packer = Packer::new();
+        numbers.to_vec().pack(&mut packer);
+        packer.finish_in(room)
+    };
+    for (room, kept) in [(0, 32), (3, 32), (4, 4), (64, 64), (65, 32), (4000, 32)] {
+        let bytes = packed_in(&[1, 2, 3], vec![7; room].into());
+        assert_eq!(bytes.len(), kept, "{room}");
+        assert_eq!(unpacked::<Vec<u64>>(&bytes), [1, 2, 3]);
+        assert!(bytes.iter().skip(4).all(|byte| *byte == 0));
+    }
+    let many: Vec<u64> = (0..1000).map(|bit| 1 << (bit % 64)).collect();
+    assert_eq!(unpacked::<Vec<u64>>(&packed_in(&many, Box::default())), many);
+}

@@ -6,23 +6,22 @@ use core::time::Duration;
 use clearway_units::Timestamp;
 
 use super::Connection;
-use crate::recovery::Recovery;
 use crate::space_id::SpaceId;
 
 /// How long nothing is received or sent before a connection rests. A connection that is used more often than that
 /// allocates nothing anew.
 const REST_AFTER: Duration = Duration::from_millis(50);
 
-/// When something last happened, and whether the connection rests since.
+/// When the connection is to rest if nothing happens until then, and whether it rests.
 #[derive(Debug)]
 pub(super) struct RestTimer {
-    since: Timestamp,
+    at: Timestamp,
     is_resting: bool,
 }
 
 impl RestTimer {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { since: now, is_resting: false }
+        Self { at: now + REST_AFTER, is_resting: false }
     }
 
     /// A datagram was received, whether it was authentic or not, or one was built.
@@ -38,15 +37,13 @@ impl Connection {
         self.rest.is_resting
     }
 
-    /// When the connection begins to rest. What is outstanding or unfinished has other timers, which come first. What was lost
-    /// cannot be packed.
+    /// When the connection begins to rest. What is outstanding or unfinished has other timers, which come first.
     pub(super) fn rest_deadline(&self) -> Option<Timestamp> {
         let may_rest = !self.rest.is_resting
             && self.lifecycle.is_confirmed()
             && !self.outgoing.awaits_kernel
             && self.recovery.is_nothing_outstanding(SpaceId::Application);
-        let forgets_at = || self.recovery.awake().and_then(Recovery::forgets_at);
-        may_rest.then(|| forgets_at().max(Some(self.rest.since + REST_AFTER))).flatten()
+        may_rest.then_some(self.rest.at)
     }
 
     /// Packs the largest parts of a connection that rests and has nothing to send. Whatever changes one of them unpacks it.
@@ -57,7 +54,12 @@ impl Connection {
         }
     }
 
+    /// The connection has been quiet for long enough. Lost packets cannot be packed: while any are remembered, it rests later.
     pub(super) fn begin_rest(&mut self, now: Timestamp) {
+        if let Some(at) = self.recovery.get().forgets_at().filter(|at| *at > now) {
+            self.rest.at = at;
+            return;
+        }
         self.rest.is_resting = true;
         self.handshake.rest();
         let protection = self.handshake.protection();

@@ -218,19 +218,7 @@ impl Timer {
 impl Connection {
     /// When [`on_deadline`](Self::on_deadline) has to be called; `None` if no timer is set.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.delayed_deadline(Duration::ZERO)
-    }
-
-    /// The deadline where answers are known to take longer by `delay` than the connection has measured.
-    pub(crate) fn delayed_deadline(&self, delay: Duration) -> Option<Timestamp> {
-        let (mut deadline, mut answer) = (None, None);
-        for timer in &TIMERS {
-            let earliest = if awaits_answer(timer.kind) { &mut answer } else { &mut deadline };
-            if let Some(at) = timer.deadline_of(self) {
-                *earliest = Some(earliest.map_or(at, |earliest: Timestamp| earliest.min(at)));
-            }
-        }
-        deadline.into_iter().chain(answer.map(|at| at + delay)).min()
+        TIMERS.iter().filter_map(|timer| timer.deadline_of(self)).min()
     }
 
     /// Runs the timers that have expired at `now`. A call before the deadline changes nothing.
@@ -256,6 +244,15 @@ impl Connection {
         if !self.lifecycle.is_closed() {
             self.observe_recovery(now);
         }
+    }
+
+    /// The deadline where answers are known to take longer by `delay` than the connection has measured.
+    pub(crate) fn delayed_deadline(&self, delay: Duration) -> Option<Timestamp> {
+        if delay.is_zero() {
+            return self.deadline();
+        }
+        let deadline = |timer: &Timer| Some(timer.deadline_of(self)? + timer.delay(delay));
+        TIMERS.iter().filter_map(deadline).min()
     }
 
     /// Reports to the observer which timers have changed since the last call.

@@ -147,6 +147,15 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_has_gone_tells_nothing_of_others() {
+        let mut delay = CommonDelay::new();
+        (0..32).for_each(|connection| delay.on_silence(connection, at(10), LONGEST + ms(1)));
+        assert_eq!(delay.at(at(10)), Duration::ZERO);
+        (0..32).for_each(|connection| delay.on_silence(connection, at(11), ms(40)));
+        assert_eq!(delay.at(at(11)), ms(40));
+    }
+
+    #[test]
     fn no_more_is_added_than_a_timeout_without_a_sample() {
         let mut delay = CommonDelay::new();
         (0..32).for_each(|connection| delay.on_sample(connection, at(10), ms(20_000)));
