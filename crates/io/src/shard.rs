@@ -7,6 +7,7 @@
 
 mod attempts;
 mod connections;
+mod deadlines;
 mod frontier;
 mod partner;
 mod processing;

@@ -37,6 +37,7 @@ use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt, Versi
 
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::{Statistics, Totals};
+pub use timers::Deadlines;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::ack_frequency::AckFrequency;

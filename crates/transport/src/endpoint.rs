@@ -24,7 +24,7 @@ use slab::Slab;
 use crate::Side;
 use crate::config::TransportConfig;
 use crate::connection::{
-    Attempt, Connection, Start, Transmit, local_parameters, reserved_parameter,
+    Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
 };
 use crate::ecn::EcnCodepoint;
 use crate::handshake::{
@@ -588,18 +588,21 @@ impl Endpoint {
         Ok(self.insert(connection, local_id, None))
     }
 
-    /// When [`on_deadline`](Self::on_deadline) has to be called for a connection; `None` if no timer of it is set.
+    /// When [`on_deadline`](Self::on_deadline) has to be called for a connection.
     ///
     /// While most connections of the endpoint wait longer for answers than they expect, because a host that they share is busy,
     /// those that had no answer lately wait as much longer. [`Connection::deadline`] knows nothing of that.
-    pub fn deadline(&mut self, handle: ConnectionHandle, now: Timestamp) -> Option<Timestamp> {
+    ///
+    /// A busy host should serve those of [silence](Deadlines::silence) after everything else, and only so many between two
+    /// times that it receives: the probes that they lead to are no use to a host that does not receive the answers.
+    pub fn deadlines(&mut self, handle: ConnectionHandle, now: Timestamp) -> Deadlines {
         let delay = self.common_delay.at(now);
-        self.connection(handle)?.delayed_deadline(delay)
+        self.connection(handle).map_or_else(Deadlines::default, |it| it.delayed_deadlines(delay))
     }
 
     /// Runs the timers of a connection that have expired at `now`, where all datagrams that had arrived at `received_until` were
     /// processed, but later ones may be waiting. Those that expire because the peer is silent do so only if they had expired then:
-    /// what they wait for may be waiting, too. The [deadline](Self::deadline) of those has passed until the next call.
+    /// what they wait for may be waiting, too. [Their deadline](Deadlines::silence) has passed until the next call.
     ///
     /// On a busy host an endpoint would otherwise send probes for what has been acknowledged (RFC 9002 §6.2), and its peer would
     /// have to answer them.

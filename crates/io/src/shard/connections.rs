@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clearway_transport::{
-    Arrival, Connection, ConnectionHandle, Endpoint, Received, SocketIndex, Transmit,
+    Arrival, Connection, ConnectionHandle, Deadlines, Endpoint, Received, SocketIndex, Transmit,
 };
 use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
+use super::deadlines::{DeadlinesOfAll, Kind};
 use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
@@ -28,7 +29,6 @@ use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::restart::Pipe;
 use crate::socket::Meta;
 use crate::statistics::ShardStatistics;
-use crate::timers::Timers;
 use migrating::Waiting;
 use newcomers::Newcomers;
 use record::{Counts, Record};
@@ -55,8 +55,8 @@ struct Slot {
     is_sending: bool,
     /// The application ran after the connection was closed, so it knows.
     knows_of_close: bool,
-    /// When deadlines were last served.
-    served: Option<Timestamp>,
+    /// When deadlines were last served, and which.
+    served: Option<(Timestamp, Kind)>,
     /// Sockets that were opened for migrations, and that the connection uses.
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
@@ -81,7 +81,7 @@ pub(super) struct Connections {
     slots: Vec<Option<Slot>>,
     count: usize,
     generation: u64,
-    timers: Timers,
+    deadlines: DeadlinesOfAll,
     attempts: Attempts,
     /// Clients whose handshake has not begun.
     newcomers: Newcomers,
@@ -115,7 +115,7 @@ impl Connections {
             slots: Vec::new(),
             count: 0,
             generation: 0,
-            timers: Timers::new(),
+            deadlines: DeadlinesOfAll::new(),
             attempts: Attempts::default(),
             newcomers: Newcomers::new(),
             dirty: VecDeque::new(),
@@ -163,7 +163,7 @@ impl Connections {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Timestamp> {
-        self.timers.earliest()
+        self.deadlines.earliest()
     }
 
     /// From now on another process takes the clients that begin, and those that wait. Returns what became of the datagrams of
@@ -397,11 +397,14 @@ impl Connections {
         }
     }
 
+    /// Runs timers that have expired at `now`, where everything was received that had arrived at `received_until`. Those that
+    /// there is no time for in this turn follow in the next.
     pub(super) fn fire_timers(&mut self, now: Timestamp, received_until: Timestamp) {
-        while let Some(index) = self.timers.pop_due(now) {
+        self.deadlines.begin_turn();
+        while let Some((index, kind)) = self.deadlines.pop_due(now, received_until) {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
             let handle = slot.handle;
-            slot.served = Some(now);
+            slot.served = Some((now, kind));
             self.endpoint.on_deadline(handle, now, received_until);
             self.mark_dirty(handle);
         }
@@ -455,7 +458,7 @@ impl Connections {
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())
             && !std::mem::replace(&mut slot.is_sending, true)
         {
-            self.timers.set(handle.index(), None);
+            self.deadlines.set(handle.index(), Deadlines::default());
             self.sending.push_back(handle);
         }
     }
@@ -474,17 +477,22 @@ impl Connections {
         if connection.is_drained() {
             return self.remove(handle, sockets);
         }
-        let deadline = self.endpoint.deadline(handle, now).map(|deadline| match slot.served {
+        let served_at = |kind| slot.served.filter(|(_, served)| *served == kind).map(|(at, _)| at);
+        let not_again_at_once = |deadline: Timestamp, kind| match served_at(kind) {
             Some(served) if deadline <= served => served + OVERDUE_DELAY,
             _ => deadline,
-        });
+        };
+        let Deadlines { own, silence } = self.endpoint.deadlines(handle, now);
+        let own = own.map(|deadline| not_again_at_once(deadline, Kind::Own));
+        let silence = silence.map(|deadline| not_again_at_once(deadline, Kind::Silence));
         let patience = slot.migration.as_ref().and_then(Waiting::not_after);
-        self.timers.set(handle.index(), deadline.into_iter().chain(patience).min());
+        let own = own.into_iter().chain(patience).min();
+        self.deadlines.set(handle.index(), Deadlines { own, silence });
     }
 
     fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         let Some(connection) = self.endpoint.remove_drained(handle) else { return };
-        self.timers.set(handle.index(), None);
+        self.deadlines.set(handle.index(), Deadlines::default());
         let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
         let Some(mut slot) = slot else { return };
         self.count -= 1;

@@ -82,10 +82,38 @@ impl IdleTimer {
     }
 }
 
+/// What a timer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wait {
+    /// Nothing that the peer does.
+    Own,
+    /// Something from the peer.
+    Silence,
+    /// The peer's answer, which takes longer while a host is busy that many connections use.
+    Answer,
+}
+
+/// When the timers of a connection expire next; `None` if none of a kind is set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deadlines {
+    /// The timers that expire whatever the peer does: an acknowledgment is due, the pacer permits a datagram, …
+    pub own: Option<Timestamp>,
+    /// The timers that expire because nothing comes from the peer: the probe timeout, the idle timeout, …
+    pub silence: Option<Timestamp>,
+}
+
+impl Deadlines {
+    /// The earlier of the two.
+    pub fn first(self) -> Option<Timestamp> {
+        self.own.into_iter().chain(self.silence).min()
+    }
+}
+
 /// A timer of a connection: its deadline, which is derived from the connection's state on every call, and what happens
 /// when it expires.
 pub(super) struct Timer {
     pub(super) kind: TimerKind,
+    wait: Wait,
     pub(super) deadline: fn(&Connection) -> Option<Timestamp>,
     expire: fn(&mut Connection, Timestamp),
 }
@@ -95,105 +123,85 @@ pub(super) struct Timer {
 pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::Closing,
+        wait: Wait::Own,
         deadline: Connection::closing_deadline,
         expire: |connection, now| connection.abandon(now, ConnectionError::LocallyClosed),
     },
     Timer {
         kind: TimerKind::Idle,
+        wait: Wait::Answer,
         deadline: Connection::idle_deadline,
         expire: |connection, now| connection.abandon(now, ConnectionError::TimedOut),
     },
     Timer {
         kind: TimerKind::Handshake,
+        wait: Wait::Silence,
         deadline: Connection::handshake_deadline,
         expire: |connection, now| connection.abandon(now, ConnectionError::HandshakeTimedOut),
     },
     Timer {
         kind: TimerKind::KeepAlive,
+        wait: Wait::Own,
         deadline: Connection::keep_alive_deadline,
         expire: |connection, _| connection.flags.ping_pending = true,
     },
     Timer {
         kind: TimerKind::Answer,
+        wait: Wait::Answer,
         deadline: Connection::answer_deadline,
         expire: |connection, _| connection.ask_for_answer(),
     },
     Timer {
         kind: TimerKind::Blocked,
+        wait: Wait::Own,
         deadline: Connection::blocked_deadline,
         expire: |connection, _| connection.repeat_blocked(),
     },
     Timer {
         kind: TimerKind::KeyDiscard,
+        wait: Wait::Own,
         deadline: |connection| connection.handshake.protection().deadline(),
         expire: |connection, now| connection.handshake.protection_mut().on_deadline(now),
     },
     Timer {
         kind: TimerKind::PathValidation,
+        wait: Wait::Answer,
         deadline: |connection| connection.paths.deadline(),
         expire: Connection::on_path_deadline,
     },
     // Before the loss timer: it is not set while that one is (RFC 9002 §6.2.1), so both never expire in one pass.
     Timer {
         kind: TimerKind::ProbeTimeout,
+        wait: Wait::Answer,
         deadline: |connection| connection.recovery.probe_deadline(&connection.pto_context()),
         expire: Connection::on_recovery_deadline,
     },
     Timer {
         kind: TimerKind::Loss,
+        // A later packet was acknowledged: no answer takes longer.
+        wait: Wait::Silence,
         deadline: |connection| connection.recovery.loss_deadline(&connection.pto_context()),
         expire: Connection::on_recovery_deadline,
     },
-    Timer { kind: TimerKind::Ack, deadline: Connection::ack_deadline, expire: transmit_follows },
+    Timer {
+        kind: TimerKind::Ack,
+        wait: Wait::Own,
+        deadline: Connection::ack_deadline,
+        expire: transmit_follows,
+    },
     Timer {
         kind: TimerKind::Pacing,
+        wait: Wait::Own,
         deadline: |connection| connection.recovery.pacer_deadline(),
         expire: transmit_follows,
     },
     Timer {
         kind: TimerKind::Rest,
+        wait: Wait::Own,
         deadline: Connection::rest_deadline,
         expire: Connection::begin_rest,
     },
 ];
-
-/// Whether a timer expires because nothing came from the peer.
-const fn is_of_silence(kind: TimerKind) -> bool {
-    match kind {
-        TimerKind::Idle
-        | TimerKind::Handshake
-        | TimerKind::Answer
-        | TimerKind::PathValidation
-        | TimerKind::ProbeTimeout
-        | TimerKind::Loss => true,
-        TimerKind::Closing
-        | TimerKind::KeepAlive
-        | TimerKind::Blocked
-        | TimerKind::KeyDiscard
-        | TimerKind::Ack
-        | TimerKind::Pacing
-        | TimerKind::Rest => false,
-    }
-}
-
-/// Whether a timer expires because the peer has not answered. [`TimerKind::Loss`] does not: a later packet was acknowledged.
-const fn awaits_answer(kind: TimerKind) -> bool {
-    match kind {
-        TimerKind::Idle
-        | TimerKind::Answer
-        | TimerKind::PathValidation
-        | TimerKind::ProbeTimeout => true,
-        TimerKind::Closing
-        | TimerKind::Handshake
-        | TimerKind::KeepAlive
-        | TimerKind::Blocked
-        | TimerKind::KeyDiscard
-        | TimerKind::Loss
-        | TimerKind::Ack
-        | TimerKind::Pacing
-        | TimerKind::Rest => false,
-    }
-}
 
 /// [`Connection::transmit`], which is called after every deadline, sends what is due.
 fn transmit_follows(_: &mut Connection, _: Timestamp) {}
@@ -210,8 +218,8 @@ impl Timer {
     }
 
     /// By how much it expires later if answers take longer by `delay`.
-    const fn delay(&self, delay: Duration) -> Duration {
-        if awaits_answer(self.kind) { delay } else { Duration::ZERO }
+    fn delay(&self, delay: Duration) -> Duration {
+        if self.wait == Wait::Answer { delay } else { Duration::ZERO }
     }
 }
 
@@ -236,7 +244,7 @@ impl Connection {
         delay: Duration,
     ) {
         for timer in &TIMERS {
-            let expired = if is_of_silence(timer.kind) { now.min(received_until) } else { now };
+            let expired = if timer.wait == Wait::Own { now } else { now.min(received_until) };
             if timer.deadline_of(self).is_some_and(|at| at + timer.delay(delay) <= expired) {
                 (timer.expire)(self, now);
             }
@@ -246,13 +254,19 @@ impl Connection {
         }
     }
 
-    /// The deadline where answers are known to take longer by `delay` than the connection has measured.
-    pub(crate) fn delayed_deadline(&self, delay: Duration) -> Option<Timestamp> {
-        if delay.is_zero() {
-            return self.deadline();
+    /// The deadlines where answers are known to take longer by `delay` than the connection has measured.
+    pub(crate) fn delayed_deadlines(&self, delay: Duration) -> Deadlines {
+        let mut deadlines = Deadlines::default();
+        for timer in &TIMERS {
+            let Some(at) = timer.deadline_of(self) else { continue };
+            let (first, at) = match timer.wait {
+                Wait::Own => (&mut deadlines.own, at),
+                Wait::Silence => (&mut deadlines.silence, at),
+                Wait::Answer => (&mut deadlines.silence, at + delay),
+            };
+            *first = Some(first.map_or(at, |first| first.min(at)));
         }
-        let deadline = |timer: &Timer| Some(timer.deadline_of(self)? + timer.delay(delay));
-        TIMERS.iter().filter_map(deadline).min()
+        deadlines
     }
 
     /// Reports to the observer which timers have changed since the last call.

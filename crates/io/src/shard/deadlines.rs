@@ -1,0 +1,113 @@
+//! When the timers of a shard's connections expire.
+
+use clearway_transport::Deadlines;
+use clearway_units::Timestamp;
+
+use crate::timers::Timers;
+
+/// So many connections whose peers are silent are served between two times that the shard receives. If a shard cannot receive
+/// all that arrives, this is the part of its time that probes may take: a quarter of the datagrams of a turn.
+const SILENCE_PER_TURN: usize = 64;
+
+/// The kind of a connection's timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// See [`Deadlines::own`].
+    Own,
+    /// See [`Deadlines::silence`].
+    Silence,
+}
+
+/// The deadlines of connections, by [`ConnectionHandle::index`](clearway_transport::ConnectionHandle::index).
+///
+/// Those that expire because a peer is silent are apart: on a host that is too busy there are more of them than it can serve,
+/// and what is received and acknowledged must not wait for them. They are served in the order of their deadlines.
+pub(super) struct DeadlinesOfAll {
+    own: Timers,
+    silence: Timers,
+    /// How many of `silence` may still be served in this turn.
+    left: usize,
+}
+
+impl DeadlinesOfAll {
+    pub(super) fn new() -> Self {
+        Self { own: Timers::new(), silence: Timers::new(), left: SILENCE_PER_TURN }
+    }
+
+    /// Sets the deadlines of a connection, in place of those that it had.
+    pub(super) fn set(&mut self, connection: usize, deadlines: Deadlines) {
+        self.own.set(connection, deadlines.own);
+        self.silence.set(connection, deadlines.silence);
+    }
+
+    /// The earliest of all.
+    pub(super) fn earliest(&self) -> Option<Timestamp> {
+        self.own.earliest().into_iter().chain(self.silence.earliest()).min()
+    }
+
+    /// A turn begins.
+    pub(super) fn begin_turn(&mut self) {
+        self.left = SILENCE_PER_TURN;
+    }
+
+    /// Takes out a connection of which timers have expired at `now`, where everything was received that had arrived at
+    /// `received_until`; `None` if there are no more in this turn.
+    pub(super) fn pop_due(
+        &mut self,
+        now: Timestamp,
+        received_until: Timestamp,
+    ) -> Option<(usize, Kind)> {
+        if let Some(connection) = self.own.pop_due(now) {
+            return Some((connection, Kind::Own));
+        }
+        self.left = self.left.checked_sub(1)?;
+        let connection = self.silence.pop_due(now.min(received_until))?;
+        Some((connection, Kind::Silence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Timestamp {
+        Timestamp::from_nanos(milliseconds * 1_000_000)
+    }
+
+    fn due(deadlines: &mut DeadlinesOfAll, now: u64, received_until: u64) -> Vec<(usize, Kind)> {
+        deadlines.begin_turn();
+        let due = || deadlines.pop_due(at(now), at(received_until));
+        core::iter::from_fn(due).collect()
+    }
+
+    #[test]
+    fn silence_counts_up_to_what_was_received() {
+        let mut deadlines = DeadlinesOfAll::new();
+        deadlines.set(1, Deadlines { own: Some(at(20)), silence: Some(at(10)) });
+        deadlines.set(2, Deadlines { own: None, silence: Some(at(15)) });
+        assert_eq!(deadlines.earliest(), Some(at(10)));
+        assert_eq!(due(&mut deadlines, 15, 9), []);
+        assert_eq!(due(&mut deadlines, 25, 14), [(1, Kind::Own), (1, Kind::Silence)]);
+        assert_eq!(deadlines.earliest(), Some(at(15)));
+        deadlines.set(2, Deadlines::default());
+        assert_eq!(deadlines.earliest(), None);
+    }
+
+    #[test]
+    fn in_one_turn_all_own_timers_expire_and_so_many_of_silence_the_oldest_first() {
+        let mut deadlines = DeadlinesOfAll::new();
+        let count = 3 * SILENCE_PER_TURN;
+        for connection in 0..count {
+            let silence = Some(at((count - connection) as u64));
+            deadlines.set(connection, Deadlines { own: Some(at(5)), silence });
+        }
+        let all = due(&mut deadlines, 1000, 1000);
+        assert_eq!(all.len(), count + SILENCE_PER_TURN);
+        let silent = all.iter().filter(|(_, kind)| *kind == Kind::Silence).map(|(it, _)| *it);
+        assert!(silent.eq((0..count).rev().take(SILENCE_PER_TURN)));
+        for _ in 1..3 {
+            assert_eq!(due(&mut deadlines, 1000, 1000).len(), SILENCE_PER_TURN);
+        }
+        assert_eq!(due(&mut deadlines, 1000, 1000), []);
+    }
+}
