@@ -35,7 +35,7 @@ use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
 use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
-use crate::socket::Socket;
+use crate::socket::{RECEIVE_BUFFERS, Socket};
 use crate::statistics::ShardStatistics;
 use crate::tasks::Tasks;
 
@@ -55,6 +55,8 @@ pub(crate) use sockets::Sockets;
 /// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
 /// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
 const RECEIVING_CALLS: usize = 32;
+/// So many datagrams that the kernel has not merged a turn receives from a socket.
+const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
 /// After so many bytes a turn receives no more from a socket.
 const RECEIVING_BYTES: u64 = 2 << 20;
 

@@ -18,11 +18,11 @@ use socket2::{Domain, Protocol, SockRef, Type};
 use crate::balancers::Via;
 
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
-const RECEIVE_BUFFERS: usize = 8;
+pub(crate) const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
 /// Asked for in both directions; the kernel may give less.
-const SOCKET_BUFFER_SIZE: usize = 4 << 20;
+pub(crate) const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 /// A batch is at most this many bytes: the largest UDP payload in IPv4. A kernel takes no more in one call, however many
 /// datagrams it is divided into.
 pub(crate) const MAX_BATCH_BYTES: usize = 65_507;

@@ -79,7 +79,9 @@ impl Clients {
             download(shard, &Entrance { address: *address, rebinds, first_octets }, &[1], false)
         };
         let clients: Vec<_> = of_each().zip(&entrances).map(begin).collect();
-        assert!(clients.iter().all(|client| client.next() == Ok(1)));
+        for client in &clients {
+            assert_eq!(client.next(), Ok(1));
+        }
         let wakers = clients.iter().map(|client| client.waker.recv().unwrap()).collect();
         Self { _shards: shards, clients, wakers, entrances, _relay: relay, number: 1 }
     }

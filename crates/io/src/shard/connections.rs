@@ -19,7 +19,7 @@ use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
-use super::deadlines::{DeadlinesOfAll, Kind};
+use super::deadlines::{Kind, ShardDeadlines};
 use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
@@ -81,7 +81,7 @@ pub(super) struct Connections {
     slots: Vec<Option<Slot>>,
     count: usize,
     generation: u64,
-    deadlines: DeadlinesOfAll,
+    deadlines: ShardDeadlines,
     attempts: Attempts,
     /// Clients whose handshake has not begun.
     newcomers: Newcomers,
@@ -115,7 +115,7 @@ impl Connections {
             slots: Vec::new(),
             count: 0,
             generation: 0,
-            deadlines: DeadlinesOfAll::new(),
+            deadlines: ShardDeadlines::new(),
             attempts: Attempts::default(),
             newcomers: Newcomers::new(),
             dirty: VecDeque::new(),

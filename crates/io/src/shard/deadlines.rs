@@ -3,11 +3,12 @@
 use clearway_transport::Deadlines;
 use clearway_units::Timestamp;
 
+use super::RECEIVED_PER_TURN;
 use crate::timers::Timers;
 
-/// So many connections whose peers are silent are served between two times that the shard receives. If a shard cannot receive
-/// all that arrives, this is the part of its time that probes may take: a quarter of the datagrams of a turn.
-const SILENCE_PER_TURN: usize = 64;
+/// So many connections whose peers are silent are served between two times that the shard receives. Where it cannot receive all
+/// that arrives, there is one of them for four datagrams received.
+const SILENCE_PER_TURN: usize = RECEIVED_PER_TURN / 4;
 
 /// The kind of a connection's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,14 +23,14 @@ pub(super) enum Kind {
 ///
 /// Those that expire because a peer is silent are apart: on a host that is too busy there are more of them than it can serve,
 /// and what is received and acknowledged must not wait for them. They are served in the order of their deadlines.
-pub(super) struct DeadlinesOfAll {
+pub(super) struct ShardDeadlines {
     own: Timers,
     silence: Timers,
     /// How many of `silence` may still be served in this turn.
     left: usize,
 }
 
-impl DeadlinesOfAll {
+impl ShardDeadlines {
     pub(super) fn new() -> Self {
         Self { own: Timers::new(), silence: Timers::new(), left: SILENCE_PER_TURN }
     }
@@ -74,7 +75,7 @@ mod tests {
         Timestamp::from_nanos(milliseconds * 1_000_000)
     }
 
-    fn due(deadlines: &mut DeadlinesOfAll, now: u64, received_until: u64) -> Vec<(usize, Kind)> {
+    fn due(deadlines: &mut ShardDeadlines, now: u64, received_until: u64) -> Vec<(usize, Kind)> {
         deadlines.begin_turn();
         let due = || deadlines.pop_due(at(now), at(received_until));
         core::iter::from_fn(due).collect()
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn silence_counts_up_to_what_was_received() {
-        let mut deadlines = DeadlinesOfAll::new();
+        let mut deadlines = ShardDeadlines::new();
         deadlines.set(1, Deadlines { own: Some(at(20)), silence: Some(at(10)) });
         deadlines.set(2, Deadlines { own: None, silence: Some(at(15)) });
         assert_eq!(deadlines.earliest(), Some(at(10)));
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn in_one_turn_all_own_timers_expire_and_so_many_of_silence_the_oldest_first() {
-        let mut deadlines = DeadlinesOfAll::new();
+        let mut deadlines = ShardDeadlines::new();
         let count = 3 * SILENCE_PER_TURN;
         for connection in 0..count {
             let silence = Some(at((count - connection) as u64));

@@ -4,9 +4,15 @@ use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 
-/// In so many turns, all is received that a socket's buffer holds. The kernel counts 768 bytes at least for a datagram, so 8 MiB,
-/// twice what was asked for, hold 11,000, and a turn receives 256 that were not merged.
-const TURNS: usize = 43;
+use super::RECEIVED_PER_TURN;
+use crate::socket::SOCKET_BUFFER_SIZE;
+
+/// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.
+const LEAST_COUNTED: usize = 768;
+/// So many datagrams a socket's buffer holds at most. Linux gives twice the size that was asked for.
+const BUFFERED: usize = 2 * SOCKET_BUFFER_SIZE / LEAST_COUNTED;
+/// In so many turns, all is received that was in a socket's buffer before.
+const TURNS: usize = BUFFERED.div_ceil(RECEIVED_PER_TURN);
 
 /// All datagrams that had arrived at this time were received. Timers that expire because a peer is silent compare it with
 /// their deadline: what they wait for may be in a socket that a busy shard has not come to.

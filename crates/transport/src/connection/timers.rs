@@ -102,13 +102,6 @@ pub struct Deadlines {
     pub silence: Option<Timestamp>,
 }
 
-impl Deadlines {
-    /// The earlier of the two.
-    pub fn first(self) -> Option<Timestamp> {
-        self.own.into_iter().chain(self.silence).min()
-    }
-}
-
 /// A timer of a connection: its deadline, which is derived from the connection's state on every call, and what happens
 /// when it expires.
 pub(super) struct Timer {
