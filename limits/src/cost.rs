@@ -6,7 +6,7 @@ use clearway_wire::{
     ConnectionId, Direction, Frame, Initiator, PacketNumber, StreamId, VarInt, frame,
 };
 
-use crate::idle::{IdleServer, Stage};
+use crate::idle::{IdleServer, LARGE_CONTENT, SMALL_CONTENT, Stage};
 use crate::scene::{Application, Scene, address, settings};
 
 /// How often an operation is repeated; its cost is the mean of the repetitions.
@@ -33,8 +33,15 @@ pub enum With {
         /// Performs the operation once; the number is that of the repetition.
         perform: fn(&mut Scene, u64),
     },
-    /// Clients of a server with TLS and HTTP/3, one for each repetition. What it does for them in this stage is counted.
-    Clients(Stage),
+    /// Clients of a server with TLS and HTTP/3, one for each repetition, that make two requests.
+    Requests {
+        /// The end whose instructions are counted,
+        side: Side,
+        /// and in this stage.
+        stage: Stage,
+        /// The bytes of content in a response.
+        content: usize,
+    },
 }
 
 /// All operations.
@@ -44,7 +51,11 @@ pub fn all() -> Vec<Operation> {
         name,
         with: With::Many { of, counts, prepare, perform },
     };
-    let serve = |name, stage| Operation { name, with: With::Clients(stage) };
+    let serve = |name, side, stage, content| Operation {
+        name,
+        with: With::Requests { side, stage, content },
+    };
+    let (client, server) = (Side::Client, Side::Server);
     vec![
         on("receive data", "open streams", FREE, streams, receive_data),
         on("receive MAX_STREAM_DATA", "open streams", FREE, streams, receive_limit),
@@ -60,8 +71,20 @@ pub fn all() -> Vec<Operation> {
         on("receive an unknown ID", "connections", FREE, connections, receive_unknown),
         on("receive a first packet", "connections", FREE, connections, receive_first),
         on("receive PATH_CHALLENGE", "connections", FREE, connections, receive_path_challenge),
-        serve("complete a handshake", Stage::Handshake),
-        serve("serve a request of 100 kB", Stage::Requests),
+        serve("complete a handshake", server, Stage::Handshake, LARGE_CONTENT),
+        serve("serve a request of 100 kB", server, Stage::Request, LARGE_CONTENT),
+        serve(
+            "answer a request of 1 KiB after a rest",
+            server,
+            Stage::RequestAfterRest,
+            SMALL_CONTENT,
+        ),
+        serve(
+            "make a request of 1 KiB after a rest",
+            client,
+            Stage::RequestAfterRest,
+            SMALL_CONTENT,
+        ),
     ]
 }
 
@@ -70,7 +93,7 @@ impl Operation {
     pub fn many(&self) -> Option<(&'static str, [u64; 3])> {
         match self.with {
             With::Many { of, counts, .. } => Some((of, counts)),
-            With::Clients(_) => None,
+            With::Requests { .. } => None,
         }
     }
 
@@ -84,11 +107,12 @@ impl Operation {
                 }
                 assert!(!scene.is_closed(), "{} with {count}: {:?}", self.name, scene.closed);
             }
-            With::Clients(counted) => {
-                let mut server = IdleServer::new();
+            With::Requests { side, stage, content } => {
+                let mut server = IdleServer::new(content);
+                let requests = if stage == Stage::RequestAfterRest { 2 } else { 1 };
                 for _ in 0..REPETITIONS {
-                    server.serve_one(1, &mut |stage, act| {
-                        if stage == counted { counted_operation(act) } else { act() }
+                    server.serve_one(requests, &mut |of, at, act| {
+                        if (of, at) == (side, stage) { counted_operation(act) } else { act() }
                     });
                 }
             }

@@ -10,7 +10,7 @@ use clearway_http3 as http3;
 use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
 use clearway_transport::{
     Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
-    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, SocketIndex,
+    Event, PreferredAddresses, RandomIds, Received, ResetKey, ServerConfig, Side, SocketIndex,
     TlsClientConfig, TlsServerConfig, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
@@ -28,20 +28,27 @@ const SECOND: Duration = Duration::from_secs(8);
 /// How long a client stays after it connected: longer than both requests, the search for the MTU and the time for which
 /// old keys are kept, shorter than the idle timeout.
 const STAY: Duration = Duration::from_secs(20);
-/// The content of each response.
-static CONTENT: [u8; 100_000] = [7; 100_000];
+/// The content of responses: this much of it, or less.
+static CONTENT: [u8; LARGE_CONTENT] = [7; LARGE_CONTENT];
+
+/// The bytes of content in a large response.
+pub const LARGE_CONTENT: usize = 100_000;
+/// The bytes of content in a small response.
+pub const SMALL_CONTENT: usize = 1_024;
 
 /// What a connection is busy with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// The handshake is not complete.
     Handshake,
-    /// Requests, and rest.
-    Requests,
+    /// The first request, and rest.
+    Request,
+    /// Another request after a rest, and rest again.
+    RequestAfterRest,
 }
 
-/// Runs what the server does, and nothing of what its clients do.
-pub type ServerSide<'a> = &'a mut dyn FnMut(Stage, &mut dyn FnMut());
+/// Runs what an end does, and is told which end and what for.
+pub type Runner<'a> = &'a mut dyn FnMut(Side, Stage, &mut dyn FnMut());
 
 /// A server with default settings whose connections are idle.
 pub struct IdleServer {
@@ -51,6 +58,8 @@ pub struct IdleServer {
     connections: Vec<Box<Peer>>,
     client: ClientConfig,
     http3: Arc<Config>,
+    /// What is sent with each response.
+    content: Bytes,
 }
 
 /// A connection of an endpoint, with HTTP/3.
@@ -85,11 +94,11 @@ fn http3_end(role: Role, config: &Arc<Config>, seed: u64) -> Http3 {
 }
 
 impl IdleServer {
-    /// A server without connections.
+    /// A server without connections, whose responses have so many bytes of content, [`LARGE_CONTENT`] at most.
     ///
     /// # Panics
-    /// If TLS refuses the certificate.
-    pub fn new() -> Self {
+    /// If TLS refuses the certificate, or the content would be larger.
+    pub fn new(content_size: usize) -> Self {
         let key = rcgen::KeyPair::generate().expect("a key");
         let certificate = rcgen::CertificateParams::new(vec!["localhost".to_owned()])
             .and_then(|parameters| parameters.self_signed(&key))
@@ -114,7 +123,9 @@ impl IdleServer {
         let (now, random) = (Timestamp::from_nanos(1), Random::from_number(1));
         let endpoint = Endpoint::new(endpoint_config(1), Some(Arc::new(server)), now, random);
         let http3 = Arc::new(Config::default());
-        Self { now, endpoint, connections: Vec::new(), client, http3 }
+        let content =
+            Bytes::from_static(CONTENT.get(..content_size).expect("less than a large response"));
+        Self { now, endpoint, connections: Vec::new(), client, http3, content }
     }
 
     /// How many connections there are.
@@ -128,10 +139,10 @@ impl IdleServer {
     ///
     /// # Panics
     /// If this does not succeed.
-    pub fn serve_one(&mut self, requests: u32, server_side: ServerSide<'_>) {
+    pub fn serve_one(&mut self, requests: u32, runner: Runner<'_>) {
         let number = u32::try_from(self.connections.len()).expect("a small number");
         let mut visit = Visit::begin(self, address(number), u64::from(number));
-        visit.run(self, requests, server_side);
+        visit.run(self, requests, runner);
         assert_eq!(visit.client.answered, requests, "client {number} has not all responses");
         let peer = visit.server.expect("a connection");
         let connection = self.endpoint.connection(peer.handle).expect("a connection");
@@ -140,10 +151,10 @@ impl IdleServer {
     }
 }
 
-impl Default for IdleServer {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Something about both ends.
+struct Ends {
+    client: bool,
+    server: bool,
 }
 
 /// One client, and what the server has for it.
@@ -153,6 +164,7 @@ struct Visit {
     endpoint: Endpoint,
     client: Peer,
     server: Option<Box<Peer>>,
+    has_asked_again: bool,
     flights: VecDeque<Flight>,
     buffer: Vec<u8>,
 }
@@ -167,20 +179,25 @@ impl Visit {
         let client =
             Peer { handle, http3: http3_end(Role::Client, &server.http3, seed), answered: 0 };
         let (flights, buffer) = (VecDeque::new(), vec![0; 1 << 16]);
-        Self { home, seed, endpoint, client, server: None, flights, buffer }
+        Self { home, seed, endpoint, client, server: None, has_asked_again: false, flights, buffer }
     }
 
-    fn run(&mut self, server: &mut IdleServer, requests: u32, server_side: ServerSide<'_>) {
+    fn run(&mut self, server: &mut IdleServer, requests: u32, runner: Runner<'_>) {
         let end = server.now + STAY;
         let mut second = (requests > 1).then(|| server.now + SECOND);
+        let mut has_acted = Ends { client: true, server: false };
         loop {
             if second.take_if(|at| *at <= server.now).is_some() {
-                self.ask_again(server);
+                self.ask_again(server, runner);
+                has_acted.client = true;
             }
-            self.client_transmits(server.now);
-            if self.server.is_some() {
-                self.server_transmits(server, server_side);
+            if has_acted.client {
+                self.client_transmits(server.now, runner);
             }
+            if has_acted.server {
+                self.server_transmits(server, runner);
+            }
+            has_acted = Ends { client: false, server: false };
             let client =
                 self.endpoint.connection(self.client.handle).and_then(Connection::deadline);
             let of_server = self.server.as_ref().and_then(|peer| {
@@ -192,70 +209,101 @@ impl Visit {
             server.now = server.now.max(next);
             if arrival.is_some_and(|arrival| arrival <= server.now) {
                 let flight = self.flights.pop_front().expect("a datagram");
+                has_acted = Ends { client: !flight.to_server, server: flight.to_server };
                 if flight.to_server {
-                    self.server_receives(server, flight.payload, server_side);
+                    self.server_receives(server, flight.payload, runner);
                 } else {
-                    self.client_receives(server.now, flight.payload);
+                    self.client_receives(server.now, flight.payload, runner);
                 }
             }
-            self.timers(server, server_side);
+            let due = self.timers(server, runner);
+            has_acted.client |= due.client;
+            has_acted.server |= due.server;
         }
         server.now = end;
     }
 
-    fn ask_again(&mut self, server: &IdleServer) {
+    /// What an end with this connection is busy with.
+    fn stage(&self, connection: Option<&Connection>) -> Stage {
+        match connection {
+            Some(connection) if !connection.is_handshaking() && self.has_asked_again => {
+                Stage::RequestAfterRest
+            }
+            Some(connection) if !connection.is_handshaking() => Stage::Request,
+            _ => Stage::Handshake,
+        }
+    }
+
+    fn client_stage(&self) -> Stage {
+        self.stage(self.endpoint.connection(self.client.handle))
+    }
+
+    fn server_stage(&self, server: &IdleServer) -> Stage {
+        let handle = self.server.as_ref().map(|peer| peer.handle);
+        self.stage(handle.and_then(|handle| server.endpoint.connection(handle)))
+    }
+
+    fn ask_again(&mut self, server: &IdleServer, runner: Runner<'_>) {
         let at_server = self.server.as_ref().map(|peer| peer.handle).expect("a connection");
         let rests = server.endpoint.connection(at_server).is_some_and(Connection::is_resting);
         assert!(rests, "the server's connection is busy");
+        self.has_asked_again = true;
         let connection = self.endpoint.connection_mut(self.client.handle).expect("a connection");
-        let mut streams = QuicStreams::new(server.now, connection);
-        self.client.http3.send_request(&mut streams, &request(), true).expect("a stream");
+        runner(Side::Client, Stage::RequestAfterRest, &mut || {
+            let mut streams = QuicStreams::new(server.now, connection);
+            self.client.http3.send_request(&mut streams, &request(), true).expect("a stream");
+        });
     }
 
-    fn timers(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+    /// Runs the timers that are due, and returns which ends had any.
+    fn timers(&mut self, server: &mut IdleServer, runner: Runner<'_>) -> Ends {
         let now = server.now;
         let is_due =
             |connection: &mut Connection| connection.deadline().is_some_and(|it| it <= now);
+        let (at_client, at_server) = (self.client_stage(), self.server_stage(server));
+        let mut due = Ends { client: false, server: false };
         if let Some(connection) = self.endpoint.connection_mut(self.client.handle)
             && is_due(connection)
         {
-            connection.on_deadline(now);
-            self.client.feed(now, connection);
+            due.client = true;
+            runner(Side::Client, at_client, &mut || {
+                connection.on_deadline(now);
+                self.client.feed(now, connection, &server.content);
+            });
         }
         if let Some(peer) = &mut self.server
             && let Some(connection) = server.endpoint.connection_mut(peer.handle)
             && is_due(connection)
         {
-            let at = stage(connection);
-            server_side(at, &mut || {
+            due.server = true;
+            runner(Side::Server, at_server, &mut || {
                 connection.on_deadline(now);
-                peer.feed(now, connection);
+                peer.feed(now, connection, &server.content);
             });
         }
+        due
     }
 
-    fn client_transmits(&mut self, now: Timestamp) {
-        let handle = self.client.handle;
-        while let Some(transmit) = self.endpoint.transmit(handle, now, &mut self.buffer, 1) {
-            self.endpoint.transmitted(handle, now);
-            self.send(now, true, transmit.size);
+    fn client_transmits(&mut self, now: Timestamp, runner: Runner<'_>) {
+        let (stage, handle) = (self.client_stage(), self.client.handle);
+        while let Some(size) =
+            transmit(&mut self.endpoint, handle, now, &mut self.buffer, &mut |act| {
+                runner(Side::Client, stage, act);
+            })
+        {
+            self.send(now, true, size);
         }
     }
 
-    fn server_transmits(&mut self, server: &mut IdleServer, server_side: ServerSide<'_>) {
+    fn server_transmits(&mut self, server: &mut IdleServer, runner: Runner<'_>) {
         let Some(handle) = self.server.as_ref().map(|peer| peer.handle) else { return };
-        loop {
-            let mut size = None;
-            let stage = server.endpoint.connection(handle).map_or(Stage::Requests, stage);
-            server_side(stage, &mut || {
-                let transmit = server.endpoint.transmit(handle, server.now, &mut self.buffer, 1);
-                size = transmit.map(|transmit| transmit.size);
-                if size.is_some() {
-                    server.endpoint.transmitted(handle, server.now);
-                }
-            });
-            let Some(size) = size else { return };
-            self.send(server.now, false, size);
+        let (stage, now) = (self.server_stage(server), server.now);
+        while let Some(size) =
+            transmit(&mut server.endpoint, handle, now, &mut self.buffer, &mut |act| {
+                runner(Side::Server, stage, act);
+            })
+        {
+            self.send(now, false, size);
         }
     }
 
@@ -267,21 +315,22 @@ impl Visit {
         }
     }
 
-    fn client_receives(&mut self, now: Timestamp, mut payload: Vec<u8>) {
-        let _ = self.endpoint.receive(now, arrival(server_address()), &mut payload);
-        let connection = self.endpoint.connection_mut(self.client.handle).expect("a connection");
-        self.client.feed(now, connection);
+    fn client_receives(&mut self, now: Timestamp, mut payload: Vec<u8>, runner: Runner<'_>) {
+        runner(Side::Client, self.client_stage(), &mut || {
+            let _ = self.endpoint.receive(now, arrival(server_address()), &mut payload);
+            let connection = self.endpoint.connection_mut(self.client.handle);
+            self.client.feed(now, connection.expect("a connection"), &Bytes::new());
+        });
     }
 
     fn server_receives(
         &mut self,
         server: &mut IdleServer,
         mut payload: Vec<u8>,
-        server_side: ServerSide<'_>,
+        runner: Runner<'_>,
     ) {
         let (now, home) = (server.now, self.home);
-        let known = self.server.as_ref().and_then(|peer| server.endpoint.connection(peer.handle));
-        server_side(known.map_or(Stage::Handshake, stage), &mut || {
+        runner(Side::Server, self.server_stage(server), &mut || {
             match server.endpoint.receive(now, arrival(home), &mut payload) {
                 Received::Incoming(incoming) => {
                     let handle = server.endpoint.accept(now, incoming, None).expect("a client");
@@ -292,13 +341,27 @@ impl Visit {
             }
             let Some(peer) = &mut self.server else { return };
             let connection = server.endpoint.connection_mut(peer.handle).expect("a connection");
-            peer.feed(now, connection);
+            peer.feed(now, connection, &server.content);
         });
     }
 }
 
-fn stage(connection: &Connection) -> Stage {
-    if connection.is_handshaking() { Stage::Handshake } else { Stage::Requests }
+/// Builds the next datagram of a connection, if it has one to send, and returns its size.
+fn transmit(
+    endpoint: &mut Endpoint,
+    handle: ConnectionHandle,
+    now: Timestamp,
+    buffer: &mut [u8],
+    runner: &mut dyn FnMut(&mut dyn FnMut()),
+) -> Option<usize> {
+    let mut size = None;
+    runner(&mut || {
+        size = endpoint.transmit(handle, now, buffer, 1).map(|transmit| transmit.size);
+        if size.is_some() {
+            endpoint.transmitted(handle, now);
+        }
+    });
+    size
 }
 
 fn arrival(remote: SocketAddr) -> Arrival {
@@ -307,7 +370,7 @@ fn arrival(remote: SocketAddr) -> Arrival {
 
 impl Peer {
     /// Passes the events of the transport to HTTP/3, and does what its events ask for.
-    fn feed(&mut self, now: Timestamp, connection: &mut Connection) {
+    fn feed(&mut self, now: Timestamp, connection: &mut Connection, content: &Bytes) {
         let http3 = &mut self.http3;
         if connection.is_resting() {
             http3.rest();
@@ -332,10 +395,11 @@ impl Peer {
         while let Some(event) = http3.next_event() {
             match event {
                 http3::Event::Request { stream, .. } => {
-                    http3.send_response(&mut streams, stream, &response(), false).expect("headers");
-                    let content = Bytes::from_static(&CONTENT);
-                    let taken = http3.send_body(&mut streams, stream, content);
-                    assert_eq!(taken, Ok(CONTENT.len()));
+                    http3
+                        .send_response(&mut streams, stream, &response(content.len()), false)
+                        .expect("headers");
+                    let taken = http3.send_body(&mut streams, stream, content.clone());
+                    assert_eq!(taken, Ok(content.len()));
                     http3.finish(&mut streams, stream).expect("the end");
                 }
                 http3::Event::Data { stream } => {
@@ -360,10 +424,10 @@ fn request() -> Request<()> {
     request.body(()).expect("a request")
 }
 
-fn response() -> Response<()> {
+fn response(content_size: usize) -> Response<()> {
     let response = Response::builder()
         .header("content-type", "text/html; charset=utf-8")
-        .header("content-length", CONTENT.len())
+        .header("content-length", content_size)
         .header("cache-control", "public, max-age=3600")
         .header("etag", "\"5f3c-61a2b3c4d5e6f\"")
         .header("server", "clearway");

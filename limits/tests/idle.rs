@@ -1,6 +1,7 @@
 //! What an idle connection of a server keeps: the transport, TLS and HTTP/3 together.
 
-use clearway_limits::idle::IdleServer;
+use clearway_limits::idle::{IdleServer, LARGE_CONTENT};
+use clearway_transport::Side;
 
 /// The bytes of each connection that were measured last, after one request and after two. The client's second one puts
 /// fields into the dynamic table of QPACK, which stay there. A twentieth more fails; a change that lowers the figures
@@ -14,13 +15,14 @@ const MEASURED: u64 = 100;
 
 /// The bytes of each connection after this number of requests.
 fn measure(requests: u32) -> u64 {
-    let mut server = IdleServer::new();
+    let mut server = IdleServer::new(LARGE_CONTENT);
     let mut serve = |count| {
         let mut live = 0_i64;
         for _ in 0..count {
-            let mut server_side =
-                |_, act: &mut dyn FnMut()| live += allocation_counter::measure(act).bytes_current;
-            server.serve_one(requests, &mut server_side);
+            server.serve_one(requests, &mut |side, _, act| match side {
+                Side::Server => live += allocation_counter::measure(act).bytes_current,
+                Side::Client => act(),
+            });
         }
         live
     };

@@ -305,6 +305,11 @@ impl Streams {
         self.awaited > 0 && window.received() < window.limit()
     }
 
+    /// Whether a bidirectional stream is open.
+    pub(crate) fn has_bidirectional(&self) -> bool {
+        self.table.has_bidirectional()
+    }
+
     /// The counts so far.
     pub(crate) fn statistics(&self) -> StreamsStatistics {
         StreamsStatistics {

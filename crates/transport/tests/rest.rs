@@ -2,6 +2,7 @@
 
 mod support;
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_congestion::Algorithm;
@@ -114,4 +115,97 @@ fn what_is_not_authentic_does_not_keep_a_connection_awake() {
     pair.filter = None;
     assert!(pair.run_until(seconds(60), both_rest));
     assert!(pair.server().statistics().packets_received > before.packets_received);
+}
+
+/// A request and its response over a round trip of 20 ms: how long it takes until both ends rest again.
+fn request_and_rest(pair: &mut Pair) -> Duration {
+    let begin = pair.now;
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, b"a request").unwrap();
+    pair.client().finish(stream).unwrap();
+    pair.settle();
+    pair.run_for(milliseconds(10));
+    assert_eq!(pair.server().accept(Direction::Bidirectional), Some(stream));
+    let now = pair.now;
+    while let Ok(ReadOutcome::Data(_)) = pair.server().read(now, stream, 100) {}
+    pair.server().write_slice(stream, &pattern(1_000)).unwrap();
+    pair.server().finish(stream).unwrap();
+    pair.settle();
+    pair.run_for(milliseconds(10));
+    let now = pair.now;
+    while let Ok(ReadOutcome::Data(_)) = pair.client().read(now, stream, 1_000) {}
+    pair.settle();
+    assert!(pair.run_until(seconds(5), both_rest));
+    pair.now.saturating_since(begin)
+}
+
+/// After a long rest a connection is awake for no longer than a request takes, its acknowledgment included: neither end
+/// delays that, or waits for more. One that is used more often rests later.
+#[test]
+fn a_connection_that_is_seldom_used_rests_as_soon_as_it_can() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    assert!(pair.run_until(seconds(60), both_rest));
+    for _ in 0..5 {
+        pair.run_for(seconds(30));
+        assert!(both_rest(&mut pair));
+        let before = [Side::Client, Side::Server].map(|side| pair.watch.sent(side).len());
+        let rested = request_and_rest(&mut pair);
+        assert!(rested < milliseconds(31), "{rested:?}");
+        let after = [Side::Client, Side::Server].map(|side| pair.watch.sent(side).len());
+        // The request and the acknowledgment of the response; the response, with that of the request.
+        assert_eq!([after[0] - before[0], after[1] - before[1]], [2, 1]);
+    }
+    pair.run_for(milliseconds(500));
+    let rested = request_and_rest(&mut pair);
+    assert!(rested >= milliseconds(70), "{rested:?}");
+}
+
+/// Both ends acknowledge at once then: an acknowledgment must not be answered by another.
+#[test]
+fn after_a_long_rest_acknowledgments_are_not_acknowledged() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(lossy(20.0, 10, seed));
+        pair.establish();
+        for _ in 0..5 {
+            assert!(pair.run_until(seconds(60), both_rest), "seed {seed}");
+            pair.run_for(seconds(25));
+            let before = pair.client().statistics().packets_sent;
+            pair.client().ping();
+            pair.server().ping();
+            pair.settle();
+            assert!(pair.run_until(seconds(60), both_rest), "seed {seed}");
+            let sent = pair.client().statistics().packets_sent - before;
+            assert!(sent < 20, "seed {seed}: {sent} packets");
+        }
+    }
+}
+
+/// The server answers after a while, in which the client neither rests nor repeats anything because of the rest before.
+#[test]
+fn a_slow_response_after_a_long_rest_is_received() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    assert!(pair.run_until(seconds(60), both_rest));
+    for thinking in [0, 30, 120, 999, 1_001, 5_000] {
+        pair.run_for(seconds(20));
+        let stream = pair.client().open(Direction::Bidirectional).unwrap();
+        pair.client().write_slice(stream, b"a request").unwrap();
+        pair.client().finish(stream).unwrap();
+        pair.settle();
+        pair.run_for(milliseconds(10 + thinking));
+        assert_eq!(pair.server().accept(Direction::Bidirectional), Some(stream));
+        pair.server().write_slice(stream, b"a response").unwrap();
+        pair.server().finish(stream).unwrap();
+        pair.settle();
+        pair.run_for(milliseconds(11));
+        let now = pair.now;
+        let read = pair.client().read(now, stream, 100);
+        assert!(matches!(read, Ok(ReadOutcome::Data(data)) if *data == *b"a response"));
+        let _ = pair.client().read(now, stream, 100);
+        let _ = pair.server().read(now, stream, 100);
+        let _ = pair.server().read(now, stream, 100);
+        assert!(pair.run_until(seconds(60), both_rest), "{thinking} ms");
+        assert_eq!(pair.server().statistics().probe_timeouts, 0);
+    }
 }

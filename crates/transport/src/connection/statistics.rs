@@ -155,14 +155,14 @@ impl Connection {
 
     /// What the connection has counted so far. None of it ever decreases.
     pub fn totals(&self) -> Totals {
-        let counts = self.recovery.get().counts();
+        let of_recovery = self.recovery.totals();
         Totals {
-            packets_sent: counts.packets_sent,
+            packets_sent: of_recovery.packets_sent,
             packets_received: self.counters.packets_received,
             packets_dropped: self.counters.packets_dropped,
-            packets_lost: counts.packets_lost,
-            packets_spuriously_lost: counts.packets_spuriously_lost,
-            probe_timeouts: self.recovery.get().probe_timeouts(),
+            packets_lost: of_recovery.packets_lost,
+            packets_spuriously_lost: of_recovery.packets_spuriously_lost,
+            probe_timeouts: of_recovery.probe_timeouts,
         }
     }
 

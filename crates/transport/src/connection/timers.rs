@@ -306,7 +306,7 @@ impl Connection {
 
     /// Packets whose keys have been discarded since are no longer acknowledged, and nothing is sent at the
     /// anti-amplification limit.
-    fn ack_deadline(&self) -> Option<Timestamp> {
+    pub(super) fn ack_deadline(&self) -> Option<Timestamp> {
         let protection = self.handshake.protection();
         let may_send = !self.at_amplification_limit();
         self.received

@@ -217,7 +217,7 @@ impl Connection {
         }
         let probe = *self.outgoing.probes.get(space) > 0;
         let may_elicit = is_permitted || probe;
-        let ack_due = self.received.get(space).is_due(now);
+        let ack_due = self.received.get(space).is_due(now) || self.acknowledges_early(space);
         if !(ack_due || may_elicit && self.has_something_for(space)) {
             return;
         }
@@ -300,7 +300,7 @@ impl Connection {
     }
 
     /// Whether there is anything ack-eliciting to send in any space that has keys.
-    fn has_something(&self) -> bool {
+    pub(super) fn has_something(&self) -> bool {
         SpaceId::ALL.into_iter().any(|space| self.can_send(space) && self.has_something_for(space))
     }
 

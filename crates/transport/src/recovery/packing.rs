@@ -7,6 +7,7 @@ use clearway_congestion::{Controller, ControllerFactory, UnpackController};
 use clearway_units::Timestamp;
 use clearway_units::packed::{Pack, Packer, Unpacker};
 
+use super::stats::RecoveryTotals;
 use super::{PathState, PtoContext, Recovery};
 use crate::SpaceId;
 use crate::packable::{Packable, Packing};
@@ -29,6 +30,7 @@ impl Packing for Recovery {
         if !self.is_settled() {
             return None;
         }
+        let totals = self.totals();
         let Self {
             config,
             factory,
@@ -48,6 +50,7 @@ impl Packing for Recovery {
         } = self;
         let mut packer = Packer::new();
         let into = &mut packer;
+        totals.pack(into);
         let controller = path.pack(into)?;
         config.pack(into);
         random.pack(into);
@@ -75,6 +78,7 @@ impl Packing for Recovery {
 
     fn unpack(packed: &PackedRecovery) -> Self {
         let from = &mut Unpacker::new(&packed.bytes);
+        let _: RecoveryTotals = Pack::unpack(from);
         let path = PathState::unpack(from, packed.controller);
         Self {
             path,
@@ -165,8 +169,16 @@ impl PathState {
     }
 }
 
-/// What timers ask for, also while it is packed, when no timer of its own is set.
+/// What timers and sums over all connections ask for, also while it is packed, when no timer of its own is set.
 impl Packable<Recovery> {
+    /// See [`Recovery::totals`]. They are the first that was packed.
+    pub(crate) fn totals(&self) -> RecoveryTotals {
+        match self {
+            Self::Awake(_) => self.get().totals(),
+            Self::Packed(packed) => Pack::unpack(&mut Unpacker::new(&packed.bytes)),
+        }
+    }
+
     /// See [`Recovery::pto`].
     pub(crate) fn pto(&self, max_ack_delay: Duration) -> Duration {
         match self {

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use clearway_congestion::{Controller, RateSample, RttSnapshot, Snapshot};
-use clearway_units::Rate;
+use clearway_units::{Rate, pack_fields};
 
 use super::{PacketCounts, Recovery};
 use crate::ecn::EcnState;
@@ -42,6 +42,22 @@ pub struct RecoveryStats {
     pub ce_marks: u64,
 }
 
+/// What loss recovery has counted, for sums over many connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RecoveryTotals {
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) packets_spuriously_lost: u64,
+    pub(crate) probe_timeouts: u64,
+}
+
+pack_fields!(RecoveryTotals {
+    packets_sent,
+    packets_lost,
+    packets_spuriously_lost,
+    probe_timeouts,
+});
+
 impl Recovery {
     /// Bytes in flight on the current path.
     pub(crate) fn bytes_in_flight(&self) -> u64 {
@@ -53,14 +69,12 @@ impl Recovery {
         &*self.path.controller
     }
 
-    /// Packets and bytes by outcome.
-    pub(crate) fn counts(&self) -> PacketCounts {
-        self.ledger.counts()
-    }
-
-    /// How often the probe timeout expired.
-    pub(crate) fn probe_timeouts(&self) -> u64 {
-        self.timer.total()
+    /// What has been counted so far.
+    pub(crate) fn totals(&self) -> RecoveryTotals {
+        let PacketCounts { packets_sent, packets_lost, packets_spuriously_lost, .. } =
+            self.ledger.counts();
+        let probe_timeouts = self.timer.total();
+        RecoveryTotals { packets_sent, packets_lost, packets_spuriously_lost, probe_timeouts }
     }
 
     /// The current state, for observers.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use clearway_units::packed::{Pack, Packer, Unpacker};
-use clearway_wire::{StreamId, VarInt};
+use clearway_wire::{Direction, StreamId, VarInt};
 use slab::Slab;
 
 use super::receive_half::ReceiveHalf;
@@ -253,6 +253,11 @@ impl Table {
     /// The keys of all streams, by ID.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         self.keys.values().copied()
+    }
+
+    /// Whether a bidirectional stream is open.
+    pub(super) fn has_bidirectional(&self) -> bool {
+        self.keys.keys().any(|id| id.direction() == Direction::Bidirectional)
     }
 
     /// The number of open streams.
