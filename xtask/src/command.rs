@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -39,10 +40,19 @@ pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String
     }
 }
 
+/// What takes longer than this is said to have taken so long.
+const LONG: Duration = Duration::from_secs(10);
+
 /// Runs `command` and shows its output. If it fails, the error contains the command.
 pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     eprintln!("xtask: {what}");
-    match command.status() {
+    let began = Instant::now();
+    let status = command.status();
+    let took = began.elapsed();
+    if took > LONG {
+        eprintln!("xtask: {what} took {} s", took.as_secs());
+    }
+    match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{what} failed ({status}); the command was {command:?}")),
         Err(error) => Err(format!("{what}: {:?} cannot be run: {error}", command.get_program())),
