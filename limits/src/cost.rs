@@ -33,7 +33,8 @@ pub enum With {
         /// Performs the operation once; the number is that of the repetition.
         perform: fn(&mut Scene, u64),
     },
-    /// Clients of a server with TLS and HTTP/3, one for each repetition, that make two requests.
+    /// Clients of a server with TLS and HTTP/3, one for each repetition. Each makes a request, and another
+    /// after a rest where that one is counted.
     Requests {
         /// The end whose instructions are counted,
         side: Side,

@@ -151,7 +151,7 @@ impl IdleServer {
     }
 }
 
-/// Something about both ends.
+/// What holds for each end.
 struct Ends {
     client: bool,
     server: bool,
