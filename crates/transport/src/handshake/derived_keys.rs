@@ -15,6 +15,8 @@ use crate::Side;
 
 /// The longest secret, that of SHA-384, in bytes. Keys are shorter.
 const MAX_SECRET_LEN: usize = 48;
+/// The longest key, in bytes: that of AES-256 and of ChaCha20.
+const MAX_KEY_LEN: usize = 32;
 
 /// A cipher suite of TLS 1.3 as QUIC uses it.
 #[derive(Clone, Copy)]
@@ -129,16 +131,17 @@ impl Derivation {
     }
 
     fn packet_key(self, secret: &Prk) -> Option<Box<dyn PacketKey>> {
-        let key_len = self.suite.cipher.key_len();
-        let key = expand(secret, self.labels.key, key_len)?;
-        let iv = *expand(secret, self.labels.iv, IV_LEN)?.first_chunk::<IV_LEN>()?;
-        self.suite.cipher.packet_key(key.get(..key_len)?, iv)
+        PacketKeyBytes::derive(self, secret)?.key(self.suite.cipher)
     }
 
     fn header_key(self, secret: &Prk) -> Option<Box<dyn HeaderProtectionKey>> {
-        let key_len = self.suite.cipher.key_len();
-        let key = expand(secret, self.labels.header, key_len)?;
-        self.suite.cipher.header_key(key.get(..key_len)?)
+        let key = self.header_key_bytes(secret)?;
+        self.suite.cipher.header_key(key.get(..self.suite.cipher.key_len())?)
+    }
+
+    fn header_key_bytes(self, secret: &Prk) -> Option<[u8; MAX_KEY_LEN]> {
+        let key = expand(secret, self.labels.header, self.suite.cipher.key_len())?;
+        key.first_chunk().copied()
     }
 
     /// The secret of the next key phase (RFC 9001 §6.1).
@@ -162,6 +165,7 @@ impl Derivation {
             first: None,
             current: secrets,
             is_begun: false,
+            kept: None,
         })
     }
 
@@ -175,6 +179,45 @@ impl Derivation {
         let [local, remote] = local_first(side, [key(client)?, key(server)?]);
         Some(PacketKeySet { local, remote })
     }
+}
+
+/// A packet protection key before it is made ready for use, which takes it several times as many bytes.
+struct PacketKeyBytes {
+    key: [u8; MAX_KEY_LEN],
+    iv: [u8; IV_LEN],
+}
+
+impl PacketKeyBytes {
+    fn derive(derivation: Derivation, secret: &Prk) -> Option<Self> {
+        let Derivation { suite, labels } = derivation;
+        let key = *expand(secret, labels.key, suite.cipher.key_len())?.first_chunk()?;
+        let iv = *expand(secret, labels.iv, IV_LEN)?.first_chunk()?;
+        Some(Self { key, iv })
+    }
+
+    fn key(&self, cipher: &Cipher) -> Option<Box<dyn PacketKey>> {
+        cipher.packet_key(self.key.get(..cipher.key_len())?, self.iv)
+    }
+}
+
+/// The keys of one direction.
+struct DirectionBytes {
+    header: [u8; MAX_KEY_LEN],
+    packet: PacketKeyBytes,
+}
+
+impl DirectionBytes {
+    fn keys(&self, cipher: &Cipher) -> Option<DirectionalKeys> {
+        let header = cipher.header_key(self.header.get(..cipher.key_len())?)?;
+        Some(DirectionalKeys { header, packet: self.packet.key(cipher)? })
+    }
+}
+
+/// The keys that a connection needs when it wakes.
+struct Kept {
+    local: DirectionBytes,
+    remote: DirectionBytes,
+    next_remote: PacketKeyBytes,
 }
 
 /// What is the client's and what the server's, as what is local and what is remote.
@@ -204,6 +247,8 @@ pub(super) struct DerivedSchedule {
     current: [Secret; 2],
     /// Whether any keys were given.
     is_begun: bool,
+    /// The keys of a connection that has rested: to derive them takes longer than to make them ready for use.
+    kept: Option<Box<Kept>>,
 }
 
 impl DerivedSchedule {
@@ -217,34 +262,36 @@ impl DerivedSchedule {
         if self.is_begun {
             let before = core::mem::replace(&mut self.current, next);
             self.first.get_or_insert_with(|| Box::new(before));
+            self.kept = None;
             next = derivation.next_phase(next)?;
         }
         self.is_begun = true;
         derivation.packet_keys(self.side, next)
     }
 
-    fn derive_again(&self) -> Option<PhaseKeys> {
-        let (client, server) = (self.derive_direction(0)?, self.derive_direction(1)?);
-        let [(local, next_local), (remote, next_remote)] = local_first(self.side, [client, server]);
-        Some(PhaseKeys {
-            current: Keys { local, remote },
-            next: PacketKeySet { local: next_local, remote: next_remote },
-        })
+    fn keep(&self) -> Option<Box<Kept>> {
+        let [local, remote] = local_first(self.side, [self.direction(0)?, self.direction(1)?]);
+        let ((local, _), (remote, remote_secret)) = (local, remote);
+        let derivation = self.derivation()?;
+        let next = derivation.expandable(derivation.update(&remote_secret)?)?;
+        Some(Box::new(Kept {
+            local,
+            remote,
+            next_remote: PacketKeyBytes::derive(derivation, &next)?,
+        }))
     }
 
-    /// The keys of one direction, and the packet protection key of its next phase. All that is derived from one secret is
-    /// derived at once.
-    fn derive_direction(&self, direction: usize) -> Option<(DirectionalKeys, Box<dyn PacketKey>)> {
+    /// The keys of one direction, and its current secret. What is derived from one secret is derived at once.
+    fn direction(&self, direction: usize) -> Option<(DirectionBytes, Prk)> {
         let derivation = self.derivation()?;
         let expandable = |secrets: &[Secret; 2]| derivation.expandable(*secrets.get(direction)?);
         let current = expandable(&self.current)?;
         let header = match self.first.as_deref() {
-            Some(first) => derivation.header_key(&expandable(first)?)?,
-            None => derivation.header_key(&current)?,
+            Some(first) => derivation.header_key_bytes(&expandable(first)?)?,
+            None => derivation.header_key_bytes(&current)?,
         };
-        let packet = derivation.packet_key(&current)?;
-        let next = derivation.expandable(derivation.update(&current)?)?;
-        Some((DirectionalKeys { header, packet }, derivation.packet_key(&next)?))
+        let packet = PacketKeyBytes::derive(derivation, &current)?;
+        Some((DirectionBytes { header, packet }, current))
     }
 }
 
@@ -255,12 +302,25 @@ impl KeySchedule for DerivedSchedule {
             .unwrap_or_else(|| PacketKeySet { local: unusable_key(), remote: unusable_key() })
     }
 
-    fn keys_again(&self) -> Option<PhaseKeys> {
-        self.derive_again().filter(|_| self.is_begun)
+    fn can_give_again(&mut self) -> bool {
+        if self.kept.is_none() {
+            self.kept = self.keep();
+        }
+        self.is_begun |= self.kept.is_some();
+        self.kept.is_some()
     }
 
-    fn gives_keys_again(&self) -> bool {
-        self.is_begun && self.derivation().is_some()
+    fn keys_again(&self) -> Option<PhaseKeys> {
+        let (Kept { local, remote, next_remote }, cipher) =
+            (self.kept.as_deref()?, Cipher::of(self.suite)?);
+        let current = Keys { local: local.keys(cipher)?, remote: remote.keys(cipher)? };
+        Some(PhaseKeys { current, next_remote: next_remote.key(cipher)? })
+    }
+
+    fn next_local_again(&self) -> Option<Box<dyn PacketKey>> {
+        let derivation = self.derivation()?;
+        let next = derivation.next_phase(self.current)?;
+        Some(derivation.packet_keys(self.side, next)?.local)
     }
 }
 

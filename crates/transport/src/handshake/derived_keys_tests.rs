@@ -97,13 +97,18 @@ fn both_ends_derive_the_same_keys() {
         let secrets = ApplicationSecrets { client: &[3; 48][..length], server: &[4; 48][..length] };
         let mut ends = [Side::Client, Side::Server]
             .map(|side| Derivation::schedule(Version::V2, suite, side, secrets).unwrap());
-        assert!(ends[0].keys_again().is_none(), "none were given");
+        assert!(ends[0].keys_again().is_none(), "none were forgotten");
         let first = derivation.keys(Side::Server, client, server).unwrap();
         for phase in 0..3 {
             let [client, server] = ends.each_mut().map(KeySchedule::next_packet_keys);
+            assert!(ends[1].keys_again().is_none(), "phase {phase}");
+            assert!(ends[1].can_give_again());
             let again = ends[1].keys_again().unwrap();
-            assert!(is_same(&*again.next.local, &*server.local), "phase {phase}");
-            assert!(is_same(&*again.next.remote, &*server.remote), "phase {phase}");
+            assert!(
+                is_same(&*ends[1].next_local_again().unwrap(), &*server.local),
+                "phase {phase}"
+            );
+            assert!(is_same(&*again.next_remote, &*server.remote), "phase {phase}");
             let is_first = is_same(&*again.current.local.packet, &*first.local.packet);
             assert_eq!(is_first, phase == 0);
             let mask = |key: &dyn HeaderProtectionKey| {

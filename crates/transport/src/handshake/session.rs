@@ -4,7 +4,7 @@ use std::sync::Arc;
 use clearway_wire::{ConnectionId, TransportErrorCode, Version};
 use rustls::EncryptedClientHelloError;
 use rustls::pki_types::CertificateDer;
-use rustls::quic::{DirectionalKeys, Keys, PacketKeySet, Secrets};
+use rustls::quic::{DirectionalKeys, Keys, PacketKey, PacketKeySet, Secrets};
 
 use super::client_hello::{self, HelloParameters};
 use super::initial;
@@ -157,24 +157,30 @@ pub trait KeySchedule: Send {
     /// The keys of the next phase.
     fn next_packet_keys(&mut self) -> PacketKeySet;
 
-    /// The keys of the phase given last and of the one before it, once more: a connection that rests forgets them to save
-    /// memory. `None` if they cannot be derived again; then they are kept.
+    /// The keys of the current phase and of the next will be forgotten: whether [`keys_again`](Self::keys_again) will give
+    /// them. If so, the keys of the next phase count as given. By default there is no other source of them, and they are kept.
+    fn can_give_again(&mut self) -> bool {
+        false
+    }
+
+    /// The keys that were forgotten.
     fn keys_again(&self) -> Option<PhaseKeys> {
         None
     }
 
-    /// Whether [`keys_again`](Self::keys_again) gives keys. By default they are derived to find out.
-    fn gives_keys_again(&self) -> bool {
-        self.keys_again().is_some()
+    /// The key for sending in the next phase, after [`keys_again`](Self::keys_again), which leaves it out.
+    fn next_local_again(&self) -> Option<Box<dyn PacketKey>> {
+        None
     }
 }
 
-/// The keys of a phase, and the packet keys of the next.
+/// The keys of a phase, and the key for receiving in the next: a packet of the next phase may come at any time, and may take no
+/// more time than others (RFC 9001 §6.3).
 pub struct PhaseKeys {
     /// The keys of the current phase.
     pub current: Keys,
-    /// The packet keys of the phase after that.
-    pub next: PacketKeySet,
+    /// The key for receiving in the phase after that.
+    pub next_remote: Box<dyn PacketKey>,
 }
 
 impl fmt::Debug for PhaseKeys {

@@ -4,6 +4,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{PacketNumber, TransportErrorCode};
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet};
 
+use super::super::packet_keys::unusable_key;
 use super::super::session::{KeySchedule, PhaseKeys};
 use super::CANNOT_SEAL;
 use super::seal_counter::SealCounter;
@@ -35,12 +36,20 @@ struct ReadyKeys {
     remote_header: Box<dyn HeaderProtectionKey>,
     local: Box<dyn PacketKey>,
     remote: Box<dyn PacketKey>,
-    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3); `None` at first.
-    next: Option<PacketKeySet>,
+    /// `None` at first.
+    next: Option<NextKeys>,
+}
+
+/// The packet keys of the next phase.
+struct NextKeys {
+    /// Derived in advance, so that a packet of the next phase takes no more time than any other (§6.3).
+    remote: Box<dyn PacketKey>,
+    /// `None` after a rest, until it is needed.
+    local: Option<Box<dyn PacketKey>>,
 }
 
 impl ReadyKeys {
-    fn new(keys: Keys, next: Option<PacketKeySet>) -> Box<Self> {
+    fn new(keys: Keys, next: Option<NextKeys>) -> Box<Self> {
         Box::new(Self {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
@@ -99,12 +108,9 @@ impl ApplicationKeys {
 
     /// Forgets the keys if they can be derived again, and will not be replaced soon.
     pub(super) fn rest(&mut self, update_after: Option<u64>) {
-        if self.previous.is_none() && !self.is_update_due(update_after) {
-            // The schedule gives again what it has given.
-            self.derive_next();
-            if self.schedule.gives_keys_again() {
-                self.ready = None;
-            }
+        let may_forget = self.previous.is_none() && !self.is_update_due(update_after);
+        if may_forget && self.ready.is_some() && self.schedule.can_give_again() {
+            self.ready = None;
         }
     }
 
@@ -126,7 +132,9 @@ impl ApplicationKeys {
     #[cold]
     fn derive_again(&mut self) {
         let keys = self.schedule.keys_again();
-        self.ready = keys.map(|PhaseKeys { current, next }| ReadyKeys::new(current, Some(next)));
+        self.ready = keys.map(|PhaseKeys { current, next_remote: remote }| {
+            ReadyKeys::new(current, Some(NextKeys { remote, local: None }))
+        });
     }
 
     /// A packet is to be opened, of which nothing is known yet: derives the keys for it.
@@ -143,7 +151,7 @@ impl ApplicationKeys {
     #[cold]
     fn derive_next(&mut self) {
         if let Some(ready) = &mut self.ready {
-            ready.next.get_or_insert_with(|| self.schedule.next_packet_keys());
+            ready.next.get_or_insert_with(|| next_keys(&mut *self.schedule));
         }
     }
 
@@ -250,9 +258,10 @@ impl ApplicationKeys {
         self.wake();
         self.derive_next();
         let Some(ready) = &mut self.ready else { return };
-        let after_next = self.schedule.next_packet_keys();
-        let Some(next) = ready.next.replace(after_next) else { return };
-        ready.local = next.local;
+        let Some(next) = ready.next.take() else { return };
+        let again = || self.schedule.next_local_again();
+        ready.local = next.local.or_else(again).unwrap_or_else(unusable_key);
+        ready.next = Some(next_keys(&mut *self.schedule));
         self.previous = Some(Box::new(PreviousKeys {
             remote: core::mem::replace(&mut ready.remote, next.remote),
             highest: self.received.map(|received| received.highest),
@@ -312,6 +321,12 @@ impl ApplicationKeys {
             self.previous = None;
         }
     }
+}
+
+/// The keys of another phase.
+fn next_keys(schedule: &mut dyn KeySchedule) -> NextKeys {
+    let PacketKeySet { local, remote } = schedule.next_packet_keys();
+    NextKeys { remote, local: Some(local) }
 }
 
 const fn key_update_error(violation: &'static str, section: &'static str) -> TransportError {
