@@ -4,6 +4,7 @@
 mod balancer;
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::kernel::{UdpErrors, socket_drops, udp_errors};
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
 use super::stacks::{Stack, build};
 use super::{number, round, text};
+use crate::command::run as show;
 use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
@@ -84,8 +86,10 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
         command.extend(balancer::OPTIONS_OF_SERVER);
     }
     let server = place.serve(&Stack::ours(program, "in the shard", &[]), &command)?;
+    share_cores(server.id())?;
     let balancer = options.has_balancer.then(|| Balancer::start(&server.address)).transpose()?;
     let balancer = balancer.as_ref();
+    balancer.map_or(Ok(()), |it| share_cores(it.id()))?;
     let address = balancer.map_or(&server.address, |it| &it.address);
     let count = options.count.to_string();
     let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
@@ -94,6 +98,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     arguments.extend(["--connect", address, "--count", &count]);
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
     let mut generator = Process::start(program, &arguments, CLIENT_CORE, "first")?;
+    share_cores(generator.id())?;
     let first = number(generator.said())? as f64;
     let warm = used(&server, &generator, balancer)?;
     step(&mut generator)?;
@@ -131,6 +136,14 @@ fn step(generator: &mut Process) -> Result<String, String> {
     generator
         .next_line()
         .ok_or_else(|| "the generator has failed; the reason is said above".to_owned())
+}
+
+/// More threads work here than there are cores. With the policy SCHED_BATCH (sched(7)) one that is woken waits for its turn
+/// and finds many datagrams then; otherwise it would interrupt another for every few of them.
+fn share_cores(process: u32) -> Result<(), String> {
+    let mut command = Command::new("chrt");
+    command.args(["--batch", "--all-tasks", "--pid", "0", &process.to_string()]);
+    show("setting how a process shares its core", &mut command)
 }
 
 fn used(server: &Server, generator: &Process, balancer: Option<&Balancer>) -> Result<Used, String> {

@@ -106,11 +106,16 @@ impl ApplicationKeys {
         self.generation
     }
 
-    /// Forgets the keys if they can be derived again, and will not be replaced soon.
+    /// Forgets the keys if they can be had again, and will not be replaced soon. Otherwise those of the next phase are derived
+    /// while there is nothing else to do.
     pub(super) fn rest(&mut self, update_after: Option<u64>) {
-        let may_forget = self.previous.is_none() && !self.is_update_due(update_after);
-        if may_forget && self.ready.is_some() && self.schedule.can_give_again() {
+        if self.previous.is_some() || self.is_update_due(update_after) || self.ready.is_none() {
+            return;
+        }
+        if self.schedule.can_give_again() {
             self.ready = None;
+        } else {
+            self.derive_next();
         }
     }
 
