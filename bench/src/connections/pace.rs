@@ -26,8 +26,8 @@ impl Steady {
 }
 
 /// The requests of this time are made at once, as many in each: a thread that wakes for every single one takes a tenth of a
-/// core for itself.
-const TICK: Duration = Duration::from_millis(5);
+/// core for itself, and one that wakes every 5 ms makes the client's thread wake so often.
+const TICK: Duration = Duration::from_millis(20);
 /// How many times rarer requests are while connections are opened, which takes the rest of the generator's core.
 const RARER: u32 = 4;
 
