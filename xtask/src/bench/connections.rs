@@ -23,6 +23,8 @@ const PER_ADDRESS: u64 = 100_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;
+/// Has the allocator of both programs give memory back in whole huge pages: 2 GB of small blocks are in no TLB otherwise.
+const HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP=2";
 /// The idle timeout, the same as the generator's, which makes fewer requests while it opens connections. In seconds.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
@@ -81,11 +83,13 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     // Some handshakes may be tried again.
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
     let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
-    let mut command = [&SERVE_HTTP3[..], &options_of_server].concat();
+    let with_huge_pages = [HUGE_PAGES, text(program)];
+    let mut command = [&with_huge_pages[..], &SERVE_HTTP3, &options_of_server].concat();
     if options.has_balancer {
         command.extend(balancer::OPTIONS_OF_SERVER);
     }
-    let server = place.serve(&Stack::ours(program, "in the shard", &[]), &command)?;
+    let env = Path::new("env");
+    let server = place.serve(&Stack::ours(env, "in the shard", &[]), &command)?;
     share_cores(server.id())?;
     let balancer = options.has_balancer.then(|| Balancer::start(&server.address)).transpose()?;
     let balancer = balancer.as_ref();
@@ -94,10 +98,11 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let count = options.count.to_string();
     let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
     let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();
-    let mut arguments = vec!["connections", "--ca", text(&place.certificate)];
+    let mut arguments = with_huge_pages.to_vec();
+    arguments.extend(["connections", "--ca", text(&place.certificate)]);
     arguments.extend(["--connect", address, "--count", &count]);
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
-    let mut generator = Process::start(program, &arguments, CLIENT_CORE, "first")?;
+    let mut generator = Process::start(env, &arguments, CLIENT_CORE, "first")?;
     share_cores(generator.id())?;
     let first = number(generator.said())? as f64;
     let warm = used(&server, &generator, balancer)?;
