@@ -25,8 +25,8 @@ impl Steady {
     }
 }
 
-/// The requests of this time are made at once, as many in each: a thread that wakes for every single one takes a tenth of a
-/// core for itself, and one that wakes every 5 ms makes the client's thread wake so often.
+/// The requests that are due within this time are made together. Every tick wakes this thread and the client's: with ticks of 5 ms
+/// the generator takes a tenth more processor time for a request.
 const TICK: Duration = Duration::from_millis(20);
 /// How many times rarer requests are while connections are opened, which takes the rest of the generator's core.
 const RARER: u32 = 4;

@@ -23,7 +23,8 @@ const PER_ADDRESS: u64 = 100_000;
 const MIN_ADDRESSES: u64 = 4;
 /// How many seconds after a request a connection makes the next one.
 const PERIOD: u64 = 30;
-/// Has the allocator of both programs give memory back in whole huge pages: 2 GB of small blocks are in no TLB otherwise.
+/// A setting of the allocator of server and generator: it gives memory back in whole huge pages only, so that nearly all of it
+/// stays in huge pages, and fewer accesses miss the TLB.
 const HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP=2";
 /// The idle timeout, the same as the generator's, which makes fewer requests while it opens connections. In seconds.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;

@@ -181,7 +181,7 @@ impl Derivation {
     }
 }
 
-/// A packet protection key before it is made ready for use, which takes it several times as many bytes.
+/// What a packet protection key is made of: fewer bytes than the key takes when it is ready for use.
 struct PacketKeyBytes {
     key: [u8; MAX_KEY_LEN],
     iv: [u8; IV_LEN],
@@ -247,7 +247,7 @@ pub(super) struct DerivedSchedule {
     current: [Secret; 2],
     /// Whether any keys were given.
     is_begun: bool,
-    /// The keys of a connection that has rested: to derive them takes longer than to make them ready for use.
+    /// What the current keys are made of, once the connection has rested: it is not derived again each time that it wakes.
     kept: Option<Box<Kept>>,
 }
 
@@ -270,15 +270,12 @@ impl DerivedSchedule {
     }
 
     fn keep(&self) -> Option<Box<Kept>> {
-        let [local, remote] = local_first(self.side, [self.direction(0)?, self.direction(1)?]);
-        let ((local, _), (remote, remote_secret)) = (local, remote);
+        let both = [self.direction(0)?, self.direction(1)?];
+        let [(local, _), (remote, secret)] = local_first(self.side, both);
         let derivation = self.derivation()?;
-        let next = derivation.expandable(derivation.update(&remote_secret)?)?;
-        Some(Box::new(Kept {
-            local,
-            remote,
-            next_remote: PacketKeyBytes::derive(derivation, &next)?,
-        }))
+        let next = derivation.expandable(derivation.update(&secret)?)?;
+        let next_remote = PacketKeyBytes::derive(derivation, &next)?;
+        Some(Box::new(Kept { local, remote, next_remote }))
     }
 
     /// The keys of one direction, and its current secret. What is derived from one secret is derived at once.
@@ -302,7 +299,7 @@ impl KeySchedule for DerivedSchedule {
             .unwrap_or_else(|| PacketKeySet { local: unusable_key(), remote: unusable_key() })
     }
 
-    fn can_give_again(&mut self) -> bool {
+    fn keep_keys(&mut self) -> bool {
         if self.kept.is_none() {
             self.kept = self.keep();
         }

@@ -102,7 +102,7 @@ fn both_ends_derive_the_same_keys() {
         for phase in 0..3 {
             let [client, server] = ends.each_mut().map(KeySchedule::next_packet_keys);
             assert!(ends[1].keys_again().is_none(), "phase {phase}");
-            assert!(ends[1].can_give_again());
+            assert!(ends[1].keep_keys());
             let again = ends[1].keys_again().unwrap();
             assert!(
                 is_same(&*ends[1].next_local_again().unwrap(), &*server.local),
@@ -135,4 +135,20 @@ fn both_ends_derive_the_same_keys() {
     }
     assert!(Derivation::new(Version(2), CHACHA20).is_none());
     assert!(Derivation::new(Version::V1, CipherSuite::TLS13_AES_128_CCM_SHA256).is_none());
+}
+
+/// A connection may rest before it has asked for the keys of the next phase.
+#[test]
+fn with_keys_that_are_kept_those_of_the_next_phase_are_given() {
+    let suite = CipherSuite::TLS13_AES_128_GCM_SHA256;
+    let secrets = ApplicationSecrets { client: &[3; 32], server: &[4; 32] };
+    let schedule = || Derivation::schedule(Version::V1, suite, Side::Client, secrets).unwrap();
+    let (mut rested, mut busy) = (schedule(), schedule());
+    assert!(rested.keep_keys());
+    let next = busy.next_packet_keys();
+    assert!(is_same(&*rested.keys_again().unwrap().next_remote, &*next.remote));
+    assert!(is_same(&*rested.next_local_again().unwrap(), &*next.local));
+    let (given, after_next) = (rested.next_packet_keys(), busy.next_packet_keys());
+    assert!(is_same(&*given.local, &*after_next.local));
+    assert!(is_same(&*given.remote, &*after_next.remote));
 }

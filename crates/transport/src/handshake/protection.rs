@@ -358,7 +358,7 @@ impl Protection {
         OpenError::Authentication
     }
 
-    /// The connection rests: the keys of 1-RTT packets are forgotten until the next packet, if they can be derived again.
+    /// The connection rests: the keys of 1-RTT packets are forgotten until the next packet, if the schedule can give them again.
     pub(crate) fn rest(&mut self) {
         if let Some(keys) = &mut self.application {
             keys.rest(self.update_after);

@@ -157,13 +157,14 @@ pub trait KeySchedule: Send {
     /// The keys of the next phase.
     fn next_packet_keys(&mut self) -> PacketKeySet;
 
-    /// The keys of the current phase and of the next will be forgotten: whether [`keys_again`](Self::keys_again) will give
-    /// them. If so, the keys of the next phase count as given. By default there is no other source of them, and they are kept.
-    fn can_give_again(&mut self) -> bool {
+    /// Keeps, in fewer bytes, what the keys of the current phase and of the next are made of: a connection that rests is about to
+    /// forget these keys, and takes them from [`keys_again`](Self::keys_again) when it wakes. From now on the keys of the
+    /// next phase count as given. `false` if that is not possible, as by default; then the connection does not forget them.
+    fn keep_keys(&mut self) -> bool {
         false
     }
 
-    /// The keys that were forgotten.
+    /// The keys that were forgotten; `None` before [`keep_keys`](Self::keep_keys).
     fn keys_again(&self) -> Option<PhaseKeys> {
         None
     }

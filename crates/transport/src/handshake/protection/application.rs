@@ -106,13 +106,13 @@ impl ApplicationKeys {
         self.generation
     }
 
-    /// Forgets the keys if they can be had again, and will not be replaced soon. Otherwise those of the next phase are derived
-    /// while there is nothing else to do.
+    /// Forgets the keys, if the schedule can give them again and they will not be replaced soon. If it cannot, the keys of the
+    /// next phase are derived now, while there is nothing else to do.
     pub(super) fn rest(&mut self, update_after: Option<u64>) {
         if self.previous.is_some() || self.is_update_due(update_after) || self.ready.is_none() {
             return;
         }
-        if self.schedule.can_give_again() {
+        if self.schedule.keep_keys() {
             self.ready = None;
         } else {
             self.derive_next();
@@ -125,17 +125,17 @@ impl ApplicationKeys {
         self.previous = None;
     }
 
-    /// Derives the keys again if they were forgotten: before anything is known of the packet that needs them, so that the
+    /// Makes the keys ready again if they were forgotten: before anything is known of the packet that needs them, so that the
     /// time it takes reveals nothing of it (§6.3).
     #[inline]
     pub(super) fn wake(&mut self) {
         if self.ready.is_none() {
-            self.derive_again();
+            self.make_ready_again();
         }
     }
 
     #[cold]
-    fn derive_again(&mut self) {
+    fn make_ready_again(&mut self) {
         let keys = self.schedule.keys_again();
         self.ready = keys.map(|PhaseKeys { current, next_remote: remote }| {
             ReadyKeys::new(current, Some(NextKeys { remote, local: None }))
