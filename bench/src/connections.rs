@@ -1,9 +1,11 @@
 //! Many connections that are open at the same time, each with a small request now and then.
 //!
 //! There is one schedule for all of them, in a thread of its own (`pace.rs`): a connection needs no timer and no task
-//! while it waits. The requests are tasks on the threads of the shards, of which there is one for each local address: an
+//! while it waits. The requests are made on the threads of the shards, of which there is one for each local address: an
 //! endpoint of the library has one socket and one thread.
 
+mod client;
+mod messages;
 mod pace;
 mod record;
 
@@ -15,14 +17,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use clearway::http3::Client;
 use clearway::{ClientConfig, Endpoint};
 
-use self::pace::{Steady, ask};
+use self::client::{Client, Protocol, Wanted};
+use self::pace::Steady;
 pub(crate) use self::record::Record;
 use crate::attached::Steps;
 use crate::options::Mtu;
-use crate::{Outcome, handshakes, http3, tls};
+use crate::{Outcome, handshakes, tls};
 
 /// Before these are open, a server has not yet allocated what it needs only once. They are a fifth of all at most.
 const FIRST: usize = 200;
@@ -48,6 +50,9 @@ pub(crate) struct ConnectionsOptions {
     /// Number of connections.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
+    /// What the connections speak.
+    #[arg(long, value_enum, default_value_t = Protocol::Http3)]
+    protocol: Protocol,
     /// How many local addresses, with a socket and a thread each, the connections are distributed over.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     addresses: u32,
@@ -70,8 +75,7 @@ pub(crate) struct Held {
     /// In the order in which they make requests.
     clients: Box<[OnceLock<Client>]>,
     period: Duration,
-    url: http::Uri,
-    size: u64,
+    wanted: Arc<Wanted>,
     /// When requests are counted.
     steady: OnceLock<Steady>,
     record: Record,
@@ -82,8 +86,10 @@ impl Held {
         Ok(Self {
             clients: (0..options.count).map(|_| OnceLock::new()).collect(),
             period: Duration::from_secs(options.period.max(1)),
-            url: format!("https://localhost/zero/{}", options.size).parse()?,
-            size: options.size,
+            wanted: Arc::new(Wanted {
+                url: format!("https://localhost/zero/{}", options.size).parse()?,
+                size: options.size,
+            }),
             steady: OnceLock::new(),
             record: Record::default(),
         })
@@ -150,6 +156,7 @@ fn watch(held: &Held, steady: Steady) {
 /// Opens connections.
 struct Opener {
     endpoints: Vec<Endpoint>,
+    protocol: Protocol,
     /// How many handshakes each endpoint has at the same time.
     parallel: usize,
     /// One for all connections, since a clone that is made before the first connection would have a TLS configuration of
@@ -172,13 +179,14 @@ impl Opener {
         let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
         let idle_timeout = held.period * PERIODS_OF_SILENCE;
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
-            .application_protocols([http3::ALPN])
+            .application_protocols([options.protocol.alpn()])
             .transport(tls::transport(mtu, idle_timeout))
             // Each is the connection of another client.
             .session_store(handshakes::no_sessions());
         Ok(Self {
             parallel: options.opening.max(1).div_ceil(endpoints.len()),
             endpoints,
+            protocol: options.protocol,
             config: Arc::new(config),
             remote: options.connect,
             held,
@@ -236,6 +244,7 @@ impl Opener {
     ) -> impl Future<Output = Result<(), String>> + Send + 'static {
         let (config, remote, held) = (self.config.clone(), self.remote, self.held.clone());
         let (next, failed) = (self.next.clone(), self.failed.clone());
+        let protocol = self.protocol;
         async move {
             loop {
                 let index = next.fetch_add(1, Ordering::Relaxed);
@@ -244,7 +253,7 @@ impl Opener {
                 }
                 let mut attempt = 1;
                 let client = loop {
-                    match Client::connect(&endpoint, &config, remote, "localhost").await {
+                    match Client::connect(protocol, &endpoint, &config, remote).await {
                         Ok(client) => break client,
                         Err(error) if attempt == ATTEMPTS => {
                             return Err(format!("connection {index}: {error}"));
@@ -253,7 +262,7 @@ impl Opener {
                     }
                     failed.fetch_add(1, Ordering::Relaxed);
                 };
-                let answer = ask(&client, &held).await;
+                let answer = client.ask_now(&held.wanted).await;
                 answer.map_err(|error| format!("connection {index}: {error}"))?;
                 // Each index is taken once.
                 let _ = held.clients[index].set(client);

@@ -1,11 +1,15 @@
 //! Options that several commands share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use clearway::{QuicLb, ServerConfig};
+
+use crate::ids::Ids;
 
 /// The UDP payload size of full datagrams.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,6 +48,43 @@ pub(crate) struct ServerOptions {
     pub(crate) root: Option<PathBuf>,
 }
 
+/// Options of servers that hold many connections.
+#[derive(Args)]
+pub(crate) struct ManyOptions {
+    /// How many connections there may be at the same time; by default as many as the library's default.
+    #[arg(long)]
+    max_connections: Option<usize>,
+    /// After how many seconds of silence a connection is lost.
+    #[arg(long, default_value_t = 30)]
+    idle_timeout: u64,
+    /// Take datagrams from the load balancer at this address only, which puts the client's address before each.
+    #[arg(long, requires = "quic_lb")]
+    balancer: Option<IpAddr>,
+    /// Issue connection IDs that the load balancer can route.
+    #[arg(long, value_name = "SERVER-ID:NONCE-LENGTH:KEY")]
+    quic_lb: Option<Ids>,
+    /// End when standard input ends, and with the face of the shard print what the shards have counted for each line of it.
+    #[arg(long)]
+    pub(crate) attached: bool,
+}
+
+impl ManyOptions {
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        Duration::from_secs(self.idle_timeout)
+    }
+
+    /// The configuration with these options, except for the idle timeout.
+    pub(crate) fn apply(&self, mut config: ServerConfig) -> ServerConfig {
+        if let Some(max) = self.max_connections {
+            config = config.max_connections(max);
+        }
+        if let Some(Ids(ids)) = &self.quic_lb {
+            config = config.quic_lb(QuicLb::clone(ids));
+        }
+        config.balancers(self.balancer)
+    }
+}
+
 /// Where code for raw streams runs.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum RawFace {
@@ -57,6 +98,8 @@ pub(crate) enum RawFace {
 pub(crate) struct RawServerOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
+    #[command(flatten)]
+    pub(crate) many: ManyOptions,
     /// Where streams are handled.
     #[arg(long, value_enum, default_value_t = RawFace::Shard)]
     pub(crate) face: RawFace,

@@ -3,15 +3,16 @@
 
 mod client;
 mod server;
-mod stream;
+pub(crate) mod stream;
 mod tasks;
 
 use crate::options::{Mtu, RawClientOptions, RawFace, RawServerOptions};
-use crate::{Outcome, tls};
+use crate::{Outcome, attached, tls};
 
-const ALPN: &str = "perf";
+/// The application protocol.
+pub(crate) const ALPN: &str = "perf";
 /// The size of the number that a client sends first.
-const REQUEST_LEN: usize = 8;
+pub(crate) const REQUEST_LEN: usize = 8;
 /// Connections that are being opened at the same time.
 const OPENING: usize = 32;
 
@@ -25,10 +26,14 @@ struct Transfer {
 }
 
 pub(crate) fn serve(options: &RawServerOptions, mtu: Mtu) -> Outcome {
-    let server = &options.server;
-    let config = tls::server(&server.cert, &server.key, ALPN, mtu, tls::IDLE_TIMEOUT)?;
-    match options.face {
-        RawFace::Shard => server::serve(server.listen, config),
+    let RawServerOptions { server, many, face } = options;
+    let config = tls::server(&server.cert, &server.key, ALPN, mtu, many.idle_timeout())?;
+    let config = many.apply(config);
+    if many.attached && !matches!(face, RawFace::Shard) {
+        attached::end_with_input();
+    }
+    match face {
+        RawFace::Shard => server::serve(server.listen, config, many.attached),
         RawFace::Async => tasks::serve(server.listen, config),
     }
 }

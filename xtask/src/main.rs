@@ -88,6 +88,7 @@ The project's development tasks.
         --count N            number of connections, up to 300000
         --minutes M          for how long requests are counted once all are open (default 5)
         --balancer           through `clearway balance`
+        --raw                on a raw stream for each request instead of HTTP/3
         --json               print one object
   cargo xtask bench memory   what each server keeps for an idle connection
         --count N            number of connections (default 10000)

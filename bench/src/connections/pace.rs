@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clearway::http3::Client;
-use http::{Request, StatusCode};
-
 use super::Held;
-use crate::pattern::Sink;
+use super::client::Client;
 
 /// The time in which requests are counted.
 #[derive(Clone, Copy)]
@@ -61,27 +58,9 @@ fn request(client: &Client, held: &Arc<Held>, due: Instant, is_counted: bool) {
     if is_counted {
         held.record.asked.fetch_add(1, Ordering::Relaxed);
     }
-    let (asking, held) = (client.clone(), held.clone());
-    client.spawn(async move {
-        let outcome = ask(&asking, &held).await.map(|()| due.elapsed());
-        held.record.add(is_counted, outcome);
-    });
-}
-
-/// Makes one request, and checks the response.
-pub(super) async fn ask(client: &Client, held: &Held) -> Result<(), String> {
-    let request = Request::get(held.url.clone()).body(()).map_err(|error| error.to_string())?;
-    let response = client.send(request).await.map_err(|error| error.to_string())?;
-    let status = response.status();
-    let (mut body, mut sink) = (response.into_body(), Sink::new());
-    while let Some(chunk) = body.chunk().await {
-        let chunk = chunk.map_err(|error| error.to_string())?;
-        if !sink.accept(&chunk) {
-            return Err(format!("wrong bytes after {}", sink.received));
-        }
-    }
-    if status != StatusCode::OK || sink.received != held.size {
-        return Err(format!("status {status}, {} of {} bytes", sink.received, held.size));
-    }
-    Ok(())
+    let record = held.clone();
+    let ended = move |outcome: Result<(), String>| {
+        record.record.add(is_counted, outcome.map(|()| due.elapsed()));
+    };
+    client.ask(&held.wanted, Box::new(ended));
 }

@@ -10,18 +10,15 @@ use clearway::{
 
 use super::REQUEST_LEN;
 use super::stream::{pull, push};
-use crate::Outcome;
 use crate::pattern::{Sink, Source};
+use crate::{Outcome, attached};
 
 /// The error code for a stream with wrong bytes.
 const WRONG: VarInt = VarInt::from_u32(1);
 
-pub(super) fn serve(listen: SocketAddr, config: ServerConfig) -> Outcome {
+pub(super) fn serve(listen: SocketAddr, config: ServerConfig, is_attached: bool) -> Outcome {
     let endpoint = Endpoint::server_with_applications(listen, config, |_| Everyone)?;
-    println!("listening {}", endpoint.local_address());
-    loop {
-        std::thread::park();
-    }
+    attached::serve(&endpoint, is_attached)
 }
 
 /// Accepts every client.
@@ -65,6 +62,9 @@ impl Application for Server {
                 false
             }
         });
+        if connection.is_resting() {
+            self.answers.shrink_to_fit();
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use clearway::{StreamId, Timestamp};
 use crate::pattern::{Sink, Source};
 
 /// Writes as much as the connection accepts, and then the end. Returns whether everything is written.
-pub(super) fn push(
+pub(crate) fn push(
     connection: &mut Connection,
     stream: StreamId,
     source: &mut Source,
@@ -25,7 +25,7 @@ pub(super) fn push(
 }
 
 /// Reads and checks what has arrived. Returns whether the stream has ended.
-pub(super) fn pull(
+pub(crate) fn pull(
     now: Timestamp,
     connection: &mut Connection,
     stream: StreamId,

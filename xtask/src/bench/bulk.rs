@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::pairs::{Case, Plan, Run, Unit};
-use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3};
+use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
 use super::{number, positive};
@@ -128,7 +128,7 @@ impl Transfer {
     fn serve(&self) -> Vec<&'static str> {
         match self.protocol {
             Protocol::Http3 => SERVE_HTTP3.to_vec(),
-            Protocol::Raw => vec!["raw-server"],
+            Protocol::Raw => SERVE_RAW.to_vec(),
         }
     }
 

@@ -1,5 +1,5 @@
-//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds;
-//! with `--balancer` through a load balancer.
+//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds, over
+//! HTTP/3 or with `--raw` on a stream of its own; with `--balancer` through a load balancer.
 
 mod balancer;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use self::balancer::Balancer;
 use super::kernel::{UdpErrors, socket_drops, udp_errors};
-use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
+use super::place::{CLIENT_CORE, Place, SERVE_HTTP3, SERVE_RAW};
 use super::stacks::{Stack, build};
 use super::{number, round, text};
 use crate::command::run as show;
@@ -35,6 +35,8 @@ struct Options {
     minutes: u64,
     /// Whether there is a load balancer between clients and server.
     has_balancer: bool,
+    /// Whether the connections have raw streams instead of HTTP/3.
+    is_raw: bool,
     json: bool,
 }
 
@@ -85,7 +87,9 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
     let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
     let with_huge_pages = [HUGE_PAGES, text(program)];
-    let mut command = [&with_huge_pages[..], &SERVE_HTTP3, &options_of_server].concat();
+    let (serve, protocol): (&[&str], _) =
+        if options.is_raw { (&SERVE_RAW, "raw") } else { (&SERVE_HTTP3, "http3") };
+    let mut command = [&with_huge_pages[..], serve, &options_of_server].concat();
     if options.has_balancer {
         command.extend(balancer::OPTIONS_OF_SERVER);
     }
@@ -101,7 +105,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();
     let mut arguments = with_huge_pages.to_vec();
     arguments.extend(["connections", "--ca", text(&place.certificate)]);
-    arguments.extend(["--connect", address, "--count", &count]);
+    arguments.extend(["--connect", address, "--protocol", protocol, "--count", &count]);
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
     let mut generator = Process::start(env, &arguments, CLIENT_CORE, "first")?;
     share_cores(generator.id())?;
@@ -219,6 +223,7 @@ fn object(options: &Options, measured: &Measured) -> Value {
         measured;
     let mut object = json!({
         "case": "connections",
+        "protocol": if options.is_raw { "raw" } else { "http3" },
         "count": options.count,
         "minutes": options.minutes,
         "server_bytes_per_connection": server_bytes[0].round(),
@@ -267,13 +272,15 @@ fn verdict(measured: &Measured) -> Result<(), String> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { count: 0, minutes: 5, has_balancer: false, json: false };
+    let mut options =
+        Options { count: 0, minutes: 5, has_balancer: false, is_raw: false, json: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
             "--balancer" => options.has_balancer = true,
+            "--raw" => options.is_raw = true,
             "--count" => options.count = within(argument, value()?, MAX_COUNT)?,
             "--minutes" => options.minutes = within(argument, value()?, 24 * 60)?,
             other => return Err(format!("bench connections has no option {other}")),
@@ -310,8 +317,9 @@ mod tests {
         );
         assert_eq!(error(&["--minutes", "0"]), "--minutes is 0, but has to be from 1 to 1440");
         assert_eq!(error(&["--hours", "1"]), "bench connections has no option --hours");
-        let options = Options { count: 300_000, minutes: 1, has_balancer: true, json: true };
-        let arguments = ["--count", "300000", "--minutes", "1", "--balancer", "--json"];
+        let options =
+            Options { count: 300_000, minutes: 1, has_balancer: true, is_raw: true, json: true };
+        let arguments = ["--count", "300000", "--minutes", "1", "--balancer", "--raw", "--json"];
         assert_eq!(parse(&arguments), Ok(options));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::pairs::{Case, Plan, Run, Unit};
-use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
+use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
 use super::{positive, sorted};
@@ -84,7 +84,7 @@ fn measure(
 fn serve([server, client]: [&Stack; 2]) -> &'static [&'static str] {
     match (server.name, client.name) {
         (WITH_RAW_STREAMS, _) => &["handshakes-server"],
-        (_, WITH_RAW_STREAMS) => &["raw-server"],
+        (_, WITH_RAW_STREAMS) => &SERVE_RAW,
         _ => &SERVE_HTTP3,
     }
 }

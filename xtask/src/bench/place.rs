@@ -65,6 +65,9 @@ pub(super) struct Job<'a> {
     pub(super) ask: &'a [&'a str],
 }
 
+/// The command of servers with raw streams.
+pub(super) const SERVE_RAW: [&str; 1] = ["raw-server"];
+
 /// The command of servers over HTTP/3.
 pub(super) const SERVE_HTTP3: [&str; 3] = ["server", "--root", "."];
 

@@ -11,7 +11,7 @@ use crate::forward::server_id;
 /// The first configuration of QUIC-LB, in one argument: the server ID and the key in hexadecimal digits, between them the
 /// length of nonces.
 #[derive(Clone)]
-pub(super) struct Ids(pub(super) Box<QuicLb>);
+pub(crate) struct Ids(pub(crate) Box<QuicLb>);
 
 impl FromStr for Ids {
     type Err = String;

@@ -1,0 +1,172 @@
+//! A connection with raw streams, which its shard serves: on a stream for each request it asks for a number of bytes.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clearway::transport::Connection;
+use clearway::{
+    Application, ClientConfig, ConnectionWaker, Direction, Endpoint, Event, StreamId, Timestamp,
+};
+use tokio::sync::oneshot;
+
+use super::client::Ended;
+use crate::pattern::Sink;
+use crate::raw::REQUEST_LEN;
+use crate::raw::stream::pull;
+
+/// The connection, for other threads.
+pub(super) struct Messages {
+    waker: ConnectionWaker,
+    shared: Arc<Shared>,
+}
+
+/// What the other threads and the shard have in common.
+#[derive(Default)]
+struct Shared {
+    is_over: AtomicBool,
+    /// Requests that are to be made.
+    asked: Mutex<Vec<Asked>>,
+}
+
+struct Asked {
+    size: u64,
+    ended: Ended,
+}
+
+impl Shared {
+    fn asked(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Messages {
+    /// Opens a connection.
+    pub(super) async fn connect(
+        endpoint: &Endpoint,
+        config: &ClientConfig,
+        remote: SocketAddr,
+    ) -> Result<Self, String> {
+        let (sender, opened) = oneshot::channel();
+        let shared = Arc::new(Shared::default());
+        let of_shard = shared.clone();
+        let application = move |waker| {
+            let opening = Some((waker, sender));
+            let it = InShard { shared: of_shard, opening, running: Vec::new() };
+            Box::new(it) as Box<dyn Application>
+        };
+        // If the connection fails at once, the application is dropped, and what waits for it is told.
+        let on_failure = Box::new(|_| ());
+        endpoint
+            .connect_application(config, remote, "localhost", Box::new(application), on_failure)
+            .map_err(|error| error.to_string())?;
+        let opened = opened.await.map_err(|_| "the endpoint cannot connect".to_owned())?;
+        opened.map(|waker| Self { waker, shared })
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.shared.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Asks for so many bytes, and checks them.
+    pub(super) fn ask(&self, size: u64, ended: Ended) {
+        let mut asked = self.shared.asked();
+        if self.is_open() {
+            asked.push(Asked { size, ended });
+            drop(asked);
+            self.waker.wake();
+        } else {
+            drop(asked);
+            ended(Err("the connection is closed".to_owned()));
+        }
+    }
+}
+
+/// The connection's application.
+struct InShard {
+    shared: Arc<Shared>,
+    /// Until the connection is open.
+    opening: Option<(ConnectionWaker, oneshot::Sender<Result<ConnectionWaker, String>>)>,
+    running: Vec<Running>,
+}
+
+/// A request whose response has not arrived as a whole.
+struct Running {
+    stream: StreamId,
+    sink: Sink,
+    asked: Asked,
+}
+
+impl Application for InShard {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            if let Event::Closed(error) = event {
+                return self.end(&error.to_string());
+            }
+        }
+        if connection.is_handshaking() {
+            return;
+        }
+        if let Some((waker, opened)) = self.opening.take() {
+            // The receiver is gone if nobody waits any more.
+            let _ = opened.send(Ok(waker));
+        }
+        self.begin(connection);
+        self.go_on(now, connection);
+        if connection.is_resting() {
+            self.running.shrink_to_fit();
+        }
+    }
+}
+
+impl InShard {
+    /// Makes the requests that are waiting, as many as the server permits.
+    fn begin(&mut self, connection: &mut Connection) {
+        let shared = self.shared.clone();
+        let mut waiting = shared.asked();
+        while !waiting.is_empty()
+            && let Some(stream) = connection.open(Direction::Bidirectional)
+        {
+            let asked = waiting.remove(0);
+            match connection.write_slice(stream, &asked.size.to_be_bytes()) {
+                Ok(REQUEST_LEN) if connection.finish(stream).is_ok() => {
+                    self.running.push(Running { stream, sink: Sink::new(), asked });
+                }
+                outcome => (asked.ended)(Err(format!("a request was not taken: {outcome:?}"))),
+            }
+        }
+        if waiting.is_empty() {
+            *waiting = Vec::new();
+        }
+    }
+
+    /// Reads what has arrived of the responses.
+    fn go_on(&mut self, now: Timestamp, connection: &mut Connection) {
+        let mut index = 0;
+        while let Some(Running { stream, sink, .. }) = self.running.get_mut(index) {
+            match pull(now, connection, *stream, sink) {
+                Ok(false) => index += 1,
+                outcome => {
+                    let Running { sink, asked, .. } = self.running.swap_remove(index);
+                    let is_whole = sink.received == asked.size;
+                    let wrong = || Err(format!("{} of {} bytes", sink.received, asked.size));
+                    let outcome = outcome.and_then(|_| if is_whole { Ok(()) } else { wrong() });
+                    (asked.ended)(outcome);
+                }
+            }
+        }
+    }
+
+    /// The connection has ended.
+    fn end(&mut self, reason: &str) {
+        if let Some((_, opened)) = self.opening.take() {
+            // The receiver is gone if nobody waits any more.
+            let _ = opened.send(Err(reason.to_owned()));
+        }
+        let mut waiting = self.shared.asked();
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let waiting = std::mem::take(&mut *waiting);
+        let running = self.running.drain(..).map(|running| running.asked);
+        running.chain(waiting).for_each(|asked| (asked.ended)(Err(reason.to_owned())));
+    }
+}
