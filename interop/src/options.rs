@@ -29,6 +29,7 @@ quarter.
   --jobs N             how many tests run at the same time (default: two for each core, at most 8); measurements always
                        run alone
   --seed N             of everything that is random in the network (default 1)
+  --program FILE       Clearway's program (default: that of the release profile)
   --loopback           do not make network namespaces
   --keep               keep captures, key logs and output of all cells, not only of those that failed
   --qlog               endpoints write qlog files, kept with the rest
@@ -37,6 +38,11 @@ quarter.
   --show FOLDER        print the packets in the records of a cell, decrypted; runs nothing
   --list               print the chosen cells, and do not run them
 ";
+
+/// Endpoints run in other folders.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
 
 /// What the user wants.
 #[derive(Debug)]
@@ -77,8 +83,7 @@ impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        // Endpoints run in other folders.
-        let target = std::path::absolute(&target).unwrap_or(target);
+        let target = absolute(target);
         let mut options = Self {
             clients: Vec::new(),
             servers: Vec::new(),
@@ -107,6 +112,7 @@ impl Options {
                 "--repeat" => options.repeat = Some(number(argument, value()?)?),
                 "--jobs" => options.jobs = number(argument, value()?)?,
                 "--seed" => options.seed = number(argument, value()?)?,
+                "--program" => options.program = absolute(value()?.into()),
                 "--loopback" => options.loopback = true,
                 "--keep" => options.keep = true,
                 "--qlog" => options.qlog = true,

@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let known = if is_writing(arguments)? { None } else { Some(known()?) };
     let mut comparison = Comparison { known, measured: BTreeMap::new(), wrong: String::new() };
     let packages = ["--package", "clearway-limits", "--package", "clearway-bench"];
-    let mut build = cargo(&["build", "--profile", "gallery"]);
+    let mut build = cargo(&["build", "--profile", command::TESTED]);
     command::run("building the programs whose instructions are counted", build.args(packages))?;
     measure_operations(&mut comparison)?;
     let place = faces::Place::new()?;

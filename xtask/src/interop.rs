@@ -1,7 +1,7 @@
 //! `cargo xtask interop`: the tests of the public interop runner between Clearway and other stacks (see `interop/`).
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, cargo, root, target};
@@ -15,7 +15,7 @@ const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
 /// Builds what the chosen cells need, and becomes the program that runs them.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let runner = build_runner()?;
+    let runner = build_runner("release")?;
     let only_prints = |argument: &&str| ["--help", "-h", "--list", "--show"].contains(argument);
     if !arguments.iter().any(only_prints) {
         // Wrong options are reported before anything else is built.
@@ -29,15 +29,14 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     Err(format!("the runner cannot be started: {error}"))
 }
 
-/// Runs a part of the tests: of Clearway with itself, and with the peers that were built.
-pub(crate) fn run_few() -> Result<(), String> {
-    let runner = build_runner()?;
+/// Runs a part of the tests with this program: of Clearway with itself, and with the peers that were built.
+pub(crate) fn run_few(program: &Path) -> Result<(), String> {
+    let runner = build_runner(command::TESTED)?;
     let built = |peer: &&str| target().join("peers").join(peer).exists();
     let peers: Vec<&str> = PEERS.into_iter().filter(built).collect();
-    command::program()?;
     let run = |client: &[&str], server: &[&str], tests: &str| {
         let mut few = prepare(runner.clone());
-        few.args(["--controller", "cubic"]);
+        few.args(["--controller", "cubic", "--program"]).arg(program);
         let options = [("--client", client), ("--server", server)];
         for (option, values) in options {
             few.args(values.iter().flat_map(|value| [option, value]));
@@ -59,10 +58,10 @@ fn prepare(runner: PathBuf) -> Command {
     command
 }
 
-fn build_runner() -> Result<PathBuf, String> {
-    let mut build = cargo(&["build", "--release", "--package", "clearway-interop", "--quiet"]);
-    command::run("building the interop runner", &mut build)?;
-    Ok(target().join("release/clearway-interop"))
+fn build_runner(profile: &str) -> Result<PathBuf, String> {
+    let build = ["build", "--profile", profile, "--package", "clearway-interop", "--quiet"];
+    command::run("building the interop runner", &mut cargo(&build))?;
+    Ok(target().join(profile).join("clearway-interop"))
 }
 
 fn build_peers(names: &[&str]) -> Result<(), String> {

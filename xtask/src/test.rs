@@ -60,14 +60,14 @@ fn run_peers() -> Result<(), String> {
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
-    let program = command::program()?;
+    let program = command::tested_program()?;
     let mut tests = cargo(&["test", "--package", INTEROP, "--test", "peers"]);
-    tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", program);
+    tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", &program);
     command::run("testing against the peers", &mut tests)?;
     let etcd = ["test", "--package", "clearway-cli", "--lib", "keys_of_etcd_itself"];
     let mut etcd = cargo(&[&etcd[..], &["--", "--ignored"]].concat());
     command::run("testing servers from etcd", &mut etcd)?;
-    interop::run_few()
+    interop::run_few(&program)
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {

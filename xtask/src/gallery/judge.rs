@@ -7,9 +7,7 @@ use serde_json::Value;
 
 use super::patch::Judge;
 use super::tree::Tree;
-
-/// The build profile of both the program and the tests, so that their common dependencies are built once.
-const PROFILE: &str = "gallery";
+use crate::command::TESTED;
 
 /// What a judge reported.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -48,7 +46,7 @@ impl Seen {
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
         Judge::Test { package, .. } => test(tree, package, "--no-run"),
-        _ => tree.cargo(&["build", "--quiet", "--profile", PROFILE, "--package", "clearway-cli"]),
+        _ => tree.cargo(&["build", "--quiet", "--profile", TESTED, "--package", "clearway-cli"]),
     };
     let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
     match output.status.success() {
@@ -100,7 +98,7 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
 }
 
 fn test(tree: &Tree, package: &str, argument: &str) -> Command {
-    tree.cargo(&["test", "--quiet", "--profile", PROFILE, "--package", package, argument])
+    tree.cargo(&["test", "--quiet", "--profile", TESTED, "--package", package, argument])
 }
 
 /// The objects that `command` prints, one per line. Its exit status is ignored: it also fails if it finds a violation.
