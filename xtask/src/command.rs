@@ -59,7 +59,7 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The profile of programs that are tested and not measured: they are built in a fifth of the time that the release profile takes.
+/// The profile of programs that are tested and not measured. The gallery has built most of what it needs already.
 pub(crate) const TESTED: &str = "gallery";
 
 /// Builds the program `clearway` for tests, and returns its path.

@@ -52,8 +52,7 @@ impl Messages {
         let of_shard = shared.clone();
         let application = move |waker| {
             let opening = Some((waker, sender));
-            let it = InShard { shared: of_shard, opening, running: Vec::new() };
-            Box::new(it) as Box<dyn Application>
+            Box::new(InShard::new(of_shard, opening)) as Box<dyn Application>
         };
         // If the connection fails at once, the application is dropped, and what waits for it is told.
         let on_failure = Box::new(|_| ());
@@ -82,11 +81,14 @@ impl Messages {
     }
 }
 
+/// What wakes the connection, and whom to give it to.
+type Opening = (ConnectionWaker, oneshot::Sender<Result<ConnectionWaker, String>>);
+
 /// The connection's application.
 struct InShard {
     shared: Arc<Shared>,
     /// Until the connection is open.
-    opening: Option<(ConnectionWaker, oneshot::Sender<Result<ConnectionWaker, String>>)>,
+    opening: Option<Opening>,
     running: Vec<Running>,
 }
 
@@ -119,7 +121,18 @@ impl Application for InShard {
     }
 }
 
+impl Drop for InShard {
+    /// The shard may end before the connection does.
+    fn drop(&mut self) {
+        self.end("the endpoint has ended");
+    }
+}
+
 impl InShard {
+    fn new(shared: Arc<Shared>, opening: Option<Opening>) -> Self {
+        Self { shared, opening, running: Vec::new() }
+    }
+
     /// Makes the requests that are waiting, as many as the server permits.
     fn begin(&mut self, connection: &mut Connection) {
         let shared = self.shared.clone();
@@ -168,5 +181,39 @@ impl InShard {
         let waiting = std::mem::take(&mut *waiting);
         let running = self.running.drain(..).map(|running| running.asked);
         running.chain(waiting).for_each(|asked| (asked.ended)(Err(reason.to_owned())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use clearway::wire::Initiator;
+
+    use super::*;
+
+    /// Asks for a byte, and returns where the outcome will be.
+    fn ask(shared: &Shared) -> Receiver<Result<(), String>> {
+        let (sender, outcome) = channel();
+        let ended: Ended = Box::new(move |outcome| drop(sender.send(outcome)));
+        shared.asked().push(Asked { size: 1, ended });
+        outcome
+    }
+
+    #[test]
+    fn requests_end_with_their_shard() {
+        let shared = Arc::new(Shared::default());
+        let mut in_shard = InShard::new(shared.clone(), None);
+        let waiting = ask(&shared);
+        let running = ask(&shared);
+        let asked = shared.asked().pop().expect("it was asked");
+        let stream =
+            StreamId::new(Initiator::Client, Direction::Bidirectional, 0).expect("it is the first");
+        in_shard.running.push(Running { stream, sink: Sink::new(), asked });
+        drop(in_shard);
+        for outcome in [waiting, running] {
+            assert_eq!(outcome.try_recv(), Ok(Err("the endpoint has ended".to_owned())));
+        }
+        assert!(shared.is_over.load(Ordering::Relaxed));
     }
 }

@@ -46,6 +46,9 @@ pub(crate) trait Face: Default + Sized {
 
     /// The connection has ended: wakes all tasks that wait for a part of it, and passes them `error`.
     fn fail(&mut self, error: &Self::Error, effects: &mut Effects<Self>);
+
+    /// The connection rests: gives back the memory of parts that are over.
+    fn rest(&mut self);
 }
 
 /// One connection, as tasks and the shard see it.
@@ -317,6 +320,12 @@ impl<F: Face> State<F> {
         for key in changed.iter() {
             self.unmark(*key);
         }
+    }
+
+    /// The connection rests: gives back the memory that only a busy connection needs.
+    pub(crate) fn rest(&mut self) {
+        self.changed.shrink_to_fit();
+        self.face.rest();
     }
 
     fn unmark(&mut self, key: F::Key) {

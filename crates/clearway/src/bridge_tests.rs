@@ -21,6 +21,8 @@ impl Face for Bare {
     }
 
     fn fail(&mut self, _: &&'static str, _: &mut Effects<Self>) {}
+
+    fn rest(&mut self) {}
 }
 
 /// Counts how often it is woken.

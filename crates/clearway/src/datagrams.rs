@@ -199,6 +199,13 @@ impl Datagrams {
         }
     }
 
+    /// The connection rests: gives back the memory of datagrams that are gone.
+    pub(crate) fn rest(&mut self) {
+        self.outgoing.queue.shrink_to_fit();
+        self.incoming.queue.shrink_to_fit();
+        self.outcomes.shrink_to_fit();
+    }
+
     fn take_received(&mut self, connection: &mut Connection, effects: &mut Effects) {
         while let Some(data) = connection.receive_datagram() {
             // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.

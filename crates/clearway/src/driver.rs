@@ -30,10 +30,20 @@ impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, effects: Effects::default(), changed: Vec::new(), is_closed: false }
     }
+
+    /// The connection rests: gives back the memory that only a busy connection needs.
+    fn rest(&mut self) {
+        self.effects = Effects::default();
+        self.changed = Vec::new();
+        self.shared.lock().rest();
+    }
 }
 
 impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        if connection.is_resting() {
+            self.rest();
+        }
         let Self { shared, effects, changed, is_closed } = self;
         let mut state = shared.lock();
         while let Some(event) = connection.next_event() {

@@ -174,6 +174,15 @@ impl Face for Streams {
             effects.replies().exported.push((request.reply, Err(error)));
         }
     }
+
+    fn rest(&mut self) {
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            self.incoming.get_mut(direction).shrink_to_fit();
+            self.opening.get_mut(direction).shrink_to_fit();
+        }
+        self.exports.shrink_to_fit();
+        self.datagrams.rest();
+    }
 }
 
 impl Streams {

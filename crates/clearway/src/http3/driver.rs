@@ -97,9 +97,11 @@ impl Driver {
         self.http3.rest();
         self.effects = Effects::default();
         self.changed = Vec::new();
+        let mut state = self.shared.lock();
+        state.rest();
         if self.listener.is_some() {
             // No task of a server asks for them.
-            self.shared.lock().statistics = None;
+            state.statistics = None;
         }
     }
 }

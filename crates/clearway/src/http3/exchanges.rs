@@ -76,6 +76,15 @@ impl Face for Exchanges {
             self.retire(key);
         }
     }
+
+    fn rest(&mut self) {
+        if self.all.is_empty() {
+            self.all = Slab::new();
+        }
+        self.by_stream.rest();
+        self.waiting.shrink_to_fit();
+        self.incoming.shrink_to_fit();
+    }
 }
 
 impl Exchanges {

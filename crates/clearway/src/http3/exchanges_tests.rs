@@ -183,3 +183,26 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     assert!(matches!(receive.poll_chunk(context), Poll::Ready(Some(Ok(_)))));
     assert_eq!(locks() - before, 1);
 }
+
+#[test]
+fn a_connection_that_rests_keeps_no_room_for_exchanges_that_are_over() {
+    let mut exchanges = Exchanges::default();
+    let totals = Totals::default();
+    let keys: Vec<usize> = (0..100)
+        .map(|index| {
+            let stream = 4 * index;
+            let key = exchanges.all.insert(Exchange::incoming(stream, Request::new(()), &totals));
+            exchanges.by_stream.insert(stream, key);
+            exchanges.incoming.push_back(key);
+            key
+        })
+        .collect();
+    exchanges.rest();
+    assert!(keys.iter().all(|key| exchanges.all.contains(*key)), "they are not over");
+    exchanges.fail(&Error::Closed, &mut Effects::default());
+    for key in keys {
+        exchanges.release(key);
+    }
+    exchanges.rest();
+    assert_eq!((exchanges.all.capacity(), exchanges.incoming.capacity()), (0, 0));
+}
