@@ -40,14 +40,13 @@ fuzz_target!(|data: &[u8]| {
         for handle in &known {
             if let Some(connection) = server.connection_mut(*handle) {
                 while connection.next_event().is_some() {}
-                if connection.deadline().is_some_and(|deadline| deadline <= now) {
-                    connection.on_deadline(now);
-                }
             }
+            server.on_deadline(*handle, now, now);
             while server.transmit(*handle, now, &mut buffer, 1).is_some() {
                 server.transmitted(*handle, now);
             }
-            server.remove_drained(*handle);
+            server.release(*handle, now);
+            server.remove_released(*handle);
         }
         while server.next_reply().is_some() {}
         assert!(server.connection_count() <= 4);

@@ -21,7 +21,8 @@ pub trait Application: Send {
     /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
-    /// Called when the connection has been removed, with its final metrics, after [`Event::Closed`].
+    /// Called with the connection's final metrics after [`Event::Closed`], once nothing but CONNECTION_CLOSE can be sent on it
+    /// any more (RFC 9000 §10.2).
     ///
     /// [`Event::Closed`]: clearway_transport::Event::Closed
     fn closed(&mut self, statistics: &Statistics) {

@@ -35,6 +35,7 @@ use clearway_congestion::{Phase, SendLimit};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt, Version};
 
+pub(crate) use closing::Ended;
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::{Statistics, Totals};
 pub use timers::Deadlines;
@@ -323,7 +324,7 @@ impl Connection {
         self.close_reason.as_deref()
     }
 
-    /// Whether its state can be freed.
+    /// Whether the closing or draining state is over (RFC 9000 §10.2).
     pub fn is_drained(&self) -> bool {
         self.lifecycle.is_drained()
     }

@@ -3,6 +3,7 @@
 mod common_delay;
 mod config;
 mod offload;
+mod places;
 mod refusal;
 pub(crate) mod reset;
 mod token;
@@ -31,7 +32,7 @@ use crate::handshake::{
     ConnectionVersions, OpenParameters, Opening, ServerSessions, Session, SessionError, retry,
     version,
 };
-use crate::ids::{LocalIds, MINIMUM_RESET_SIZE, RoutingChange};
+use crate::ids::{LocalIds, MINIMUM_RESET_SIZE};
 use crate::observer::Observer;
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
 
@@ -40,8 +41,9 @@ pub use config::{
     AcceptError, ClientConfig, ConnectError, EndpointConfig, PreferredAddresses, ServerConfig,
 };
 pub use offload::{RetryOffload, TokenValidity};
+use places::Place;
 use reset::ResetLimiter;
-use routes::{InitialKey, Routes};
+use routes::Routes;
 pub use token::SharedTokens;
 use token::TokenKeys;
 #[cfg(fuzzing)]
@@ -120,7 +122,7 @@ pub struct Endpoint {
     random: Random,
     token_keys: TokenKeys,
     /// Each in a place of its own, so that the table can grow without moving them, and its free places cost little.
-    connections: Slab<Box<Entry>>,
+    connections: Slab<Place>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
@@ -137,14 +139,6 @@ pub struct EndpointTotals {
     pub datagrams_unknown: u64,
     /// Stateless resets in answer to them (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
-}
-
-/// A connection, and the key under which its client's first packets find it.
-struct Entry {
-    connection: Connection,
-    initial: Option<InitialKey>,
-    /// The peer's address and stateless reset token, as they are in the routes.
-    reset: Option<(SocketAddr, ResetToken)>,
 }
 
 /// The largest number of replies outside of connections that wait to be sent; more are dropped, since none is required.
@@ -195,16 +189,6 @@ impl Endpoint {
         self.server = server;
     }
 
-    /// A connection.
-    pub fn connection(&self, handle: ConnectionHandle) -> Option<&Connection> {
-        self.connections.get(handle.0).map(|entry| &entry.connection)
-    }
-
-    /// A connection.
-    pub fn connection_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
-        self.connections.get_mut(handle.0).map(|entry| &mut entry.connection)
-    }
-
     /// Whether a UDP payload from `remote` belongs to one of the endpoint's connections by its connection ID. One that does not
     /// may be the first packet of a new connection, a stateless reset, or nothing.
     pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
@@ -222,10 +206,14 @@ impl Endpoint {
         let destination = ConnectionId::new(invariant.destination_connection_id()).ok();
         if let Some(destination) = destination
             && let Some(index) = self.routes.find(&destination, arrival.remote)
-            && let Some(entry) = self.connections.get_mut(index)
+            && let Some(place) = self.connections.get_mut(index)
         {
-            entry.connection.receive(now, arrival, datagram);
-            if let Some(growth) = entry.connection.take_rtt_growth() {
+            let Some(connection) = place.connection_mut() else {
+                self.answer_late(index);
+                return Received::Done;
+            };
+            connection.receive(now, arrival, datagram);
+            if let Some(growth) = connection.take_rtt_growth() {
                 self.common_delay.on_sample(index, now, growth);
             }
             return Received::Connection(ConnectionHandle(index));
@@ -347,7 +335,7 @@ impl Endpoint {
         }
         let concealed = self.config.reset_key.conceal(&ResetToken::new(*tail));
         let index = self.routes.find_reset(&(arrival.remote, concealed))?;
-        self.connections.get_mut(index)?.connection.receive_reset(now);
+        self.connections.get_mut(index)?.connection_mut()?.receive_reset(now);
         Some(ConnectionHandle(index))
     }
 
@@ -597,7 +585,7 @@ impl Endpoint {
     /// times that it receives: the probes that they lead to are no use to a host that does not receive the answers.
     pub fn deadlines(&mut self, handle: ConnectionHandle, now: Timestamp) -> Deadlines {
         let delay = self.common_delay.at(now);
-        self.connection(handle).map_or_else(Deadlines::default, |it| it.delayed_deadlines(delay))
+        self.connections.get(handle.0).map_or_else(Deadlines::default, |it| it.deadlines(delay))
     }
 
     /// Runs the timers of a connection that have expired at `now`, where all datagrams that had arrived at `received_until` were
@@ -613,6 +601,9 @@ impl Endpoint {
         received_until: Timestamp,
     ) {
         let delay = self.common_delay.at(now);
+        if let Some(place) = self.connections.get_mut(handle.0) {
+            place.note_end(now);
+        }
         if let Some(connection) = self.connection_mut(handle) {
             connection.on_delayed_deadline(now, received_until, delay);
             if let Some(growth) = connection.take_rtt_growth() {
@@ -655,59 +646,6 @@ impl Endpoint {
         self.replies.pop_front()
     }
 
-    /// Brings the table of connection IDs and stateless reset tokens up to date.
-    pub fn settle(&mut self, handle: ConnectionHandle) {
-        let Some(entry) = self.connections.get_mut(handle.0) else { return };
-        while let Some(change) = entry.connection.next_routing_change() {
-            match change {
-                RoutingChange::Added(id) => self.routes.add(id, handle.0),
-                RoutingChange::Removed(id) => self.routes.remove(&id, handle.0),
-            }
-        }
-        let token = entry.connection.reset_token();
-        let reset = token.map(|token| (entry.connection.remote_address(), token));
-        let old = core::mem::replace(&mut entry.reset, reset);
-        if old != reset {
-            self.replace_reset(old, reset, handle);
-        }
-    }
-
-    fn replace_reset(
-        &mut self,
-        old: Option<(SocketAddr, ResetToken)>,
-        new: Option<(SocketAddr, ResetToken)>,
-        handle: ConnectionHandle,
-    ) {
-        let key = &self.config.reset_key;
-        let sign = |(remote, token): (SocketAddr, ResetToken)| (remote, key.conceal(&token));
-        self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
-    }
-
-    /// Removes a connection if it is drained, and returns it for its last statistics.
-    pub fn remove_drained(&mut self, handle: ConnectionHandle) -> Option<Connection> {
-        self.connection(handle).filter(|connection| connection.is_drained())?;
-        self.settle(handle);
-        let entry = self.connections.try_remove(handle.0)?;
-        self.replace_reset(entry.reset, None, handle);
-        entry.connection.local_ids().for_each(|id| self.routes.remove(&id, handle.0));
-        if let Some(key) = entry.initial {
-            self.routes.remove_initial(&key, handle.0);
-        }
-        Some(entry.connection)
-    }
-
-    fn insert(
-        &mut self,
-        connection: Connection,
-        local_id: ConnectionId,
-        initial: Option<InitialKey>,
-    ) -> ConnectionHandle {
-        let entry = Box::new(Entry { connection, initial, reset: None });
-        let handle = ConnectionHandle(self.connections.insert(entry));
-        self.routes.add(local_id, handle.0);
-        handle
-    }
-
     /// The IDs of a new connection.
     fn local_ids(&mut self) -> LocalIds {
         let EndpointConfig { id_generator, reset_key, .. } = &self.config;
@@ -735,15 +673,5 @@ impl core::fmt::Debug for Endpoint {
         f.debug_struct("Endpoint")
             .field("connections", &self.connections.len())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    /// An allocator with size classes keeps 5 KiB for a connection that is larger.
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn a_connection_fits_into_four_kibibytes() {
-        assert!(size_of::<super::Entry>() <= 4096, "{} bytes", size_of::<super::Entry>());
     }
 }

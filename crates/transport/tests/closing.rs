@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_network::Way;
-use clearway_transport::{Connection, ConnectionError, Event, Side, TransportConfig};
+use clearway_transport::{
+    Arrival, Connection, ConnectionError, EcnCodepoint, Event, Received, Side, SocketIndex,
+    TransportConfig,
+};
 use clearway_wire::{TransportErrorCode, VarInt};
-use support::{Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
+use support::{CLIENT, Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
 
 const CODE: VarInt = VarInt::from_u32(0x77);
 
@@ -157,9 +160,54 @@ fn closing_and_draining_last_three_probe_timeouts() {
         assert!(is_drained(&mut pair));
     }
     let (client, server) = (pair.handle, pair.accepted[0]);
-    assert!(pair.client.remove_drained(client).is_some());
-    assert!(pair.server.remove_drained(server).is_some());
+    assert!(pair.client.release(client, pair.now).is_some() && pair.client.remove_released(client));
+    assert!(pair.server.release(server, pair.now).is_some() && pair.server.remove_released(server));
     assert_eq!((pair.client.connection_count(), pair.server.connection_count()), (0, 0));
+}
+
+/// §10.2: of a connection that is draining nothing has to be kept but its connection IDs, so that late packets are not answered
+/// with a stateless reset.
+#[test]
+fn a_draining_connection_that_was_released_is_known_until_it_ends() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let (client, server) = (pair.handle, pair.accepted[0]);
+    assert!(pair.server.release(server, pair.now).is_none(), "it is in use");
+    let mut buffer = vec![0; 4000];
+    pair.client().ping();
+    let transmit = pair.client.transmit(client, pair.now, &mut buffer, 1).unwrap();
+    let late = &buffer[..transmit.size];
+    pair.client.transmitted(client, pair.now);
+    let now = pair.now;
+    pair.client().close(now, CODE, b"bye");
+    pair.run_for(milliseconds(10));
+    let (until, statistics) = (pair.server().deadline().unwrap(), pair.server().statistics());
+
+    let released = pair.server.release(server, pair.now).unwrap();
+    assert_eq!(released.statistics(), statistics);
+    assert!(pair.server.connection(server).is_none());
+    assert!(pair.server.release(server, pair.now).is_none(), "once");
+    let nanosecond = Duration::from_nanos(1);
+    let arrival = Arrival {
+        remote: address(CLIENT),
+        socket: SocketIndex::default(),
+        local_ip: None,
+        ecn: EcnCodepoint::NotEct,
+    };
+    for wait in [Duration::ZERO, until.saturating_since(pair.now) - nanosecond] {
+        let now = pair.now + wait;
+        assert_eq!(pair.server.deadlines(server, now).own, Some(until));
+        pair.server.on_deadline(server, now, now);
+        assert!(!pair.server.remove_released(server));
+        assert!(matches!(pair.server.receive(now, arrival, &mut late.to_vec()), Received::Done));
+        assert!(pair.server.next_reply().is_none() && pair.server.totals().datagrams_unknown == 0);
+    }
+    pair.server.on_deadline(server, until, until);
+    assert_eq!(pair.server.deadlines(server, until), Default::default());
+    assert!(pair.server.remove_released(server));
+    assert_eq!(pair.server.connection_count(), 0);
+    assert!(matches!(pair.server.receive(until, arrival, &mut late.to_vec()), Received::Done));
+    assert_eq!(pair.server.totals().datagrams_unknown, 1);
 }
 
 /// §10.2.1: in the closing state an endpoint responds to ever fewer packets; §10.2.2: in the draining state
@@ -194,6 +242,67 @@ fn a_closing_endpoint_responds_rarely_and_a_draining_one_never() {
     pair.server().ping();
     pair.settle();
     assert_eq!(pair.watch.sent(Side::Server).len(), before);
+}
+
+/// §10.2.1: the closing state needs no more than the last datagram, to send it again.
+#[test]
+fn a_closing_connection_that_was_released_repeats_its_close() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let (now, client, server) = (pair.now, pair.handle, pair.accepted[0]);
+    let mut buffer = vec![0; 4000];
+    let mut late = Vec::new();
+    for _ in 0..64 {
+        pair.server().ping();
+        let transmit = pair.server.transmit(server, now, &mut buffer, 1).unwrap();
+        pair.server.transmitted(server, now);
+        late.push(buffer[..transmit.size].to_vec());
+    }
+    pair.client().close(now, CODE, b"bye");
+    assert!(pair.client.release(client, now).is_none(), "the peer has to be told first");
+    let transmit = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
+    let close = buffer[..transmit.size].to_vec();
+    pair.client.transmitted(client, now);
+    let until = pair.client().deadline().unwrap();
+    assert!(pair.client.release(client, now).is_some());
+    let arrival = Arrival {
+        remote: address(SERVER),
+        socket: SocketIndex::default(),
+        local_ip: None,
+        ecn: EcnCodepoint::NotEct,
+    };
+    let mut answers = 0;
+    for datagram in &mut late {
+        assert!(matches!(pair.client.receive(now, arrival, datagram), Received::Done));
+        while let Some((to, answer)) = pair.client.next_reply() {
+            assert_eq!((to, &answer), (transmit, &close));
+            answers += 1;
+        }
+    }
+    assert_eq!(answers, 7, "to packets 1, 2, 4 … 64");
+    assert_eq!(pair.client.deadlines(client, now).own, Some(until));
+    pair.client.on_deadline(client, until, until);
+    assert!(pair.client.remove_released(client));
+    assert_eq!(pair.client.connection_count(), 0);
+
+    let received = pair.server.receive(
+        now,
+        Arrival { remote: address(CLIENT), ..arrival },
+        &mut close.clone(),
+    );
+    assert!(matches!(received, Received::Connection(_)));
+    assert_eq!(pair.server().close_reason(), Some(&by_application()));
+}
+
+/// While the handshake is not confirmed, CONNECTION_CLOSE may be needed in several packets, and in others later (§10.2.3).
+#[test]
+fn a_connection_that_is_closed_during_the_handshake_is_not_released() {
+    let mut pair = Pair::new(delayed(10, 1));
+    let (now, client) = (pair.now, pair.handle);
+    pair.client().close(now, CODE, b"bye");
+    pair.settle();
+    assert!(pair.client().is_closed());
+    assert!(pair.client.release(client, now).is_none());
 }
 
 fn idle(client: u64, server: u64) -> (TransportConfig, TransportConfig) {

@@ -426,8 +426,10 @@ impl Connections {
 
     fn process(&mut self, now: Timestamp, handle: ConnectionHandle) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
-        let Some(connection) = self.endpoint.connection_mut(handle) else { return };
         slot.is_dirty = false;
+        let Some(connection) = self.endpoint.connection_mut(handle) else {
+            return self.mark_sending(handle);
+        };
         // What is asked for from here on takes another call.
         slot.target.is_woken.swap(false, Ordering::SeqCst);
         let Slot { application, record, .. } = slot;
@@ -469,14 +471,18 @@ impl Connections {
             return self.mark_sending(handle);
         }
         self.release_sockets(handle, sockets);
-        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
-        let Some(connection) = self.endpoint.connection(handle) else { return };
-        if connection.is_closed() && !slot.knows_of_close {
+        let Some(Some(slot)) = self.slots.get(handle.index()) else { return };
+        let is_closed = self.endpoint.connection(handle).is_some_and(Connection::is_closed);
+        if is_closed && !slot.knows_of_close {
             return self.mark_dirty(handle);
         }
-        if connection.is_drained() {
-            return self.remove(handle, sockets);
+        if let Some(connection) = self.endpoint.release(handle, now) {
+            self.end(handle, &connection, sockets);
         }
+        if self.endpoint.remove_released(handle) {
+            return self.remove(handle);
+        }
+        let Some(Some(slot)) = self.slots.get(handle.index()) else { return };
         let served_at = |kind| slot.served.filter(|(_, served)| *served == kind).map(|(at, _)| at);
         let not_again_at_once = |deadline: Timestamp, kind| match served_at(kind) {
             Some(served) if deadline <= served => served + OVERDUE_DELAY,
@@ -490,20 +496,29 @@ impl Connections {
         self.deadlines.set(handle.index(), Deadlines { own, silence });
     }
 
-    fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
-        let Some(connection) = self.endpoint.remove_drained(handle) else { return };
-        self.deadlines.set(handle.index(), Deadlines::default());
-        let slot = self.slots.get_mut(handle.index()).and_then(Option::take);
-        let Some(mut slot) = slot else { return };
-        self.count -= 1;
-        slot.record.end(&connection, &mut self.counts);
-        slot.sockets.iter().for_each(|socket| sockets.release(*socket));
-        if let Some(remote) = slot.attempt {
+    /// A connection has ended: its application is told, and all that was kept for it is given back.
+    fn end(&mut self, handle: ConnectionHandle, connection: &Connection, sockets: &mut Sockets) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        slot.record.end(connection, &mut self.counts);
+        slot.sockets.drain(..).for_each(|socket| sockets.release(socket));
+        if let Some(waiting) = slot.migration.take() {
+            waiting.end();
+        }
+        if let Some(remote) = slot.attempt.take() {
             self.attempts.remove(remote, handle.index());
         }
-        if let Err(Panicked) = slot.application.closed(&connection.statistics()) {
+        let application = std::mem::replace(&mut slot.application, Guarded::gone());
+        if let Err(Panicked) = application.closed(&connection.statistics()) {
             tracing::error!("an application panicked when its connection was gone");
             self.counts.panics += 1;
+        }
+    }
+
+    /// Nothing is known of a connection any more.
+    fn remove(&mut self, handle: ConnectionHandle) {
+        self.deadlines.set(handle.index(), Deadlines::default());
+        if self.slots.get_mut(handle.index()).and_then(Option::take).is_some() {
+            self.count -= 1;
         }
     }
 }
@@ -512,3 +527,7 @@ impl Connections {
 fn is_long(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first & 0x80 != 0)
 }
+
+#[cfg(test)]
+#[path = "connections/ending_tests.rs"]
+mod ending_tests;

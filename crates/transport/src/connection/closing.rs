@@ -22,6 +22,38 @@ pub(super) struct Close {
     reason: Vec<u8>,
 }
 
+/// A datagram with a CONNECTION_CLOSE.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    transmit: Transmit,
+    datagram: Box<[u8]>,
+}
+
+/// What is left of a connection that nothing else can be sent on (RFC 9000 §10.2).
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// When late packets of the peer have had time to come.
+    pub(crate) until: Timestamp,
+    /// What they are answered with, in the closing state.
+    answer: Option<Box<Answer>>,
+    received: u64,
+}
+
+impl Ended {
+    /// The peer has sent another packet: what it is answered with, if it is.
+    pub(crate) fn answer(&mut self) -> Option<(Transmit, Vec<u8>)> {
+        let Answer { transmit, datagram } = self.answer.as_deref()?;
+        answers_next(&mut self.received).then(|| (*transmit, datagram.to_vec()))
+    }
+}
+
+/// Counts another packet of a peer whose connection is closed, and decides whether it is answered: the more there were, the
+/// rarer the answers (RFC 9000 §10.2.1).
+pub(super) fn answers_next(received: &mut u64) -> bool {
+    *received = received.saturating_add(1);
+    received.is_power_of_two()
+}
+
 /// Longer reasons are truncated: the frame has to fit into one packet.
 const MAX_REASON_LEN: usize = 512;
 /// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
@@ -75,8 +107,14 @@ impl Connection {
         }
         let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
         let close = Box::new(close);
-        self.lifecycle =
-            Lifecycle::Closing { until, close, pending: true, sent: false, received: 0 };
+        self.lifecycle = Lifecycle::Closing {
+            until,
+            close,
+            pending: true,
+            sent: false,
+            last: None,
+            received: 0,
+        };
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
     }
@@ -107,6 +145,29 @@ impl Connection {
         }
     }
 
+    /// What is left of the connection, if nothing can be sent on it any more than the last datagram again.
+    pub(crate) fn ended(&self, now: Timestamp) -> Option<Ended> {
+        match &self.lifecycle {
+            Lifecycle::Closing { until, pending: false, last: Some(last), received, .. } => {
+                let answer = Some(last.clone());
+                Some(Ended { until: (*until).max(now), answer, received: *received })
+            }
+            Lifecycle::Draining { until } => {
+                Some(Ended { until: (*until).max(now), answer: None, received: 0 })
+            }
+            Lifecycle::Drained => Some(Ended { until: now, answer: None, received: 0 }),
+            _ => None,
+        }
+    }
+
+    /// The connection [has ended](Self::ended), and its state is discarded.
+    pub(crate) fn discard(&mut self, now: Timestamp) {
+        if !self.lifecycle.is_drained() {
+            self.lifecycle = Lifecycle::Drained;
+            self.observe(now, &Observation::StateUpdated(ConnectionState::Closed));
+        }
+    }
+
     /// Looks for a CONNECTION_CLOSE of the peer, which ends our closing state as well (RFC 9000 §10.2.2).
     pub(super) fn notice_close_while_closing(&mut self, now: Timestamp, datagram: &mut [u8]) {
         if matches!(self.lifecycle, Lifecycle::Closing { .. }) && self.contains_close(now, datagram)
@@ -123,8 +184,9 @@ impl Connection {
         };
         let (close, sent) = (close.clone(), *sent);
         let is_code_first = !sent && self.hides_code_from_server(&close);
-        let credit = usize::try_from(self.paths.current().amplification_credit());
-        let size = self.max_datagram_size().min(credit.unwrap_or(usize::MAX)).min(buffer.len());
+        let credit = self.paths.current().amplification_credit();
+        let most = usize::try_from(credit).unwrap_or(usize::MAX);
+        let size = self.max_datagram_size().min(most).min(buffer.len());
         let room = buffer.get_mut(..size)?;
         let mut writer = Writer::new(room);
         self.outgoing.clear_drafts();
@@ -146,6 +208,8 @@ impl Connection {
             last.pad_datagram(&mut writer, MINIMUM_INITIAL_SIZE);
         }
         let size = writer.written();
+        let mut drafts = self.outgoing.buffers.drafts.iter();
+        let can_be_repeated = drafts.all(|draft| draft.space == SpaceId::Application);
         self.lifecycle.on_close_built(is_code_first);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
             // Nothing can be sent any more. The closing state still ends by its timer.
@@ -153,14 +217,20 @@ impl Connection {
         }
         self.paths.current_mut().on_sent(size as u64);
         let path = self.paths.current();
-        Some(Transmit {
+        let transmit = Transmit {
             destination: path.remote(),
             socket: path.socket(),
             source_ip: path.local_ip(),
             size,
             segment_size: None,
             ecn: EcnCodepoint::NotEct,
-        })
+        };
+        // Until the client's address is validated, each datagram counts.
+        if can_be_repeated && credit == u64::MAX {
+            let datagram = writer.filled_mut().as_ref().into();
+            self.lifecycle.keep_close(Answer { transmit, datagram });
+        }
+        Some(transmit)
     }
 
     /// Whether the peer may have keys for `space` (RFC 9000 §10.2.3).

@@ -11,7 +11,7 @@ use clearway_wire::{
 
 use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
-use super::closing::Close;
+use super::closing::{Answer, Close, answers_next};
 use super::marks::Marks;
 use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
 use super::rest::RestTimer;
@@ -55,6 +55,8 @@ pub(super) enum Lifecycle {
         pending: bool,
         /// Whether one has been sent.
         sent: bool,
+        /// The last one that was sent, if it can be sent again as it is.
+        last: Option<Box<Answer>>,
         /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
         received: u64,
     },
@@ -92,11 +94,17 @@ impl Lifecycle {
         }
     }
 
+    /// This datagram has all of the CONNECTION_CLOSE, and can be sent again.
+    pub(super) fn keep_close(&mut self, datagram: Answer) {
+        if let Self::Closing { last, .. } = self {
+            *last = Some(Box::new(datagram));
+        }
+    }
+
     /// Decides whether a packet is answered: the more were received, the rarer the answers (RFC 9000 §10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         if let Self::Closing { pending, received, .. } = self {
-            *received = received.saturating_add(1);
-            *pending |= received.is_power_of_two();
+            *pending |= answers_next(received);
         }
     }
 }

@@ -25,6 +25,11 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    /// The connection has ended.
+    pub(super) fn end(self) {
+        refuse(self.request, MigrationError::Closed);
+    }
+
     /// When something is to be done about it.
     pub(super) fn not_after(&self) -> Option<Timestamp> {
         self.not_after
@@ -54,6 +59,9 @@ impl Connections {
         let slot = slot.filter(|slot| slot.target.generation == request.target.generation);
         let Some(slot) = slot else { return refuse(request, MigrationError::Closed) };
         let handle = slot.handle;
+        if self.endpoint.connection(handle).is_none() {
+            return refuse(request, MigrationError::Closed);
+        }
         if slot.migration.is_some() {
             return refuse(request, MigrationError::InProgress);
         }

@@ -385,4 +385,4 @@ impl Connections {
 
 #[cfg(test)]
 #[path = "newcomers_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -36,17 +36,17 @@ fn endpoint_config() -> EndpointConfig {
 }
 
 /// A client's datagram, and its address.
-type Sent = (SocketAddr, Vec<u8>);
+pub(in super::super) type Sent = (SocketAddr, Vec<u8>);
 
 /// Clients of one endpoint, each with an address of its own.
-struct Clients {
-    endpoint: Endpoint,
+pub(in super::super) struct Clients {
+    pub(in super::super) endpoint: Endpoint,
     config: ClientConfig,
-    all: Vec<(ConnectionHandle, SocketAddr)>,
+    pub(in super::super) all: Vec<(ConnectionHandle, SocketAddr)>,
 }
 
 impl Clients {
-    fn new(group: &'static dyn SupportedKxGroup) -> Self {
+    pub(in super::super) fn new(group: &'static dyn SupportedKxGroup) -> Self {
         let mut settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[b"test"]);
         settings.key_exchange_groups = vec![group];
         let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
@@ -60,7 +60,7 @@ impl Clients {
     }
 
     /// Starts a client, and returns its first flight.
-    fn begin(&mut self, now: Timestamp) -> Vec<Sent> {
+    pub(in super::super) fn begin(&mut self, now: Timestamp) -> Vec<Sent> {
         let handle = self.endpoint.connect(now, &self.config, SERVER, "localhost", None).unwrap();
         let number = u16::try_from(self.all.len()).unwrap();
         let [high, low] = number.to_be_bytes();
@@ -72,7 +72,7 @@ impl Clients {
         (0..count).flat_map(|_| self.begin(now)).collect()
     }
 
-    fn send(&mut self, now: Timestamp, client: usize) -> Vec<Sent> {
+    pub(in super::super) fn send(&mut self, now: Timestamp, client: usize) -> Vec<Sent> {
         let (handle, address) = self.all[client];
         let (mut sent, mut buffer) = (Vec::new(), vec![0; 2000]);
         while let Some(transmit) = self.endpoint.transmit(handle, now, &mut buffer, 1) {
@@ -82,7 +82,7 @@ impl Clients {
         sent
     }
 
-    fn receive(&mut self, now: Timestamp, mut datagram: Vec<u8>) {
+    pub(in super::super) fn receive(&mut self, now: Timestamp, mut datagram: Vec<u8>) {
         let (remote, socket) = (SERVER, SocketIndex::default());
         let arrival = Arrival { remote, socket, local_ip: None, ecn: EcnCodepoint::NotEct };
         let _ = self.endpoint.receive(now, arrival, &mut datagram);
@@ -95,10 +95,10 @@ impl Clients {
 }
 
 /// The connections of a server. Its sockets are not used.
-struct Server(Connections, Sockets);
+pub(in super::super) struct Server(pub(in super::super) Connections, Sockets);
 
 impl Server {
-    fn new(retry_above: usize) -> Self {
+    pub(in super::super) fn new(retry_above: usize) -> Self {
         let (config, random) = (Some(Arc::new(server_config())), Random::from_seed([1; 32]));
         let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
         let mailbox = Arc::new(Mailbox::new().unwrap());
@@ -107,7 +107,7 @@ impl Server {
         Self(Connections::new(endpoint, acceptor, retry_above, mailbox), sockets)
     }
 
-    fn receive(&mut self, now: Timestamp, all: &[Sent]) {
+    pub(in super::super) fn receive(&mut self, now: Timestamp, all: &[Sent]) {
         self.receive_via(now, None, all);
     }
 
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
-    fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
+    pub(in super::super) fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
         self.0.fire_timers(now, now);
         for _ in 0..self.0.dirty_len() {
             self.0.process_next(now);

@@ -1,0 +1,175 @@
+//! What an endpoint keeps of each connection, and for how long.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+use clearway_wire::{ConnectionId, ResetToken};
+
+use super::routes::InitialKey;
+use super::{ConnectionHandle, Endpoint, MAX_REPLIES};
+use crate::connection::{Connection, Deadlines, Ended};
+use crate::ids::RoutingChange;
+
+/// A place in the table of connections.
+pub(super) enum Place {
+    Kept(Box<Entry>),
+    Released(Box<Released>),
+}
+
+/// A connection, and the key under which its client's first packets find it.
+pub(super) struct Entry {
+    connection: Connection,
+    initial: Option<InitialKey>,
+    /// The peer's address and stateless reset token, as they are in the routes.
+    reset: Option<(SocketAddr, ResetToken)>,
+}
+
+/// What is left of a connection that was released while it was closing or draining: late packets of the peer belong to it, and
+/// are not answered with a stateless reset (RFC 9000 §10.2).
+pub(super) struct Released {
+    ended: Ended,
+    ids: Box<[ConnectionId]>,
+    initial: Option<InitialKey>,
+    is_over: bool,
+}
+
+impl Place {
+    fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Kept(entry) => Some(&entry.connection),
+            Self::Released(_) => None,
+        }
+    }
+
+    pub(super) fn connection_mut(&mut self) -> Option<&mut Connection> {
+        match self {
+            Self::Kept(entry) => Some(&mut entry.connection),
+            Self::Released(_) => None,
+        }
+    }
+
+    pub(super) fn deadlines(&self, delay: Duration) -> Deadlines {
+        match self {
+            Self::Kept(entry) => entry.connection.delayed_deadlines(delay),
+            Self::Released(it) => {
+                Deadlines { own: (!it.is_over).then_some(it.ended.until), silence: None }
+            }
+        }
+    }
+
+    /// What is left of a connection may have served its time at `now`.
+    pub(super) fn note_end(&mut self, now: Timestamp) {
+        if let Self::Released(released) = self {
+            released.is_over |= released.ended.until <= now;
+        }
+    }
+}
+
+impl Endpoint {
+    /// A connection. There is none if it was [released](Self::release).
+    pub fn connection(&self, handle: ConnectionHandle) -> Option<&Connection> {
+        self.connections.get(handle.0)?.connection()
+    }
+
+    /// A connection. There is none if it was [released](Self::release).
+    pub fn connection_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        self.connections.get_mut(handle.0)?.connection_mut()
+    }
+
+    pub(super) fn insert(
+        &mut self,
+        connection: Connection,
+        local_id: ConnectionId,
+        initial: Option<InitialKey>,
+    ) -> ConnectionHandle {
+        let entry = Box::new(Entry { connection, initial, reset: None });
+        let handle = ConnectionHandle(self.connections.insert(Place::Kept(entry)));
+        self.routes.add(local_id, handle.0);
+        handle
+    }
+
+    /// Brings the table of connection IDs and stateless reset tokens up to date.
+    pub fn settle(&mut self, handle: ConnectionHandle) {
+        let Some(Place::Kept(entry)) = self.connections.get_mut(handle.0) else { return };
+        while let Some(change) = entry.connection.next_routing_change() {
+            match change {
+                RoutingChange::Added(id) => self.routes.add(id, handle.0),
+                RoutingChange::Removed(id) => self.routes.remove(&id, handle.0),
+            }
+        }
+        let token = entry.connection.reset_token();
+        let reset = token.map(|token| (entry.connection.remote_address(), token));
+        let old = core::mem::replace(&mut entry.reset, reset);
+        if old != reset {
+            self.replace_reset(old, reset, handle);
+        }
+    }
+
+    fn replace_reset(
+        &mut self,
+        old: Option<(SocketAddr, ResetToken)>,
+        new: Option<(SocketAddr, ResetToken)>,
+        handle: ConnectionHandle,
+    ) {
+        let key = &self.config.reset_key;
+        let sign = |(remote, token): (SocketAddr, ResetToken)| (remote, key.conceal(&token));
+        self.routes.replace_reset(old.map(sign), new.map(sign), handle.0);
+    }
+
+    /// Takes out a connection on which nothing can be sent any more, for its last statistics (RFC 9000 §10.2): its peer has
+    /// closed it, it has ended, or CONNECTION_CLOSE was sent. `None` if there is more to do. No event follows.
+    ///
+    /// Until late packets of the peer have had time to come, its connection IDs stay known, CONNECTION_CLOSE is repeated, and
+    /// `handle` is in use: the driver goes on to call [`on_deadline`](Self::on_deadline) when it is [due](Self::deadlines), and
+    /// [`remove_released`](Self::remove_released) then.
+    pub fn release(&mut self, handle: ConnectionHandle, now: Timestamp) -> Option<Connection> {
+        let ended = self.connection(handle)?.ended(now)?;
+        self.settle(handle);
+        let place = self.connections.get_mut(handle.0)?;
+        let Place::Kept(entry) = place else { return None };
+        let (ids, initial) = (entry.connection.local_ids().collect(), entry.initial);
+        let is_over = ended.until <= now;
+        let released = Place::Released(Box::new(Released { ended, ids, initial, is_over }));
+        let Place::Kept(mut entry) = core::mem::replace(place, released) else { return None };
+        self.replace_reset(entry.reset.take(), None, handle);
+        entry.connection.discard(now);
+        Some(entry.connection)
+    }
+
+    /// A datagram belongs to a connection that was released: its peer may have to be told again that it is closed.
+    pub(super) fn answer_late(&mut self, index: usize) {
+        if let Some(Place::Released(released)) = self.connections.get_mut(index)
+            && let Some(answer) = released.ended.answer()
+            && self.replies.len() < MAX_REPLIES
+        {
+            self.replies.push_back(answer);
+        }
+    }
+
+    /// Frees the place of a connection that was [released](Self::release), if it need not be known any more. Returns whether
+    /// `handle` is free.
+    pub fn remove_released(&mut self, handle: ConnectionHandle) -> bool {
+        match self.connections.get(handle.0) {
+            Some(Place::Released(released)) if released.is_over => {}
+            place => return place.is_none(),
+        }
+        if let Some(Place::Released(released)) = self.connections.try_remove(handle.0) {
+            released.ids.iter().for_each(|id| self.routes.remove(id, handle.0));
+            if let Some(key) = released.initial {
+                self.routes.remove_initial(&key, handle.0);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// An allocator with size classes keeps 5 KiB for a connection that is larger.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_connection_fits_into_four_kibibytes() {
+        assert!(size_of::<super::Entry>() <= 4096, "{} bytes", size_of::<super::Entry>());
+    }
+}
