@@ -110,6 +110,10 @@ enum Command {
         certificate: PathBuf,
         /// The file for the key, PEM.
         key: PathBuf,
+        /// Have an authority of its own sign the certificate, and write that one's certificate here, for clients to trust.
+        /// Otherwise the certificate is self-signed.
+        #[arg(long)]
+        authority: Option<PathBuf>,
     },
 }
 
@@ -138,7 +142,9 @@ fn main() -> ExitCode {
         Command::Limits(part) => limits::run(&part),
         Command::Overload(part) => overload::run(&part, mtu),
         Command::Qpack { seconds, json } => qpack::run(Duration::from_secs(seconds), json),
-        Command::Certificate { certificate, key } => tls::write_certificate(&certificate, &key),
+        Command::Certificate { certificate, key, authority } => {
+            tls::write_certificate(&certificate, &key, authority.as_deref())
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use clearway::{ClientConfig, ServerConfig, TransportConfig};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,12 +15,37 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::Outcome;
 use crate::options::Mtu;
 
-pub(crate) fn write_certificate(certificate: &Path, key: &Path) -> Outcome {
+/// Writes a certificate for this machine, its key, and the certificate of the authority that has signed it, if one has.
+pub(crate) fn write_certificate(
+    certificate: &Path,
+    key: &Path,
+    authority: Option<&Path>,
+) -> Outcome {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let certified = rcgen::generate_simple_self_signed(names)?;
-    std::fs::write(certificate, certified.cert.pem())?;
-    std::fs::write(key, certified.signing_key.serialize_pem())?;
+    let (mut parameters, signing_key) = (CertificateParams::new(names)?, KeyPair::generate()?);
+    let signed = match authority {
+        None => parameters.self_signed(&signing_key)?,
+        Some(authority) => {
+            parameters.distinguished_name.push(DnType::CommonName, "localhost");
+            parameters.use_authority_key_identifier_extension = true;
+            parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            let issuer = issuer(authority)?;
+            parameters.signed_by(&signing_key, &issuer)?
+        }
+    };
+    std::fs::write(certificate, signed.pem())?;
+    std::fs::write(key, signing_key.serialize_pem())?;
     Ok(())
+}
+
+/// An authority, whose certificate is written to `file`.
+fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
+    let (mut parameters, key) = (CertificateParams::new(Vec::new())?, KeyPair::generate()?);
+    parameters.distinguished_name.push(DnType::CommonName, "authority of a benchmark");
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    std::fs::write(file, parameters.self_signed(&key)?.pem())?;
+    Ok(Issuer::new(parameters, key))
 }
 
 /// The idle timeout of the library's default settings.

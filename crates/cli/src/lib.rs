@@ -9,21 +9,17 @@ mod connection_options;
 mod demo;
 mod doctor;
 mod exporter;
-mod failure;
 mod file_fault;
 mod get;
 mod http09;
 mod http1;
 mod http3_options;
-mod interrupt;
 mod key_exchange;
-mod lab;
 mod link;
 mod listening;
 mod live;
 mod log;
 mod observers;
-mod output;
 mod qlog;
 mod qlog_files;
 mod quic_lb_file;
@@ -35,11 +31,12 @@ mod ticket_keys;
 mod units;
 mod view;
 mod watch;
-mod whole_file;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use clearway_lab_command as lab;
+use clearway_terminal::{failure, interrupt, output, whole_file};
 
 use failure::Failure;
 

@@ -269,7 +269,7 @@ fn config(
         let versions = command.quic_versions.iter().copied();
         transport = transport.versions(versions).prefers_own_version(true);
     }
-    let transport = transport.build()?;
+    let transport = transport.build().map_err(|error| Failure::new(error.to_string()))?;
     let observers = command.connection.observers(&transport, live)?;
     let config = command.certificates.configure(presented)?;
     let config = match command.key_exchange.groups() {

@@ -104,7 +104,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let (seconds, period) = ((options.minutes * 60).to_string(), PERIOD.to_string());
     let addresses = options.count.div_ceil(PER_ADDRESS).max(MIN_ADDRESSES).to_string();
     let mut arguments = with_huge_pages.to_vec();
-    arguments.extend(["connections", "--ca", text(&place.certificate)]);
+    arguments.extend(["connections", "--ca", text(&place.authority)]);
     arguments.extend(["--connect", address, "--protocol", protocol, "--count", &count]);
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
     let mut generator = Process::start(env, &arguments, CLIENT_CORE, "first")?;

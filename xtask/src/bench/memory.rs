@@ -59,7 +59,7 @@ fn measure(server: &Stack, client: &Stack, count: usize, place: &Place) -> Resul
     let listening = place.serve(server, &SERVE_HTTP3)?;
     let open = |count: usize| {
         let count = count.to_string();
-        let connect = ["--ca", text(&place.certificate), "--connect", &listening.address];
+        let connect = ["--ca", text(&place.authority), "--connect", &listening.address];
         let arguments = [&["idle"], &connect[..], &["--connections", &count]].concat();
         Process::start(&client.program, &arguments, CLIENT_CORE, "open")
     };

@@ -50,7 +50,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     let [connections, seconds, shards] = [connections, seconds, shards].map(|it| it.to_string());
     let mut server = serve(program, place, &shards)?;
     let address = server.said().to_owned();
-    let arguments = ["moving", "--ca", text(&place.certificate), "--connect", &address];
+    let arguments = ["moving", "--ca", text(&place.authority), "--connect", &address];
     let more = ["--connections", &connections, "--seconds", &seconds];
     let arguments = [&arguments[..], &more].concat();
     let mut load = Process::start(program, &arguments, CLIENT_CORE, "open")?;

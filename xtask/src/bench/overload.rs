@@ -70,7 +70,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
         [&arguments[..], &["--key", text(&place.key), "--retry-above", &retry_above]].concat();
     let mut server = Process::start(program, &arguments, SERVER_CORE, "listening")?;
     let address = server.said().to_owned();
-    let arguments = ["overload", "load", "--ca", certificate, "--connect", &address];
+    let arguments = ["overload", "load", "--ca", text(&place.authority), "--connect", &address];
     let mut load = Process::start(program, &arguments, CLIENT_CORE, "open")?;
     let mut flood = flood(options, program, &address)?;
     step(&mut load)?;
@@ -119,10 +119,10 @@ fn connect(
     address: &str,
 ) -> std::thread::JoinHandle<Result<f64, String>> {
     let (program, address) = (program.to_owned(), address.to_owned());
-    let certificate = text(&place.certificate).to_owned();
+    let authority = text(&place.authority).to_owned();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
-        let arguments = ["handshakes", "--ca", &certificate, "--connect", &address];
+        let arguments = ["handshakes", "--ca", &authority, "--connect", &address];
         let arguments = [&arguments[..], &["--count", "1", "--key-exchange", "x25519"]].concat();
         let (result, _) = measure::client(&program, &arguments, CLIENT_CORE)?;
         let seconds = result["seconds"][0].as_f64();

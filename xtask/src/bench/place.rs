@@ -74,6 +74,9 @@ pub(super) const SERVE_HTTP3: [&str; 3] = ["server", "--root", "."];
 pub(super) struct Place {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
+    /// The certificate that clients trust. It is another, as with most servers: a client verifies two signatures then, whether
+    /// it verifies what it trusts or not.
+    pub(super) authority: PathBuf,
 }
 
 impl Place {
@@ -82,11 +85,13 @@ impl Place {
         let folder = target().join("bench");
         std::fs::create_dir_all(&folder)
             .map_err(|error| format!("{}: {error}", folder.display()))?;
-        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        let [certificate, key, authority] =
+            ["cert.pem", "key.pem", "authority.pem"].map(|name| folder.join(name));
         let mut command = Command::new(ours);
         command.arg("certificate").arg(&certificate).arg(&key);
+        command.arg("--authority").arg(&authority);
         show("making a certificate", &mut command)?;
-        Ok(Self { certificate, key })
+        Ok(Self { certificate, key, authority })
     }
 
     /// Starts a server.
@@ -147,7 +152,7 @@ impl Place {
         };
         let mut arguments: Vec<&str> = job.ask.iter().copied().map(with_address).collect();
         // What is not an option has to stay at the end: some parsers read no option after it.
-        let options = [&["--ca", text(&self.certificate)], client.arguments].concat();
+        let options = [&["--ca", text(&self.authority)], client.arguments].concat();
         arguments.splice(1..1, options);
         let (result, client_cpu) = measure::client(&client.program, &arguments, CLIENT_CORE)
             .map_err(Problem::at(End::Client))?;

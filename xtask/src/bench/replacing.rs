@@ -84,7 +84,7 @@ impl<'a> Site<'a> {
 
     /// Starts a server in the place of the one that runs, if there is one, and waits until it serves.
     fn serve(&self, listen: &str) -> Result<Process, String> {
-        let Place { certificate, key } = self.place;
+        let Place { certificate, key, .. } = self.place;
         let around = ending_with_this(text(&self.folder), ALL_CORES);
         let serve = [text(self.program), "serve", "root", "--quiet", "--listen", listen];
         let same = ["--hot-restart", &self.socket, "--shards", SHARDS, "--shutdown-timeout", "2s"];
@@ -105,7 +105,7 @@ fn measure(options: &Options, program: &Path, site: &Site<'_>) -> Result<Measure
     let address = address(server.said())?.to_owned();
     let (rate, size) = (options.rate.to_string(), SIZE.to_string());
     let (connections, path) = (CONNECTIONS.to_string(), format!("/{FILE}"));
-    let arguments = ["replacing", "--ca", text(&site.place.certificate), "--connect", &address];
+    let arguments = ["replacing", "--ca", text(&site.place.authority), "--connect", &address];
     let asked = ["--path", &path, "--size", &size, "--connections", &connections, "--rate", &rate];
     let arguments = [&arguments[..], &asked].concat();
     let mut load = Process::start(program, &arguments, CLIENT_CORE, "open")?;

@@ -250,7 +250,7 @@ fn ask(
     let connections = (case.connections / (CORES.len() as u64 * case.ports)).to_string();
     let [streams, size, seconds] =
         [case.streams, case.size, options.seconds].map(|it| it.to_string());
-    let arguments = ["load", "--ca", text(&place.certificate), "--connections", &connections];
+    let arguments = ["load", "--ca", text(&place.authority), "--connections", &connections];
     let more = ["--streams", &streams, "--size", &size, "--seconds", &seconds, "--connect"];
     let arguments = [&arguments[..], &more].concat();
     // Each server has clients on each core.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::patch::Judge;
+use super::patch::{Judge, TestTarget};
 use super::tree::Tree;
 use crate::command::TESTED;
 
@@ -45,8 +45,15 @@ impl Seen {
 /// Builds the program or the test of `judge` in `tree`.
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
-        Judge::Test { package, .. } => test(tree, package, "--no-run"),
-        _ => tree.cargo(&["build", "--quiet", "--profile", TESTED, "--package", "clearway-cli"]),
+        Judge::Test { package, target, .. } => test(tree, package, target, "--no-run"),
+        _ => tree.cargo(&[
+            "build",
+            "--quiet",
+            "--profile",
+            TESTED,
+            "--package",
+            "clearway-lab-command",
+        ]),
     };
     let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;
     match output.status.success() {
@@ -62,7 +69,6 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
         Judge::Scenario { name, variant, controller, seeds } => {
             let seeds = seeds.to_string();
             let words = [
-                "lab",
                 "run",
                 name,
                 "--variant",
@@ -76,29 +82,37 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
             of_rows(&lines(tree.program().args(words))?)
         }
         Judge::Across { property, controller } => {
-            let words = ["lab", "across", property, "--controller", controller, "--json"];
+            let words = ["across", property, "--controller", controller, "--json"];
             of_comparisons(&lines(tree.program().args(words))?)
         }
         Judge::Explore { controller, depth } => {
             let depth = depth.to_string();
-            let words = ["lab", "explore", "--controller", controller, "--depth", &depth, "--json"];
+            let words = ["explore", "--controller", controller, "--depth", &depth, "--json"];
             of_rows(&lines(tree.program().args(words))?)
         }
         Judge::Fleet { seeds } => {
             let seeds = seeds.to_string();
-            let words = ["lab", "fleet", "--seeds", &seeds, "--json"];
+            let words = ["fleet", "--seeds", &seeds, "--json"];
             // A twentieth of the full size.
             let size = ["--servers", "20", "--connections", "500"];
             of_rows(&lines(tree.program().args(words).args(size))?)
         }
-        Judge::Test { package, name } => of_test(&mut test(tree, package, name), name)?,
+        Judge::Test { package, target, name } => {
+            of_test(&mut test(tree, package, target, name), name)?
+        }
     };
     seen.took = begin.elapsed().as_secs_f64();
     Ok(seen)
 }
 
-fn test(tree: &Tree, package: &str, argument: &str) -> Command {
-    tree.cargo(&["test", "--quiet", "--profile", TESTED, "--package", package, argument])
+fn test(tree: &Tree, package: &str, target: &TestTarget, argument: &str) -> Command {
+    let mut command = tree.cargo(&["test", "--quiet", "--profile", TESTED, "--package", package]);
+    match target {
+        TestTarget::Library => command.arg("--lib"),
+        TestTarget::File(file) => command.args(["--test", file]),
+    };
+    command.arg(argument);
+    command
 }
 
 /// The objects that `command` prints, one per line. Its exit status is ignored: it also fails if it finds a violation.

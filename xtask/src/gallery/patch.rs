@@ -37,7 +37,16 @@ pub(super) enum Judge {
     /// Fleets behind load balancers, with this many seeds.
     Fleet { seeds: u32 },
     /// A test, for bugs that no property of a run can show.
-    Test { package: String, name: String },
+    Test { package: String, target: TestTarget, name: String },
+}
+
+/// Where a test is. Only that is built.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum TestTarget {
+    /// In the package's library.
+    Library,
+    /// In this file of the package's `tests/`.
+    File(String),
 }
 
 impl Patch {
@@ -141,7 +150,11 @@ fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<
             let (package, test) = test
                 .split_once(' ')
                 .ok_or_else(|| format!("{name}: Test takes a package and a name"))?;
-            Some(Judge::Test { package: package.to_owned(), name: test.to_owned() })
+            let (package, target) = match package.split_once('/') {
+                Some((package, file)) => (package, TestTarget::File(file.to_owned())),
+                None => (package, TestTarget::Library),
+            };
+            Some(Judge::Test { package: package.to_owned(), target, name: test.to_owned() })
         }
         [None, None, None, None] => None,
         _ => return Err(format!("{name}: Scenario, Across, Fleet and Test exclude each other")),

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use super::{Judge, parse};
+use super::{Judge, TestTarget, parse};
 
 const HEADER: &str = "\
 Row: 1 [S]
@@ -30,7 +30,13 @@ fn a_test_needs_no_property() {
     let text = HEADER.replace("Property: L1, S5\nScenario: collapse", "Test: wire frame::tests");
     let patch = parse(Path::new("x.patch"), &text).unwrap();
     let (package, name) = ("wire".to_owned(), "frame::tests".to_owned());
-    assert_eq!(patch.judges, [Judge::Test { package, name }]);
+    let target = TestTarget::Library;
+    assert_eq!(patch.judges, [Judge::Test { package, target, name }]);
+    let text = HEADER.replace("Property: L1, S5\nScenario: collapse", "Test: wire/frames all");
+    let patch = parse(Path::new("x.patch"), &text).unwrap();
+    let (package, name) = ("wire".to_owned(), "all".to_owned());
+    let target = TestTarget::File("frames".to_owned());
+    assert_eq!(patch.judges, [Judge::Test { package, target, name }]);
 }
 
 #[test]

@@ -21,7 +21,9 @@ impl Tree {
     pub(super) fn new() -> Result<Self, String> {
         let folder = target().join("gallery");
         let lock = lock(&folder)?;
-        let tree = Self { root: folder.join("tree"), files: tracked()?, _lock: lock };
+        let mut files = tracked()?;
+        set_apart(&mut files)?;
+        let tree = Self { root: folder.join("tree"), files, _lock: lock };
         tree.restore()?;
         Ok(tree)
     }
@@ -86,9 +88,9 @@ impl Tree {
         command
     }
 
-    /// The program `clearway` that [`Self::cargo`] built.
+    /// The program `clearway-lab` that [`Self::cargo`] built.
     pub(super) fn program(&self) -> Command {
-        let mut command = Command::new(target().join(TESTED).join("clearway"));
+        let mut command = Command::new(target().join(TESTED).join("clearway-lab"));
         command.current_dir(&self.root);
         command
     }
@@ -107,6 +109,53 @@ fn lock(folder: &Path) -> Result<File, String> {
             path.display()
         )),
         Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Gives the packages of the copy another version. For cargo they would be those of the workspace otherwise: both are built into one
+/// folder, and a file that is older than what was built from the other's would not be compiled again.
+fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
+    for (name, change) in
+        [("Cargo.toml", manifest as fn(&str) -> String), ("Cargo.lock", lock_file)]
+    {
+        let content =
+            files.get_mut(Path::new(name)).ok_or_else(|| format!("there is no {name}"))?;
+        let changed = change(&String::from_utf8_lossy(content)).into_bytes();
+        if changed == *content {
+            return Err(format!("{name} has no version of the workspace"));
+        }
+        *content = changed;
+    }
+    Ok(())
+}
+
+/// The workspace's manifest, with the version of its packages changed.
+fn manifest(text: &str) -> String {
+    match text.split_once("[workspace.package]") {
+        Some((before, after)) => format!("{before}[workspace.package]{}", with_version(after)),
+        None => text.to_owned(),
+    }
+}
+
+/// The lock file, with the versions of those packages changed that come from no registry.
+fn lock_file(text: &str) -> String {
+    let change = |package: &str| match package.contains("\nsource = ") {
+        true => package.to_owned(),
+        false => with_version(package),
+    };
+    let (head, packages) = text.split_once("[[package]]").unwrap_or((text, ""));
+    let packages = packages.split("[[package]]").map(change).collect::<Vec<_>>();
+    format!("{head}[[package]]{}", packages.join("[[package]]"))
+}
+
+/// Changes the first version in `text`. What depends on the packages accepts the new one: the text after the plus sign says nothing
+/// of the order of versions.
+fn with_version(text: &str) -> String {
+    let begin = "\nversion = \"";
+    match text.split_once(begin).and_then(|(before, after)| Some((before, after.split_once('"')?)))
+    {
+        Some((before, (version, after))) => format!("{before}{begin}{version}+gallery\"{after}"),
+        None => text.to_owned(),
     }
 }
 
@@ -129,4 +178,18 @@ fn tracked() -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
             Ok((file, content.map_err(|error| format!("{}: {error}", path.display()))?))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lock_file, manifest};
+
+    #[test]
+    fn only_packages_of_the_workspace_are_set_apart() {
+        let text = "[workspace]\n[workspace.package]\nversion = \"0.1.0\"\n[workspace.dependencies]\nx = { version = \"1\" }\n";
+        assert_eq!(manifest(text), text.replace("0.1.0", "0.1.0+gallery"));
+        let text = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"b\"\n\
+            version = \"0.1.0\"\nsource = \"registry\"\n";
+        assert_eq!(lock_file(text), text.replacen("0.1.0", "0.1.0+gallery", 1));
+    }
 }

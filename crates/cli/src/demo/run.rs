@@ -140,7 +140,8 @@ impl Run {
         let controller = Arc::new(self.controller);
         // Datagrams of one size, so that what loss does to the window can be compared between runs.
         let transport =
-            TransportConfig::builder().controller(controller).discover_path_mtu(false).build()?;
+            TransportConfig::builder().controller(controller).discover_path_mtu(false).build();
+        let transport = transport.map_err(|error| Failure::new(error.to_string()))?;
         let watch = Watch::default();
         let qlog_error = Arc::new(OnceLock::new());
         let observers = self.observers(&watch, trace_options(&transport), qlog_error.clone())?;

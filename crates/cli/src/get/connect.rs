@@ -90,7 +90,7 @@ pub(super) fn config(
     if command.datagrams {
         transport = with_datagrams(transport);
     }
-    let transport = transport.build()?;
+    let transport = transport.build().map_err(|error| Failure::new(error.to_string()))?;
     let observers = command.connection.observers(&transport, None)?;
     let protocol = match command.http09 {
         true => http09::PROTOCOL,

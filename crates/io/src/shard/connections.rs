@@ -477,10 +477,10 @@ impl Connections {
             return self.mark_dirty(handle);
         }
         if let Some(connection) = self.endpoint.release(handle, now) {
-            self.end(handle, &connection, sockets);
+            self.end(handle, &connection);
         }
         if self.endpoint.remove_released(handle) {
-            return self.remove(handle);
+            return self.remove(handle, sockets);
         }
         let Some(Some(slot)) = self.slots.get(handle.index()) else { return };
         let served_at = |kind| slot.served.filter(|(_, served)| *served == kind).map(|(at, _)| at);
@@ -496,11 +496,10 @@ impl Connections {
         self.deadlines.set(handle.index(), Deadlines { own, silence });
     }
 
-    /// A connection has ended: its application is told, and all that was kept for it is given back.
-    fn end(&mut self, handle: ConnectionHandle, connection: &Connection, sockets: &mut Sockets) {
+    /// A connection has ended: its application is told, and what only a live connection needs is given back.
+    fn end(&mut self, handle: ConnectionHandle, connection: &Connection) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         slot.record.end(connection, &mut self.counts);
-        slot.sockets.drain(..).for_each(|socket| sockets.release(socket));
         if let Some(waiting) = slot.migration.take() {
             waiting.end();
         }
@@ -515,11 +514,11 @@ impl Connections {
     }
 
     /// Nothing is known of a connection any more.
-    fn remove(&mut self, handle: ConnectionHandle) {
+    fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         self.deadlines.set(handle.index(), Deadlines::default());
-        if self.slots.get_mut(handle.index()).and_then(Option::take).is_some() {
-            self.count -= 1;
-        }
+        let Some(slot) = self.slots.get_mut(handle.index()).and_then(Option::take) else { return };
+        self.count -= 1;
+        slot.sockets.iter().for_each(|socket| sockets.release(*socket));
     }
 }
 

@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 255;
 /// for the whole. Dropping it earlier removes it. A target that is not a regular file (a device, a pipe) is written to
 /// directly.
 #[derive(Debug)]
-pub(crate) struct WholeFile {
+pub struct WholeFile {
     file: BufWriter<File>,
     target: PathBuf,
     /// The temporary path.
@@ -29,7 +29,7 @@ impl WholeFile {
     /// # Errors
     ///
     /// If it cannot be created.
-    pub(crate) fn create(target: &Path) -> io::Result<Self> {
+    pub fn create(target: &Path) -> io::Result<Self> {
         // A symbolic link stands for the file that it leads to.
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         if target.is_dir() {
@@ -49,7 +49,7 @@ impl WholeFile {
     /// # Errors
     ///
     /// If the last bytes cannot be written, or the file cannot be renamed.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         if let Some(temporary) = &self.temporary {
             fs::rename(temporary, &self.target)?;
@@ -84,7 +84,7 @@ impl Drop for WholeFile {
 /// # Errors
 ///
 /// If `target` is not the name of a file.
-pub(crate) fn temporary(target: &Path) -> io::Result<PathBuf> {
+pub fn temporary(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.as_bytes();
     let mut end = format!(".{}.part", std::process::id());
     if 1 + name.len() + end.len() > LONGEST_NAME {
@@ -97,7 +97,7 @@ pub(crate) fn temporary(target: &Path) -> io::Result<PathBuf> {
 }
 
 /// The failure to write `target`, which the user gave with `option`.
-pub(crate) fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failure {
+pub fn unwritten(target: &Path, error: &io::Error, option: &str) -> Failure {
     let failure = Failure::new(format!("cannot write {}: {error}", target.display()));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -5,14 +5,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use clearway::congestion::Algorithm;
+use clearway_congestion::Algorithm;
 use clearway_lab::explore::{Explored, Found, Manner, Progress, explore_algorithm};
 use serde_json::json;
 
 use super::interruptible::{Words, interruptible};
 use super::selection::Controllers;
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// How often the progress of a search is printed, in addition to the end of each length.
 const INTERVAL: Duration = Duration::from_secs(10);

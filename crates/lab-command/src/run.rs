@@ -7,7 +7,7 @@ use super::library::Library;
 use super::matrix::Matrix;
 use super::perform::{Manner, Traces, Work, perform};
 use super::selection::Selection;
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Run scenarios with as many seeds as they say, and compare the results with what they expect.
 ///

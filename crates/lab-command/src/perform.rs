@@ -15,8 +15,8 @@ use super::matrix::Matrix;
 use super::progress::Progress;
 use super::seeds_file::SeedsFile;
 use super::violation;
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// Options for running and printing.
 #[derive(Args, Debug)]

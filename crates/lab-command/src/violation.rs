@@ -12,7 +12,7 @@ use clearway_lab::sweep::Run;
 use clearway_qlog::QlogError;
 
 use super::matrix::View;
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Describes the violation in a run, repeats the run to write the qlog file of that end into `folder`, and gives the command
 /// that reproduces it.
@@ -104,9 +104,9 @@ pub(super) fn record(
 
 #[cfg(test)]
 mod tests {
-    use clearway::Timestamp;
     use clearway_lab::end::{EndId, Side};
     use clearway_lab::scenario::Scenario;
+    use clearway_units::Timestamp;
 
     use super::super::matrix::Matrix;
     use super::super::selection::Selection;

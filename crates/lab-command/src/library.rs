@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clearway_lab::scenario::{Scenario, ScenarioError};
 
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// The folder in which scenarios are looked up.
 #[derive(Args, Debug)]

@@ -1,3 +1,5 @@
+//! The signals that end a program.
+
 use std::io::IsTerminal;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::failure::Failure;
 
 /// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 #[derive(Debug)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     interrupt: Signal,
     terminate: Signal,
     /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
@@ -23,7 +25,7 @@ pub(crate) struct Interrupt {
 
 /// The signal that ended the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// SIGINT: Ctrl-C.
     Interrupted,
     /// SIGTERM, as service managers send it.
@@ -35,7 +37,7 @@ pub(crate) enum Ended {
 impl Ended {
     /// The exit status of a program that this signal ended before its work was done: 128 plus the number of
     /// the signal, as shells report it.
-    pub(crate) fn exit_status(self) -> u8 {
+    pub fn exit_status(self) -> u8 {
         let signal = match self {
             Self::Interrupted => Number::INT,
             Self::Terminated => Number::TERM,
@@ -48,7 +50,7 @@ impl Ended {
 
 impl Interrupt {
     /// Installs the handlers: from now on these signals do not end the program by default.
-    pub(crate) fn listen() -> Result<Self, Failure> {
+    pub fn listen() -> Result<Self, Failure> {
         let listen = |kind| {
             signal(kind).map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
         };
@@ -65,7 +67,7 @@ impl Interrupt {
 
     /// As [`listen`](Self::listen), but SIGHUP ends the program only when its terminal was closed. Otherwise, as for other
     /// servers, it means to read the configuration again, and each of the `N` that are returned is notified.
-    pub(crate) fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
+    pub fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
         let mut interrupt = Self::listen()?;
         let reload = core::array::from_fn(|_| Arc::new(Notify::new()));
         if interrupt.hang_up.is_none() {
@@ -78,7 +80,7 @@ impl Interrupt {
     }
 
     /// Waits for the next signal that ends the program.
-    pub(crate) async fn received(&mut self) -> Ended {
+    pub async fn received(&mut self) -> Ended {
         loop {
             let hung_up = async {
                 match &mut self.hang_up {

@@ -25,8 +25,8 @@ use super::matrix::{Matrix, View};
 use super::progress::Progress;
 use super::selection::Selection;
 use super::violation::{record, text};
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// Apply one disturbance at every moment of a connection.
 ///

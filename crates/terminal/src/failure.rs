@@ -1,3 +1,5 @@
+//! Why a command failed.
+
 use std::fmt;
 
 use crate::interrupt::Ended;
@@ -5,7 +7,7 @@ use crate::interrupt::Ended;
 /// Why a command failed, for the user: one line that says what happened, where, and what can be done
 /// about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     what: String,
     advice: Option<String>,
     exit_status: u8,
@@ -13,29 +15,29 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure; `what` says what could not be done, with which object, and why.
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), advice: None, exit_status: 1 }
     }
 
     /// The failure of a command that the user ended early; `what` says what that means for its result.
-    pub(crate) fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
+    pub fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
         Self { exit_status: signal.exit_status(), ..Self::new(what) }
     }
 
     /// Adds what the user can do about the failure.
-    pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
 
     /// Sets another exit status than 1.
-    pub(crate) const fn with_exit_status(mut self, exit_status: u8) -> Self {
+    pub const fn with_exit_status(mut self, exit_status: u8) -> Self {
         self.exit_status = exit_status;
         self
     }
 
     /// The exit status of the program.
-    pub(crate) const fn exit_status(&self) -> u8 {
+    pub const fn exit_status(&self) -> u8 {
         self.exit_status
     }
 }
@@ -59,12 +61,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-impl From<clearway::InvalidSetting> for Failure {
-    fn from(error: clearway::InvalidSetting) -> Self {
-        Self::new(error.to_string())
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,8 @@ use clearway_lab::scenario::Scenario;
 use serde_json::json;
 
 use super::library::Library;
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// List the scenarios.
 #[derive(Args, Debug)]

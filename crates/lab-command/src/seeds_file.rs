@@ -7,8 +7,8 @@ use clearway_lab::sweep::Swept;
 use serde_json::json;
 
 use super::matrix::View;
-use crate::failure::Failure;
-use crate::whole_file::{self, WholeFile};
+use clearway_terminal::failure::Failure;
+use clearway_terminal::whole_file::{self, WholeFile};
 
 /// A file that gets its name when the results of all seeds are in it.
 pub(super) struct SeedsFile {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::interruptible::{Words, interruptible};
 use super::progress::Progress;
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// Test the load balancer: fleets of servers that change, with clients that move.
 ///

@@ -9,7 +9,7 @@ use super::matrix::Matrix;
 use super::perform::{Manner, Traces, Work, perform};
 use super::seeds_file::SeedsFile;
 use super::selection::Selection;
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Run a scenario with a large number of seeds.
 ///

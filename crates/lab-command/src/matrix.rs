@@ -10,8 +10,8 @@ use clearway_lab::setup::StackKind;
 use clearway_lab::sweep::{Job, Swept};
 
 use super::selection::Selection;
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// How often the received bytes of flows and the queueing delay are sampled, if they are judged.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::Args;
-use clearway::congestion::Algorithm;
+use clearway_congestion::Algorithm;
 
 /// The options that select which controllers and variants of a scenario are run.
 #[derive(Args, Debug)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::Failure;
-use crate::interrupt::{Ended, Interrupt};
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::interrupt::{Ended, Interrupt};
+use clearway_terminal::output;
 
 /// The messages for work that is interrupted.
 pub(super) struct Words {

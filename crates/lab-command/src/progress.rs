@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output;
+use clearway_terminal::output;
 
 /// How often a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);

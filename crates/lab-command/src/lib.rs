@@ -22,7 +22,7 @@ mod violation;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Test congestion controllers: scenarios in virtual time.
 ///
@@ -33,7 +33,7 @@ use crate::failure::Failure;
 /// gives the same bytes.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct LabCommand {
+pub struct LabCommand {
     #[command(subcommand)]
     command: LabSubcommand,
 }
@@ -69,7 +69,7 @@ Examples:
     clearway lab replay collapse --controller cubic --seed 4711 --qlog run.sqlog";
 
 /// Runs the command.
-pub(crate) async fn run(command: LabCommand) -> Result<(), Failure> {
+pub async fn run(command: LabCommand) -> Result<(), Failure> {
     match command.command {
         LabSubcommand::Run(command) => run::run(command).await,
         LabSubcommand::Sweep(command) => sweep::run(command).await,

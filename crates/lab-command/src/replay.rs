@@ -12,8 +12,8 @@ use super::library::Library;
 use super::matrix::{Matrix, View};
 use super::selection::Selection;
 use super::violation::{record, text};
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// Repeat one seed of a scenario.
 ///

@@ -2,7 +2,7 @@
 
 use clearway_lab::report::{AcrossRow, Row};
 
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Checks that all results are as expected.
 ///

@@ -6,13 +6,13 @@ use std::io::{self, ErrorKind, Write};
 use crate::failure::Failure;
 
 /// Prints a status line on standard error.
-pub(crate) fn status(line: &str) {
+pub fn status(line: &str) {
     // If standard error cannot be written, an error message cannot be printed either.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// The width of standard output in columns, if it is a terminal.
-pub(crate) fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
@@ -22,7 +22,7 @@ pub(crate) fn width() -> Option<usize> {
 /// # Errors
 ///
 /// If it cannot be written. A broken pipe is not an error: its reader has seen enough.
-pub(crate) fn result(line: &str) -> Result<(), Failure> {
+pub fn result(line: &str) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     match writeln!(output, "{line}").and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -4,8 +4,8 @@ use clap::Args;
 use clearway_lab::checker::{Place, Property};
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::output;
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output;
 
 /// List the properties that are checked, and how.
 ///

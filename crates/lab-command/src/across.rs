@@ -6,7 +6,7 @@ use clearway_lab::checker::{Place, Property};
 use super::comparisons::Comparisons;
 use super::perform::{Manner, Work, perform};
 use super::selection::Controllers;
-use crate::failure::Failure;
+use clearway_terminal::failure::Failure;
 
 /// Check the properties that hold across runs (M1 to M9, Fa to Fd).
 ///
