@@ -7,6 +7,7 @@ use crate::interrupt::Ended;
 /// Why a command failed, for the user: one line that says what happened, where, and what can be done
 /// about it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Failure {
     what: String,
     advice: Option<String>,
