@@ -110,8 +110,8 @@ enum Command {
         certificate: PathBuf,
         /// The file for the key, PEM.
         key: PathBuf,
-        /// Have an authority of its own sign the certificate, and write that one's certificate here, for clients to trust.
-        /// Otherwise the certificate is self-signed.
+        /// Make an authority that signs the certificate, and write the authority's own certificate here, for clients to trust.
+        /// Without this option the certificate is self-signed.
         #[arg(long)]
         authority: Option<PathBuf>,
     },

@@ -80,13 +80,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::status(&format!("clearway: {failure}"));
-            ExitCode::from(failure.exit_status())
-        }
-    }
+    failure::conclude("clearway", outcome)
 }
 
 /// Prints what is wrong with the arguments, or the help that they ask for.

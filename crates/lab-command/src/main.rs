@@ -4,8 +4,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clearway_lab_command::{LabCommand, run};
-use clearway_terminal::output;
+use clearway_terminal::failure::{Failure, conclude};
 
+/// The same as that of `clearway`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -18,16 +19,7 @@ struct Program {
 
 fn main() -> ExitCode {
     let Program { command } = Program::parse();
-    let outcome = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = match outcome {
-        Ok(runtime) => runtime.block_on(run(command)).map_err(|failure| {
-            output::status(&format!("clearway-lab: {failure}"));
-            failure.exit_status()
-        }),
-        Err(error) => {
-            output::status(&format!("clearway-lab: cannot start threads: {error}"));
-            Err(1)
-        }
-    };
-    outcome.map_or_else(ExitCode::from, |()| ExitCode::SUCCESS)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")));
+    conclude("clearway-lab", runtime.and_then(|runtime| runtime.block_on(run(command))))
 }

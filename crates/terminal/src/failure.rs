@@ -1,8 +1,10 @@
 //! Why a command failed.
 
 use std::fmt;
+use std::process::ExitCode;
 
 use crate::interrupt::Ended;
+use crate::output;
 
 /// Why a command failed, for the user: one line that says what happened, where, and what can be done
 /// about it.
@@ -40,6 +42,17 @@ impl Failure {
     /// The exit status of the program.
     pub const fn exit_status(&self) -> u8 {
         self.exit_status
+    }
+}
+
+/// Says on standard error why `program` has failed, if it has: its exit status.
+pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::status(&format!("{program}: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
     }
 }
 

@@ -218,8 +218,8 @@ impl Endpoint {
             }
             return Received::Connection(ConnectionHandle(index));
         }
-        if let Some(handle) = self.receive_reset(now, arrival, datagram) {
-            return Received::Connection(handle);
+        if let Some(received) = self.receive_reset(now, arrival, datagram) {
+            return received;
         }
         match invariant {
             Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
@@ -328,15 +328,23 @@ impl Endpoint {
         now: Timestamp,
         arrival: Arrival,
         datagram: &[u8],
-    ) -> Option<ConnectionHandle> {
+    ) -> Option<Received> {
         let tail = datagram.last_chunk().filter(|_| datagram.len() >= MINIMUM_RESET_SIZE)?;
         if !self.routes.expects_reset_from(arrival.remote) {
             return None;
         }
         let concealed = self.config.reset_key.conceal(&ResetToken::new(*tail));
         let index = self.routes.find_reset(&(arrival.remote, concealed))?;
-        self.connections.get_mut(index)?.connection_mut()?.receive_reset(now);
-        Some(ConnectionHandle(index))
+        match self.connections.get_mut(index)? {
+            Place::Kept(entry) => {
+                entry.receive_reset(now);
+                Some(Received::Connection(ConnectionHandle(index)))
+            }
+            Place::Released(released) => {
+                released.receive_reset();
+                Some(Received::Done)
+            }
+        }
     }
 
     /// Answers a packet of an unknown connection with a stateless reset, if one may be sent.

@@ -10,7 +10,7 @@ use clearway_transport::{
     Arrival, Connection, ConnectionError, EcnCodepoint, Event, Received, Side, SocketIndex,
     TransportConfig,
 };
-use clearway_wire::{TransportErrorCode, VarInt};
+use clearway_wire::{Direction, TransportErrorCode, VarInt};
 use support::{CLIENT, Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
 
 const CODE: VarInt = VarInt::from_u32(0x77);
@@ -23,6 +23,16 @@ fn closed(events: &[Event]) -> Option<&ConnectionError> {
     let first = errors.next();
     assert!(errors.next().is_none(), "more than one Closed event");
     first
+}
+
+/// A datagram comes from `remote`.
+fn arrival(remote: &str) -> Arrival {
+    Arrival {
+        remote: address(remote),
+        socket: SocketIndex::default(),
+        local_ip: None,
+        ecn: EcnCodepoint::NotEct,
+    }
 }
 
 fn by_application() -> ConnectionError {
@@ -188,12 +198,7 @@ fn a_draining_connection_that_was_released_is_known_until_it_ends() {
     assert!(pair.server.connection(server).is_none());
     assert!(pair.server.release(server, pair.now).is_none(), "once");
     let nanosecond = Duration::from_nanos(1);
-    let arrival = Arrival {
-        remote: address(CLIENT),
-        socket: SocketIndex::default(),
-        local_ip: None,
-        ecn: EcnCodepoint::NotEct,
-    };
+    let arrival = arrival(CLIENT);
     for wait in [Duration::ZERO, until.saturating_since(pair.now) - nanosecond] {
         let now = pair.now + wait;
         assert_eq!(pair.server.deadlines(server, now).own, Some(until));
@@ -265,15 +270,9 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
     pair.client.transmitted(client, now);
     let until = pair.client().deadline().unwrap();
     assert!(pair.client.release(client, now).is_some());
-    let arrival = Arrival {
-        remote: address(SERVER),
-        socket: SocketIndex::default(),
-        local_ip: None,
-        ecn: EcnCodepoint::NotEct,
-    };
     let mut answers = 0;
     for datagram in &mut late {
-        assert!(matches!(pair.client.receive(now, arrival, datagram), Received::Done));
+        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Done));
         while let Some((to, answer)) = pair.client.next_reply() {
             assert_eq!((to, &answer), (transmit, &close));
             answers += 1;
@@ -285,13 +284,65 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
     assert!(pair.client.remove_released(client));
     assert_eq!(pair.client.connection_count(), 0);
 
-    let received = pair.server.receive(
-        now,
-        Arrival { remote: address(CLIENT), ..arrival },
-        &mut close.clone(),
-    );
+    let received = pair.server.receive(now, arrival(CLIENT), &mut close.clone());
     assert!(matches!(received, Received::Connection(_)));
     assert_eq!(pair.server().close_reason(), Some(&by_application()));
+}
+
+/// §10.3.1: a stateless reset is that of the connection, released or not: it is no unknown datagram, and nothing is sent any more.
+#[test]
+fn a_connection_that_was_released_knows_its_stateless_reset() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    pair.run_for(seconds(1));
+    let (now, client) = (pair.now, pair.handle);
+    let mut buffer = vec![0; 4000];
+    pair.server().ping();
+    let late = pair.server.transmit(pair.accepted[0], now, &mut buffer, 1).unwrap();
+    let mut late = buffer[..late.size].to_vec();
+    pair.restart_server();
+    let stream = pair.client().open(Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, &[7; 100]).unwrap();
+    let request = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
+    pair.client.transmitted(client, now);
+    let _ = pair.server.receive(now, arrival(CLIENT), &mut buffer[..request.size]);
+    let (_, reset) = pair.server.next_reply().unwrap();
+    pair.client().close(now, CODE, b"bye");
+    assert!(pair.client.transmit(client, now, &mut buffer, 1).is_some());
+    pair.client.transmitted(client, now);
+    let until = pair.client().deadline().unwrap();
+    assert!(pair.client.release(client, now).is_some());
+
+    for datagram in [&mut reset.clone(), &mut late] {
+        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Done));
+        assert!(pair.client.next_reply().is_none() && pair.client.totals().datagrams_unknown == 0);
+    }
+    pair.client.on_deadline(client, until, until);
+    assert!(pair.client.remove_released(client));
+    let _ = pair.client.receive(until, arrival(SERVER), &mut reset.clone());
+    assert_eq!(pair.client.totals().datagrams_unknown, 1);
+}
+
+/// §8.1: until the address of a client that moved is validated, each datagram to it counts.
+#[test]
+fn a_connection_to_an_address_that_is_not_validated_is_not_released() {
+    for moves in [false, true] {
+        let mut pair = Pair::new(delayed(10, 1));
+        pair.establish();
+        pair.run_for(seconds(1));
+        let (now, client, server) = (pair.now, pair.handle, pair.accepted[0]);
+        let mut buffer = vec![0; 4000];
+        pair.client().ping();
+        let ping = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
+        let from = if moves { "10.0.0.9:50000" } else { CLIENT };
+        let _ = pair.server.receive(now, arrival(from), &mut buffer[..ping.size]);
+        assert_eq!(pair.server().remote_address(), address(from));
+        pair.server().close(now, CODE, b"bye");
+        while pair.server.transmit(server, now, &mut buffer, 1).is_some() {
+            pair.server.transmitted(server, now);
+        }
+        assert_eq!(pair.server.release(server, now).is_some(), !moves);
+    }
 }
 
 /// While the handshake is not confirmed, CONNECTION_CLOSE may be needed in several packets, and in others later (§10.2.3).

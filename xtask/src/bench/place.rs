@@ -74,8 +74,7 @@ pub(super) const SERVE_HTTP3: [&str; 3] = ["server", "--root", "."];
 pub(super) struct Place {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
-    /// The certificate that clients trust. It is another, as with most servers: a client verifies two signatures then, whether
-    /// it verifies what it trusts or not.
+    /// The certificate of the authority, which clients trust, and which has signed the server's.
     pub(super) authority: PathBuf,
 }
 

@@ -40,6 +40,11 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// Nothing is sent any more (RFC 9000 §10.2.2).
+    pub(crate) fn drain(&mut self) {
+        self.answer = None;
+    }
+
     /// The peer has sent another packet: what it is answered with, if it is.
     pub(crate) fn answer(&mut self) -> Option<(Transmit, Vec<u8>)> {
         let Answer { transmit, datagram } = self.answer.as_deref()?;

@@ -31,7 +31,21 @@ pub(super) struct Released {
     ended: Ended,
     ids: Box<[ConnectionId]>,
     initial: Option<InitialKey>,
+    reset: Option<(SocketAddr, ResetToken)>,
     is_over: bool,
+}
+
+impl Entry {
+    pub(super) fn receive_reset(&mut self, now: Timestamp) {
+        self.connection.receive_reset(now);
+    }
+}
+
+impl Released {
+    /// The peer knows nothing of the connection any more: it is not told again that it is closed (RFC 9000 §10.3.1).
+    pub(super) fn receive_reset(&mut self) {
+        self.ended.drain();
+    }
 }
 
 impl Place {
@@ -129,10 +143,10 @@ impl Endpoint {
         let place = self.connections.get_mut(handle.0)?;
         let Place::Kept(entry) = place else { return None };
         let (ids, initial) = (entry.connection.local_ids().collect(), entry.initial);
-        let is_over = ended.until <= now;
-        let released = Place::Released(Box::new(Released { ended, ids, initial, is_over }));
-        let Place::Kept(mut entry) = core::mem::replace(place, released) else { return None };
-        self.replace_reset(entry.reset.take(), None, handle);
+        let (reset, is_over) = (entry.reset, ended.until <= now);
+        let released = Released { ended, ids, initial, reset, is_over };
+        let kept = core::mem::replace(place, Place::Released(Box::new(released)));
+        let Place::Kept(mut entry) = kept else { return None };
         entry.connection.discard(now);
         Some(entry.connection)
     }
@@ -155,6 +169,7 @@ impl Endpoint {
             place => return place.is_none(),
         }
         if let Some(Place::Released(released)) = self.connections.try_remove(handle.0) {
+            self.replace_reset(released.reset, None, handle);
             released.ids.iter().for_each(|id| self.routes.remove(id, handle.0));
             if let Some(key) = released.initial {
                 self.routes.remove_initial(&key, handle.0);
