@@ -320,3 +320,7 @@ fn export(connection: &Connection, state: &mut State, effects: &mut Effects) {
         effects.replies().exported.push((request.reply, exported));
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;
