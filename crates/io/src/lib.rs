@@ -72,6 +72,7 @@ mod guarded;
 mod mailbox;
 mod quic_lb;
 mod random;
+mod receive_failures;
 mod restart;
 mod running;
 mod shard;

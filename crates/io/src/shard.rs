@@ -9,9 +9,9 @@ mod attempts;
 mod connections;
 mod deadlines;
 mod frontier;
+mod intake;
 mod partner;
 mod processing;
-mod receiving;
 mod sending;
 mod siblings;
 mod sockets;
@@ -33,32 +33,23 @@ use crate::clock::{Clock, timespec};
 use crate::guarded::guarded;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
+use crate::receive_failures::Verdict;
 use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
-use crate::socket::{RECEIVE_BUFFERS, Socket};
+use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
 use crate::tasks::Tasks;
 
 use connections::Connections;
 use frontier::Frontier;
+use intake::{Intake, count};
 use partner::Partner;
-pub(crate) use receiving::{ReceiveFailures, Verdict};
 use sending::Sender;
-use siblings::Passed;
-use sockets::Open;
 
 #[cfg(test)]
 pub(crate) use siblings::MAX_WAITING;
 pub(crate) use siblings::{GroupStart, Siblings};
 pub(crate) use sockets::Sockets;
-
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
-/// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
-const RECEIVING_CALLS: usize = 32;
-/// So many datagrams that the kernel has not merged a turn receives from a socket.
-const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
-/// After so many bytes a turn receives no more from a socket.
-const RECEIVING_BYTES: u64 = 2 << 20;
 
 /// How many datagrams that other shards received are processed in one turn.
 const MAX_TAKEN_IN: usize = 256;
@@ -298,61 +289,20 @@ impl Shard {
     fn receive(&mut self) {
         let began = self.clock.now();
         let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
+        let siblings = siblings.as_ref();
+        let mut intake = Intake { clock: *clock, connections, balancers, statistics, siblings };
         let (mut unusable, mut is_all) = (Vec::new(), true);
         let (receiving, buffer) = sockets.receiving();
-        for (index, Open { socket, failures, is_readable, known_as, users }) in receiving {
-            if !*is_readable || failures.paused_until(clock.now()).is_some() {
+        for (index, open) in receiving {
+            if !open.is_readable || open.failures.paused_until(clock.now()).is_some() {
                 continue;
             }
-            let enough = statistics.bytes_received + RECEIVING_BYTES;
-            for _ in 0..RECEIVING_CALLS {
-                let mut received_at = None;
-                let received = socket.receive(buffer, |mut meta, datagram| {
-                    let now = *received_at.get_or_insert_with(|| clock.now());
-                    statistics.bytes_received += datagram.len() as u64;
-                    let admitted = match users {
-                        None => balancers.admit(&mut meta, datagram),
-                        Some(_) => Some(datagram),
-                    };
-                    let Some(datagram) = admitted else {
-                        statistics.foreign_dropped += 1;
-                        return;
-                    };
-                    let siblings = siblings.as_ref();
-                    let passed = siblings.map_or(Passed::No, |siblings| {
-                        siblings.pass_on(*known_as, &meta, datagram)
-                    });
-                    count(statistics, passed);
-                    if passed == Passed::No {
-                        let passed = connections.receive(now, *known_as, &meta, datagram);
-                        count(statistics, passed);
-                    }
-                });
-                match received {
-                    Ok(count) => {
-                        if failures.on_success() {
-                            tracing::info!("the UDP socket receives again");
-                        }
-                        statistics.datagrams_received += count as u64;
-                        statistics.batches_received += u64::from(count > 0);
-                    }
-                    Err(error) => {
-                        statistics.receive_failures += 1;
-                        let verdict = failures.on_failure(clock.now(), &error);
-                        warn(verdict, &error, socket.local_address());
-                        if verdict == Verdict::Never {
-                            unusable.push(index);
-                        }
-                        break;
-                    }
-                }
-                if !socket.may_have_more() || statistics.bytes_received >= enough {
-                    break;
-                }
+            if intake.receive(open, buffer) == Some(Verdict::Never) {
+                unusable.push(index);
             }
-            is_all &= !socket.may_have_more();
-            socket.unreachable(|destination| {
-                connections.on_unreachable(clock.now(), destination);
+            is_all &= !open.socket.may_have_more();
+            open.socket.unreachable(|destination| {
+                intake.connections.on_unreachable(clock.now(), destination);
             });
         }
         for index in unusable {
@@ -554,36 +504,6 @@ impl Drop for Shard {
         if let Some(siblings) = &self.siblings {
             siblings.give_away_sockets(listening);
         }
-    }
-}
-
-fn count(statistics: &mut ShardStatistics, passed: Passed) {
-    match passed {
-        Passed::No => {}
-        Passed::On => statistics.handed_over += 1,
-        Passed::Dropped => statistics.hand_over_dropped += 1,
-        Passed::Forwarded => statistics.forwarded += 1,
-        Passed::ForwardDropped => statistics.forward_dropped += 1,
-    }
-}
-
-/// Tells the operator of a socket that cannot receive, once for each time that it begins.
-fn warn(verdict: Verdict, error: &io::Error, address: SocketAddr) {
-    match verdict {
-        Verdict::Later { is_first: true } => tracing::warn!(
-            %error,
-            %address,
-            "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
-             look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
-             an interface that is down"
-        ),
-        Verdict::Later { is_first: false } => {}
-        Verdict::Never => tracing::error!(
-            %error,
-            %address,
-            "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
-             again"
-        ),
     }
 }
 

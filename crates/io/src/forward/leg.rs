@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::statistics::DirectionStatistics;
 use crate::clock::{Clock, timespec};
-use crate::shard::{ReceiveFailures, Verdict};
+use crate::receive_failures::{ReceiveFailures, Verdict};
 use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
 
 /// How long a thread waits in a turn for sockets that have no room. Meanwhile what arrives waits in the other sockets, whose

@@ -16,7 +16,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::ForwardOptions;
 use super::table::{Client, Table};
-use crate::shard::ReceiveFailures;
+use crate::receive_failures::ReceiveFailures;
 use crate::socket::Socket;
 
 /// From how many ports a turn receives.

@@ -3,7 +3,7 @@
 use clearway_transport::Deadlines;
 use clearway_units::Timestamp;
 
-use super::RECEIVED_PER_TURN;
+use super::intake::RECEIVED_PER_TURN;
 use crate::timers::Timers;
 
 /// So many connections whose peers are silent are served between two times that the shard receives. Where it cannot receive all

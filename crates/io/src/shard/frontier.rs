@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 
-use super::RECEIVED_PER_TURN;
+use super::intake::RECEIVED_PER_TURN;
 use crate::socket::SOCKET_BUFFER_SIZE;
 
 /// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.

@@ -11,8 +11,8 @@ use clearway_transport::SocketIndex;
 use clearway_units::Timestamp;
 use rustix::event::{PollFd, PollFlags};
 
-use super::receiving::ReceiveFailures;
 use crate::application::MigrateFailure;
+use crate::receive_failures::ReceiveFailures;
 use crate::socket::{ReceiveBuffer, Socket};
 
 /// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.

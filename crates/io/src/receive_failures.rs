@@ -1,4 +1,4 @@
-//! What becomes of a shard whose socket cannot receive.
+//! What becomes of a socket that cannot receive.
 
 use core::time::Duration;
 use std::io;

@@ -1,0 +1,132 @@
+//! What a shard receives from its own sockets, in bounded batches.
+
+use core::net::SocketAddr;
+use std::io;
+
+use clearway_transport::SocketIndex;
+use clearway_units::Timestamp;
+
+use super::connections::Connections;
+use super::siblings::{Passed, Siblings};
+use super::sockets::Open;
+use crate::balancers::Balancers;
+use crate::clock::Clock;
+use crate::receive_failures::Verdict;
+use crate::socket::{Meta, RECEIVE_BUFFERS, ReceiveBuffer};
+use crate::statistics::ShardStatistics;
+
+/// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
+/// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
+const RECEIVING_CALLS: usize = 32;
+/// So many datagrams that the kernel has not merged a turn receives from a socket.
+pub(super) const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
+/// After so many bytes a turn receives no more from a socket.
+const RECEIVING_BYTES: u64 = 2 << 20;
+
+/// The parts of a shard that take in datagrams.
+pub(super) struct Intake<'a> {
+    pub(super) clock: Clock,
+    pub(super) connections: &'a mut Connections,
+    pub(super) balancers: &'a mut Balancers,
+    pub(super) statistics: &'a mut ShardStatistics,
+    /// The other shards of the port.
+    pub(super) siblings: Option<&'a Siblings>,
+}
+
+impl Intake<'_> {
+    /// Receives from a socket until nothing is left there or the turn has had its share. If that failed, returns what this
+    /// means.
+    pub(super) fn receive(
+        &mut self,
+        open: &mut Open,
+        buffer: &mut ReceiveBuffer,
+    ) -> Option<Verdict> {
+        let Open { socket, failures, known_as, users, .. } = open;
+        let (socket_index, is_listening) = (*known_as, users.is_none());
+        let enough = self.statistics.bytes_received + RECEIVING_BYTES;
+        for _ in 0..RECEIVING_CALLS {
+            let mut received_at = None;
+            let received = socket.receive(buffer, |meta, datagram| {
+                let now = *received_at.get_or_insert_with(|| self.clock.now());
+                self.take(now, socket_index, is_listening, meta, datagram);
+            });
+            match received {
+                Ok(count) => {
+                    if failures.on_success() {
+                        tracing::info!("the UDP socket receives again");
+                    }
+                    self.statistics.datagrams_received += count as u64;
+                    self.statistics.batches_received += u64::from(count > 0);
+                }
+                Err(error) => {
+                    self.statistics.receive_failures += 1;
+                    let verdict = failures.on_failure(self.clock.now(), &error);
+                    warn(verdict, &error, socket.local_address());
+                    return Some(verdict);
+                }
+            }
+            if !socket.may_have_more() || self.statistics.bytes_received >= enough {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Gives one datagram to its connection, which may be another shard's. Those to listening sockets may come from a balancer.
+    fn take(
+        &mut self,
+        now: Timestamp,
+        socket: SocketIndex,
+        is_listening: bool,
+        mut meta: Meta,
+        datagram: &mut [u8],
+    ) {
+        self.statistics.bytes_received += datagram.len() as u64;
+        let admitted = match is_listening {
+            true => self.balancers.admit(&mut meta, datagram),
+            false => Some(datagram),
+        };
+        let Some(datagram) = admitted else {
+            self.statistics.foreign_dropped += 1;
+            return;
+        };
+        let passed =
+            self.siblings.map_or(Passed::No, |siblings| siblings.pass_on(socket, &meta, datagram));
+        count(self.statistics, passed);
+        if passed == Passed::No {
+            let passed = self.connections.receive(now, socket, &meta, datagram);
+            count(self.statistics, passed);
+        }
+    }
+}
+
+/// Counts what became of a datagram that another shard or another process may have got.
+pub(super) fn count(statistics: &mut ShardStatistics, passed: Passed) {
+    match passed {
+        Passed::No => {}
+        Passed::On => statistics.handed_over += 1,
+        Passed::Dropped => statistics.hand_over_dropped += 1,
+        Passed::Forwarded => statistics.forwarded += 1,
+        Passed::ForwardDropped => statistics.forward_dropped += 1,
+    }
+}
+
+/// Tells the operator of a socket that cannot receive, once for each time that it begins.
+fn warn(verdict: Verdict, error: &io::Error, address: SocketAddr) {
+    match verdict {
+        Verdict::Later { is_first: true } => tracing::warn!(
+            %error,
+            %address,
+            "the UDP socket cannot receive; it is tried again, at last once a second. If it lasts, \
+             look for a lack of memory (net.core.rmem_max, the memory limit of the process) or for \
+             an interface that is down"
+        ),
+        Verdict::Later { is_first: false } => {}
+        Verdict::Never => tracing::error!(
+            %error,
+            %address,
+            "the UDP socket cannot be used any more: its connections are lost. Bind the endpoint \
+             again"
+        ),
+    }
+}
