@@ -131,7 +131,7 @@ fn main() -> ExitCode {
         Command::HandshakesServer(options) => handshakes::serve(&options),
         Command::Handshakes(options) => handshakes::run(&options),
         Command::Memory { bytes } => {
-            memory::run(bytes);
+            memory::run(bytes, mtu);
             Ok(())
         }
         Command::Moving(options) => moving::run(&options, mtu),

@@ -15,6 +15,8 @@ use clearway_wire::Direction;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+use crate::options::Mtu;
+
 const BATCH: usize = 40;
 
 struct End {
@@ -24,16 +26,14 @@ struct End {
     spent: Duration,
 }
 
-/// Downloads `size` bytes and prints the time spent in each endpoint.
-pub(crate) fn run(size: usize) {
-    let transport = Arc::new(
-        TransportConfig::builder()
-            .initial_datagram_size(1452)
-            .discover_path_mtu(false)
-            .initial_window(Some(1 << 20))
-            .build()
-            .unwrap(),
-    );
+/// Downloads `size` bytes in datagrams of the size `mtu` and prints the time spent in each endpoint.
+pub(crate) fn run(size: usize, mtu: Mtu) {
+    let transport = TransportConfig::builder().initial_window(Some(1 << 20));
+    let transport = match mtu {
+        Mtu::Fixed(size) => transport.initial_datagram_size(size.into()).discover_path_mtu(false),
+        Mtu::Discovered => transport,
+    };
+    let transport = Arc::new(transport.build().expect("the configuration is valid"));
     let (client_tls, server_tls) = tls();
     let mut now = Timestamp::from_nanos(1);
     let mut server = End {
