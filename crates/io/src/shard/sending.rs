@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use clearway_transport::{ConnectionHandle, SocketIndex, Transmit};
+use clearway_units::Timestamp;
 use clearway_wire::preface;
 
 use super::connections::{Connections, Reply};
@@ -31,8 +32,8 @@ struct Blocked {
 
 /// The result of a connection's turn to send.
 enum Turn {
-    /// It has no more.
-    Done,
+    /// It has no more at this time.
+    Done(Timestamp),
     /// It may have more.
     Unfinished,
 }
@@ -69,7 +70,7 @@ impl Sender {
             }
             let Some(handle) = turn.connections.next_sending() else { break };
             match self.take_turn(&mut turn, handle) {
-                Turn::Done => turn.connections.rest(turn.clock.now(), handle, turn.sockets),
+                Turn::Done(now) => turn.connections.rest(now, handle, turn.sockets),
                 Turn::Unfinished => turn.connections.mark_sending(handle),
             }
         }
@@ -88,7 +89,7 @@ impl Sender {
             let room = &mut self.buffer[..MAX_BATCH_BYTES - room];
             let endpoint = &mut turn.connections.endpoint;
             let Some(transmit) = endpoint.transmit(handle, now, room, segments) else {
-                return Turn::Done;
+                return Turn::Done(now);
             };
             let transmit = via.map_or(transmit, |via| via.wrap(&transmit, &mut self.buffer));
             self.hand_over(turn, Blocked { handle, transmit, progress: 0 });

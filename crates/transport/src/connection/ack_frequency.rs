@@ -14,16 +14,17 @@ impl Connection {
         if !self.ack_frequency.is_used() || !self.lifecycle.is_confirmed() {
             return;
         }
-        let stats = self.recovery.get().stats();
-        let Some(rtt) = stats.rtt else { return };
+        let recovery = self.recovery.get();
+        let Some(rtt) = recovery.rtt() else { return };
         let datagram = self.max_datagram_size() as u64;
-        let has_left_slow_start = stats.congestion.slow_start_threshold.is_some();
-        let has_more_data = stats.delivery_rate.is_some_and(|it| !it.is_application_limited);
+        let has_more_data = recovery.delivery_rate().is_some_and(|it| !it.is_application_limited);
+        let has_left_slow_start =
+            || recovery.controller().snapshot().slow_start_threshold.is_some();
         self.ack_frequency.consider(&PathFacts {
-            window: stats.window.checked_div(datagram).unwrap_or(0),
-            is_ack_clocked: has_left_slow_start && has_more_data,
+            window: recovery.window().checked_div(datagram).unwrap_or(0),
+            is_ack_clocked: has_more_data && has_left_slow_start(),
             smoothed_rtt: rtt.smoothed,
-            packet_threshold: stats.loss_thresholds.packets,
+            packet_threshold: recovery.packet_threshold(),
         });
     }
 

@@ -118,7 +118,7 @@ impl Connection {
 
     /// Flow control windows grow and key updates are paced by round trips.
     fn on_round_trip(&mut self) {
-        if let Some(rtt) = self.recovery.get().stats().rtt {
+        if let Some(rtt) = self.recovery.get().rtt() {
             self.streams.get_mut().on_round_trip(rtt.smoothed);
         }
         let probe_timeout = self.probe_timeout();

@@ -64,6 +64,21 @@ impl Recovery {
         self.ledger.bytes_in_flight()
     }
 
+    /// The round-trip time, once there is a sample.
+    pub(crate) fn rtt(&self) -> Option<RttSnapshot> {
+        self.path.rtt.snapshot(false)
+    }
+
+    /// The last sample of the delivery rate.
+    pub(crate) fn delivery_rate(&self) -> Option<RateSample> {
+        self.path.last_rate_sample
+    }
+
+    /// How much reordering is tolerated, in packets.
+    pub(crate) fn packet_threshold(&self) -> u64 {
+        self.path.reordering.packet_threshold()
+    }
+
     /// The controller of the current path.
     pub(crate) fn controller(&self) -> &dyn Controller {
         &*self.path.controller
@@ -80,7 +95,7 @@ impl Recovery {
     /// The current state, for observers.
     pub(crate) fn stats(&self) -> RecoveryStats {
         let path = &self.path;
-        let rtt = path.rtt.snapshot(false);
+        let rtt = self.rtt();
         RecoveryStats {
             bytes_in_flight: self.ledger.bytes_in_flight(),
             window: path.controller.window(),
@@ -90,7 +105,7 @@ impl Recovery {
             pto_in_a_row: self.timer.count(),
             congestion: path.controller.snapshot(),
             pacing_rate: path.controller.pacing_rate(rtt.as_ref()),
-            delivery_rate: path.last_rate_sample,
+            delivery_rate: self.delivery_rate(),
             persistent_congestion_total: path.persistent.total(),
             round: path.rounds.current(),
             pto: path.rtt.pto_base(Duration::ZERO),
