@@ -62,15 +62,24 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
 /// The profile of programs that are tested and not measured. The gallery has built most of what it needs already.
 pub(crate) const TESTED: &str = "gallery";
 
+/// `cargo build` of these programs. All packages are selected, so that the features of what they depend on are the same in every
+/// build, and nothing is compiled twice for other features.
+pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
+    let mut command = cargo(&["build", "--profile", profile, "--workspace"]);
+    programs.iter().for_each(|program| {
+        command.args(["--bin", program]);
+    });
+    command
+}
+
 /// Builds the program `clearway` for tests, and returns its path.
 pub(crate) fn tested_program() -> Result<PathBuf, String> {
-    let build = ["build", "--profile", TESTED, "--package", "clearway-cli"];
-    run("building clearway", &mut cargo(&build))?;
+    run("building clearway", &mut build(TESTED, &["clearway"]))?;
     Ok(target().join(TESTED).join("clearway"))
 }
 
 /// Builds the program `clearway` with the release profile, and returns its path.
 pub(crate) fn program() -> Result<PathBuf, String> {
-    run("building clearway", &mut cargo(&["build", "--release", "--package", "clearway-cli"]))?;
+    run("building clearway", &mut build("release", &["clearway"]))?;
     Ok(target().join("release/clearway"))
 }

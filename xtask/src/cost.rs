@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use crate::command::{self, cargo, output, root, target};
+use crate::command::{self, output, root, target};
 
 /// Instructions are counted only between a call of this function and its return.
 const COUNTED: &str = "--toggle-collect=*counted_operation*";
@@ -145,9 +145,8 @@ impl Comparison {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let known = if is_writing(arguments)? { None } else { Some(known()?) };
     let mut comparison = Comparison { known, measured: BTreeMap::new(), wrong: String::new() };
-    let packages = ["--package", "clearway-limits", "--package", "clearway-bench"];
-    let mut build = cargo(&["build", "--profile", command::TESTED]);
-    command::run("building the programs whose instructions are counted", build.args(packages))?;
+    let mut build = command::build(command::TESTED, &["clearway-cost", "clearway-bench"]);
+    command::run("building the programs whose instructions are counted", &mut build)?;
     measure_operations(&mut comparison)?;
     let place = faces::Place::new()?;
     for face in &faces::ALL {

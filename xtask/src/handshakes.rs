@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{self, cargo, root, target};
+use crate::command::{self, root, target};
 use crate::running::Running;
 
 /// The peers that have the commands `handshakes` and `handshakes-server`.
@@ -37,7 +37,7 @@ struct Row {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
     let link = command::program()?;
-    let mut build = cargo(&["build", "--release", "--package", "clearway-bench"]);
+    let mut build = command::build("release", &["clearway-bench"]);
     command::run("building Clearway's client and server", &mut build)?;
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).args(&options.peers);

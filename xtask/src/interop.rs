@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{self, cargo, root, target};
+use crate::command::{self, root, target};
 
 /// For continuous integration: the tests of Clearway with itself that take less than a quarter of a minute.
 const WITH_ITSELF: &str = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt http3 keyupdate ecn \
@@ -59,8 +59,8 @@ fn prepare(runner: PathBuf) -> Command {
 }
 
 fn build_runner(profile: &str) -> Result<PathBuf, String> {
-    let build = ["build", "--profile", profile, "--package", "clearway-interop", "--quiet"];
-    command::run("building the interop runner", &mut cargo(&build))?;
+    let mut build = command::build(profile, &["clearway-interop"]);
+    command::run("building the interop runner", build.arg("--quiet"))?;
     Ok(target().join(profile).join("clearway-interop"))
 }
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::command::{self, cargo, root, target};
 use crate::{cost, doctor, fuzz, gallery, interop, viewer};
 
-/// The tests of this package in `tests/` need the peers.
-const INTEROP: &str = "clearway-interop";
+/// With this feature there are the tests that need the peers.
+const PEERS: &str = "clearway-interop/peers";
 /// With this feature quinn can be either endpoint in the lab. Lints and tests enable it, so that nothing is compiled
 /// twice; building the documentation shows that the lab also compiles without it.
 const QUINN: &str = "clearway-lab/quinn";
@@ -35,10 +35,8 @@ fn run_all(options: &Options) -> Result<(), String> {
     command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
-    let tests = ["test", "--workspace", "--exclude", INTEROP, "--features", QUINN];
-    command::run("testing", &mut cargo(&[&tests[..], &["--no-fail-fast"]].concat()))?;
-    let mut runner = cargo(&["test", "--package", INTEROP, "--lib"]);
-    command::run("testing the interop runner", &mut runner)?;
+    let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];
+    command::run("testing", &mut cargo(&tests))?;
     gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
     if options.viewer {
         viewer::run()?;
@@ -61,10 +59,11 @@ fn run_peers() -> Result<(), String> {
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
     let program = command::tested_program()?;
-    let mut tests = cargo(&["test", "--package", INTEROP, "--test", "peers"]);
+    let features = [QUINN, PEERS].join(",");
+    let mut tests = cargo(&["test", "--workspace", "--features", &features, "--test", "peers"]);
     tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", &program);
     command::run("testing against the peers", &mut tests)?;
-    let etcd = ["test", "--package", "clearway-cli", "--lib", "keys_of_etcd_itself"];
+    let etcd = ["test", "--workspace", "--features", QUINN, "--lib", "keys_of_etcd_itself"];
     let mut etcd = cargo(&[&etcd[..], &["--", "--ignored"]].concat());
     command::run("testing servers from etcd", &mut etcd)?;
     interop::run_few(&program)

@@ -14,7 +14,7 @@ use clearway_namespaces::Namespace;
 
 use self::picture::Panel;
 use self::play::{LARGER, Play, Programs, Subject};
-use crate::command::{self, cargo, output, root, target};
+use crate::command::{self, output, root, target};
 use crate::waiting::watch_signals;
 
 /// The size of receive buffers unless programs ask for another, as the kernel counts it.
@@ -39,8 +39,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let folder = target().join("udp-loss");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let subjects = subjects(number(DEFAULT_BUFFER)?, number(BUFFER_MAX)?)?;
-    let packages = ["--package", "clearway-cli", "--package", "clearway-bench"];
-    let mut build = cargo(&[&["build", "--release"][..], &packages].concat());
+    let mut build = command::build("release", &["clearway", "clearway-bench"]);
     command::run("building clearway and the benchmark", &mut build)?;
     let release = target().join("release");
     let programs = Programs {

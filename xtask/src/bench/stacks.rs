@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{cargo, root, run as show, target};
+use crate::command::{self, root, run as show, target};
 
 /// The peers, in the order of the tables.
 pub(super) const PEERS: [&str; 4] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go"];
@@ -106,9 +106,8 @@ pub(super) struct Peer {
 /// Builds our programs, always both, since the features of what they share depend on which are built together. Returns the
 /// path of the benchmarks' one.
 pub(super) fn build() -> Result<PathBuf, String> {
-    let packages = ["--package", "clearway-bench", "--package", "clearway-cli"];
-    let build = [&["build", "--profile", "dist"], &packages[..]].concat();
-    show("building the programs", &mut cargo(&build))?;
+    let mut build = command::build("dist", &["clearway-bench", "clearway"]);
+    show("building the programs", &mut build)?;
     Ok(target().join("dist/clearway-bench"))
 }
 

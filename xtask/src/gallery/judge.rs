@@ -46,13 +46,15 @@ impl Seen {
 pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     let mut command = match judge {
         Judge::Test { package, target, .. } => test(tree, package, target, "--no-run"),
+        // As in the workspace: see `command::build`.
         _ => tree.cargo(&[
             "build",
-            "--quiet",
+            "-q",
             "--profile",
             TESTED,
-            "--package",
-            "clearway-lab-command",
+            "--workspace",
+            "--bin",
+            "clearway-lab",
         ]),
     };
     let output = command.output().map_err(|error| format!("cargo cannot be run: {error}"))?;

@@ -85,6 +85,8 @@ impl Tree {
     pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = cargo(arguments);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", target());
+        // Each patch changes little.
+        command.env("CARGO_INCREMENTAL", "1");
         command
     }
 
