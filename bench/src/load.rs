@@ -1,6 +1,7 @@
 //! Many requests over HTTP/3: how many are answered in a second, and how long each takes. The client runs as tasks on its
 //! shard's thread.
 
+use std::io::{Write, stdin, stdout};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,14 +22,30 @@ use crate::{Outcome, tls, transfer};
 /// How many connections are opened at the same time.
 const OPENING: usize = 32;
 
-pub(crate) fn run(options: &LoadOptions, mtu: Mtu) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    runtime.block_on(LocalSet::new().run_until(make(options, mtu)))
+#[derive(clap::Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    options: LoadOptions,
+    /// Say when the connections are open, and make requests from when a line comes on the standard input: so several of these
+    /// programs begin at the same time.
+    #[arg(long)]
+    attached: bool,
 }
 
-async fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
+pub(crate) fn run(load: &Load, mtu: Mtu) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(LocalSet::new().run_until(make(load, mtu)))
+}
+
+async fn make(load: &Load, mtu: Mtu) -> Outcome {
+    let Load { options, attached } = load;
     let config = tls::client(&options.ca, ALPN, mtu)?;
     let clients = connect(config, options.connect, options.connections).await?;
+    if *attached {
+        println!("opened {}", clients.len());
+        stdout().flush()?;
+        stdin().read_line(&mut String::new())?;
+    }
     let schedule = Schedule::new(options);
     let tally = Arc::new(Mutex::new(Tally::default()));
     let (sender, mut ended) = mpsc::unbounded_channel();

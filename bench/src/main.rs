@@ -58,7 +58,7 @@ enum Command {
     /// Download or upload over HTTP/3, check and count the bytes.
     Client(ClientOptions),
     /// Make requests over HTTP/3, as many at a time as asked for, and print how many were answered and how long they took.
-    Load(peer_common::LoadOptions),
+    Load(load::Load),
     /// Make a fixed number of requests over one HTTP/3 connection, some at a time, the next ones when all of these are
     /// answered, for `cargo xtask cost`.
     Rounds(rounds::RoundsOptions),

@@ -108,6 +108,14 @@ impl Process {
     /// If it has ended, or that is no JSON object.
     pub(crate) fn ask(&mut self) -> Result<serde_json::Value, String> {
         self.go_on()?;
+        self.answer()
+    }
+
+    /// The JSON object that it prints next.
+    ///
+    /// # Errors
+    /// If it has ended, or that is none.
+    pub(crate) fn answer(&mut self) -> Result<serde_json::Value, String> {
         let line = self.next_line().ok_or("a program has ended; the reason is said above")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }

@@ -20,7 +20,7 @@ use super::shares::{Shares, pin};
 use super::stacks::build;
 use super::steered::Steered;
 use super::{median, positive, round, sorted, text, threads};
-use crate::measure::{self, Process};
+use crate::measure::Process;
 
 /// Which part of a core each shard's thread has.
 const PERCENT: u64 = 25;
@@ -190,8 +190,9 @@ fn measure(
     let serve = |number| Served::start(number, shards, has_shares, program, place);
     let mut servers: Vec<Served> = (0..servers).map(serve).collect::<Result<_, _>>()?;
     let addresses: Vec<&str> = servers.iter().map(|it| it.server.said()).collect();
+    let clients = open(options, case, program, place, &addresses)?;
     let before = cpu_of(&servers)?;
-    let clients = ask(options, case, program, place, &addresses)?;
+    let clients = make_requests(clients)?;
     let after = cpu_of(&servers)?;
     let spent: Vec<f64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let (mut rate, mut amount, mut clients_cpu, mut elapsed) = (0.0, 0.0, 0.0, 0.0_f64);
@@ -239,18 +240,20 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     }
 }
 
-/// Has clients on each core make requests, of each server as many: what they print, and their CPU seconds.
-fn ask(
+/// Starts clients on each core, as many for each server, and waits until all of them have opened their connections: where cores
+/// are slow, what that takes would count otherwise.
+fn open(
     options: &Options,
     case: &Case,
     program: &Path,
     place: &Place,
     addresses: &[&str],
-) -> Result<Vec<(Value, f64)>, String> {
+) -> Result<Vec<Process>, String> {
     let connections = (case.connections / (CORES.len() as u64 * case.ports)).to_string();
     let [streams, size, seconds] =
         [case.streams, case.size, options.seconds].map(|it| it.to_string());
-    let arguments = ["load", "--ca", text(&place.authority), "--connections", &connections];
+    let arguments =
+        ["load", "--attached", "--ca", text(&place.authority), "--connections", &connections];
     let more = ["--streams", &streams, "--size", &size, "--seconds", &seconds, "--connect"];
     let arguments = [&arguments[..], &more].concat();
     // Each server has clients on each core.
@@ -260,15 +263,26 @@ fn ask(
         let all: Vec<_> = clients
             .map(|(address, core)| {
                 let arguments = [&arguments[..], &[address]].concat();
-                scope.spawn(move || measure::client(program, &arguments, core))
+                scope.spawn(move || Process::start(program, &arguments, core, "opened"))
             })
             .collect();
-        let ended = all.into_iter().map(|client| match client.join() {
+        let opened = all.into_iter().map(|client| match client.join() {
             Ok(outcome) => Ok(outcome?),
             Err(_) => Err("a thread that waits for a client has ended".to_owned()),
         });
-        ended.collect()
+        opened.collect()
     })
+}
+
+/// Lets all clients make requests at the same time: what each has done, and the CPU seconds that it has used for it.
+fn make_requests(mut clients: Vec<Process>) -> Result<Vec<(Value, f64)>, String> {
+    let before: Vec<f64> = clients.iter().map(Process::cpu_seconds).collect::<Result<_, _>>()?;
+    clients.iter_mut().try_for_each(Process::go_on)?;
+    let ended = clients.iter_mut().zip(before).map(|(client, before)| {
+        let result = client.answer()?;
+        Ok((result, client.cpu_seconds()? - before))
+    });
+    ended.collect()
 }
 
 /// The CPU seconds of each shard's thread so far.
