@@ -31,7 +31,8 @@ struct Options {
 
 fn run_all(options: &Options) -> Result<(), String> {
     command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))?;
-    let lint = ["clippy", "--workspace", "--all-targets", "--features", QUINN, "--quiet"];
+    let all = [QUINN, PEERS].join(",");
+    let lint = ["clippy", "--workspace", "--all-targets", "--features", &all, "--quiet"];
     command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
@@ -59,8 +60,8 @@ fn run_peers() -> Result<(), String> {
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
     let program = command::tested_program()?;
-    let features = [QUINN, PEERS].join(",");
-    let mut tests = cargo(&["test", "--workspace", "--features", &features, "--test", "peers"]);
+    let all = [QUINN, PEERS].join(",");
+    let mut tests = cargo(&["test", "--workspace", "--features", &all, "--test", "peers"]);
     tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", &program);
     command::run("testing against the peers", &mut tests)?;
     let etcd = ["test", "--workspace", "--features", QUINN, "--lib", "keys_of_etcd_itself"];
