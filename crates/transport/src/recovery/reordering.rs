@@ -71,15 +71,15 @@ impl Reordering {
         LossThresholds { packets: self.packets, time }
     }
 
-    /// How many later packets may overtake one before it is lost.
-    pub(super) fn packet_threshold(&self) -> u64 {
-        self.packets
-    }
-
     /// Whether the round trips of packets that were overtaken limit the time, and not those of the path.
     pub(super) fn is_wide(&self, rtt: &Rtt) -> bool {
         !self.longest.is_zero()
             && self.smoothed.is_some_and(|smoothed| smoothed > rtt.smoothed_or_assumed())
+    }
+
+    /// How many later packets may overtake one before it is lost.
+    pub(super) fn packet_threshold(&self) -> u64 {
+        self.packets
     }
 
     /// A packet that had been declared lost was acknowledged, when `before` was tolerated.
