@@ -98,6 +98,7 @@ pub struct EndpointTotals {
 const MAX_REPLIES: usize = 64;
 /// Encoded transport parameters have about so many bytes.
 const TYPICAL_PARAMETERS: usize = 192;
+
 impl Endpoint {
     /// An endpoint, which accepts connections if it gets a `server` configuration.
     pub fn new(

@@ -103,8 +103,7 @@ pub(super) struct Peer {
     program: PathBuf,
 }
 
-/// Builds our programs, always both, since the features of what they share depend on which are built together. Returns the
-/// path of the benchmarks' one.
+/// Builds our programs. Returns the path of the benchmarks' one.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = command::build("dist", &["clearway-bench", "clearway"]);
     show("building the programs", &mut build)?;

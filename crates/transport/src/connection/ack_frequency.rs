@@ -18,11 +18,10 @@ impl Connection {
         let Some(rtt) = recovery.rtt() else { return };
         let datagram = self.max_datagram_size() as u64;
         let has_more_data = recovery.delivery_rate().is_some_and(|it| !it.is_application_limited);
-        let has_left_slow_start =
-            || recovery.controller().snapshot().slow_start_threshold.is_some();
         self.ack_frequency.consider(&PathFacts {
             window: recovery.window().checked_div(datagram).unwrap_or(0),
-            is_ack_clocked: has_more_data && has_left_slow_start(),
+            is_ack_clocked: has_more_data
+                && recovery.controller().snapshot().slow_start_threshold.is_some(),
             smoothed_rtt: rtt.smoothed,
             packet_threshold: recovery.packet_threshold(),
         });

@@ -80,7 +80,6 @@ impl Scheduler {
     }
 
     /// Adds or removes a stream, so that it waits only if `waits`.
-    #[inline]
     pub(super) fn set(&mut self, stream: Waiting, waited: bool, waits: bool) {
         match (waited, waits) {
             (false, true) => self.insert(stream),
