@@ -85,11 +85,14 @@ install_missing() {
 place() { cmp -s "$1" "$2" || { rm -f "$2" && cp "$1" "$2"; }; }
 
 build_cargo() {
+    set -- "$1" --release --locked -j "$jobs"
     if [ "${CI:-}" = true ]; then
         export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off
+        [ "$1" != tokio-quiche ] || set -- "$@" --config profile.release.package.boring-sys.opt-level=0
     fi
-    (cd "$here/$1" && CARGO_TARGET_DIR="$out/cargo" cargo build --release --locked -j "$jobs") &&
-        place "$out/cargo/release/peer-$1" "$out/$1"
+    peer=$1 && shift
+    (cd "$here/$peer" && CARGO_TARGET_DIR="$out/cargo" cargo build "$@") &&
+        place "$out/cargo/release/peer-$peer" "$out/$peer"
 }
 
 build_go() {
@@ -122,9 +125,14 @@ skip() {
 }
 
 [ $# -gt 0 ] || set -- quinn quic-go aioquic s2n-quic tokio-quiche
+# Another one that builds into the same folder comes first.
+if have flock; then exec 9>"$out/.lock" && flock 9; fi
+# All before anything is built, so that it does not meet another installation later.
+for name in "$@"; do
+    [ "${CI:-}" != true ] || install_missing "$name" >"$out/$name.log" 2>&1
+done
 for name in "$@"; do
     log=$out/$name.log
-    [ "${CI:-}" != true ] || install_missing "$name" >"$log" 2>&1
     lack=$(missing "$name")
     if [ -n "$lack" ]; then
         skip "$name" "$lack"

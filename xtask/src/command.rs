@@ -59,8 +59,12 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The profile of programs that are tested and not measured. The gallery has built most of what it needs already.
-pub(crate) const TESTED: &str = "gallery";
+/// The profile of what is built for the gallery, and of the programs whose instructions are counted.
+pub(crate) const GALLERY: &str = "gallery";
+
+/// With this feature quinn can be either endpoint in the lab. Lints, tests and the programs that are tested have it, so that nothing
+/// is compiled twice; building the documentation shows that the lab also compiles without it.
+pub(crate) const QUINN: &str = "clearway-lab/quinn";
 
 /// `cargo build` of these programs. All packages are selected, so that the features of what they depend on are the same in every
 /// build, and nothing is compiled twice for other features.
@@ -72,10 +76,12 @@ pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
     command
 }
 
-/// Builds the program `clearway` for tests, and returns its path.
-pub(crate) fn tested_program() -> Result<PathBuf, String> {
-    run("building clearway", &mut build(TESTED, &["clearway"]))?;
-    Ok(target().join(TESTED).join("clearway"))
+/// Builds a program for tests, and returns its path. It is the one that the workspace's own tests run, so that it has been built
+/// if they were, and it panics where an assertion fails or a number overflows.
+pub(crate) fn tested(program: &str) -> Result<PathBuf, String> {
+    let build = ["build", "--workspace", "--features", QUINN, "--bin", program];
+    run(&format!("building {program}"), &mut cargo(&build))?;
+    Ok(target().join("debug").join(program))
 }
 
 /// Builds the program `clearway` with the release profile, and returns its path.

@@ -145,7 +145,7 @@ impl Comparison {
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let known = if is_writing(arguments)? { None } else { Some(known()?) };
     let mut comparison = Comparison { known, measured: BTreeMap::new(), wrong: String::new() };
-    let mut build = command::build(command::TESTED, &["clearway-cost", "clearway-bench"]);
+    let mut build = command::build(command::GALLERY, &["clearway-cost", "clearway-bench"]);
     command::run("building the programs whose instructions are counted", &mut build)?;
     measure_operations(&mut comparison)?;
     let place = faces::Place::new()?;

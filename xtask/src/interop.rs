@@ -9,13 +9,15 @@ use crate::command::{self, root, target};
 /// For continuous integration: the tests of Clearway with itself that take less than a quarter of a minute.
 const WITH_ITSELF: &str = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt http3 keyupdate ecn \
     amplificationlimit transferloss transfercorruption ipv6 v2 rebind-port connectionmigration";
+const RUNNER: &str = "clearway-interop";
 const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioquic"];
 /// A few in both roles with every peer.
 const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
 /// Builds what the chosen cells need, and becomes the program that runs them.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let runner = build_runner("release")?;
+    command::run("building the interop runner", &mut command::build("release", &[RUNNER]))?;
+    let runner = target().join("release").join(RUNNER);
     let only_prints = |argument: &&str| ["--help", "-h", "--list", "--show"].contains(argument);
     if !arguments.iter().any(only_prints) {
         // Wrong options are reported before anything else is built.
@@ -31,7 +33,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 
 /// Runs a part of the tests with this program: of Clearway with itself, and with the peers that were built.
 pub(crate) fn run_few(program: &Path) -> Result<(), String> {
-    let runner = build_runner(command::TESTED)?;
+    let runner = command::tested(RUNNER)?;
     let built = |peer: &&str| target().join("peers").join(peer).exists();
     let peers: Vec<&str> = PEERS.into_iter().filter(built).collect();
     let run = |client: &[&str], server: &[&str], tests: &str| {
@@ -56,12 +58,6 @@ fn prepare(runner: PathBuf) -> Command {
     let mut command = Command::new(runner);
     command.current_dir(root()).env("CARGO_TARGET_DIR", target());
     command
-}
-
-fn build_runner(profile: &str) -> Result<PathBuf, String> {
-    let mut build = command::build(profile, &["clearway-interop"]);
-    command::run("building the interop runner", build.arg("--quiet"))?;
-    Ok(target().join(profile).join("clearway-interop"))
 }
 
 fn build_peers(names: &[&str]) -> Result<(), String> {

@@ -3,14 +3,11 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::command::{self, cargo, root, target};
+use crate::command::{self, QUINN, cargo, root, target};
 use crate::{cost, doctor, fuzz, gallery, interop, viewer};
 
 /// With this feature there are the tests that need the peers.
 const PEERS: &str = "clearway-interop/peers";
-/// With this feature quinn can be either endpoint in the lab. Lints and tests enable it, so that nothing is compiled
-/// twice; building the documentation shows that the lab also compiles without it.
-const QUINN: &str = "clearway-lab/quinn";
 
 /// The checks that run only on request, because they take long.
 #[derive(Default)]
@@ -59,7 +56,7 @@ fn run_peers() -> Result<(), String> {
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);
     command::run("building the peers", &mut build)?;
-    let program = command::tested_program()?;
+    let program = command::tested("clearway")?;
     let all = [QUINN, PEERS].join(",");
     let mut tests = cargo(&["test", "--workspace", "--features", &all, "--test", "peers"]);
     tests.args(["--", "--test-threads", "2"]).env("PEERS_OUT", &peers).env("CLEARWAY", &program);

@@ -22,7 +22,7 @@ pub(crate) fn run() -> Result<(), String> {
         &mut npm(&["ci", "--no-fund", "--no-audit"]),
     )?;
     command::run("comparing the viewer's page with its source", &mut npm(&["run", "check"]))?;
-    let program = command::tested_program()?;
+    let program = command::tested("clearway")?;
     command::run("testing the viewer", npm(&["test"]).env("CLEARWAY", program))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::patch::{Judge, TestTarget};
 use super::tree::Tree;
-use crate::command::TESTED;
+use crate::command::GALLERY;
 
 /// What a judge reported.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -51,7 +51,7 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
             "build",
             "-q",
             "--profile",
-            TESTED,
+            GALLERY,
             "--workspace",
             "--bin",
             "clearway-lab",
@@ -108,7 +108,7 @@ pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
 }
 
 fn test(tree: &Tree, package: &str, target: &TestTarget, argument: &str) -> Command {
-    let mut command = tree.cargo(&["test", "--quiet", "--profile", TESTED, "--package", package]);
+    let mut command = tree.cargo(&["test", "--quiet", "--profile", GALLERY, "--package", package]);
     match target {
         TestTarget::Library => command.arg("--lib"),
         TestTarget::File(file) => command.args(["--test", file]),

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::command::{TESTED, cargo, root, target};
+use crate::command::{GALLERY, cargo, root, target};
 
 /// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
@@ -92,7 +92,7 @@ impl Tree {
 
     /// The program `clearway-lab` that [`Self::cargo`] built.
     pub(super) fn program(&self) -> Command {
-        let mut command = Command::new(target().join(TESTED).join("clearway-lab"));
+        let mut command = Command::new(target().join(GALLERY).join("clearway-lab"));
         command.current_dir(&self.root);
         command
     }
