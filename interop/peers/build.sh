@@ -125,9 +125,12 @@ skip() {
 }
 
 [ $# -gt 0 ] || set -- quinn quic-go aioquic s2n-quic tokio-quiche
-# Another one that builds into the same folder comes first.
-if have flock; then exec 9>"$out/.lock" && flock 9; fi
-# All before anything is built, so that it does not meet another installation later.
+# Only one at a time builds into a folder.
+if have flock; then
+    exec 9>"$out/.lock"
+    flock -n 9 || { echo "peers: waiting for another build in $out" && flock 9; }
+fi
+# Everything that is missing is installed before the first build: later another program may be installing packages, too.
 for name in "$@"; do
     [ "${CI:-}" != true ] || install_missing "$name" >"$out/$name.log" 2>&1
 done

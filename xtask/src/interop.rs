@@ -16,7 +16,8 @@ const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
 /// Builds what the chosen cells need, and becomes the program that runs them.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    command::run("building the interop runner", &mut command::build("release", &[RUNNER]))?;
+    let mut build = command::build("release", &[RUNNER]);
+    command::run("building the interop runner", build.arg("--quiet"))?;
     let runner = target().join("release").join(RUNNER);
     let only_prints = |argument: &&str| ["--help", "-h", "--list", "--show"].contains(argument);
     if !arguments.iter().any(only_prints) {
