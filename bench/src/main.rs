@@ -118,6 +118,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if std::env::var_os("MIMALLOC_ALLOW_THP").is_none() {
+        // As the `clearway` program.
+        let _ = rustix::thread::disable_transparent_huge_pages(true);
+    }
     let Arguments { command, mtu } = Arguments::parse();
     let outcome = match command {
         Command::RawServer(options) => raw::serve(&options, mtu),

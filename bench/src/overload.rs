@@ -1,4 +1,4 @@
-//! A server, a steady load and a flood of first Initial packets, each in a process of its own; `cargo xtask bench overload`
+//! A server, a steady load, a client and a flood of first Initial packets, each in a process of its own; `cargo xtask bench overload`
 //! steers them through their standard inputs.
 
 mod flood;
@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
+use clearway::Endpoint;
 use clearway::http3::{Client, Config, serve_in_shard};
 use http::{Request, StatusCode, Uri};
 use peer_common::Tally;
 
 use crate::attached::Steps;
 use crate::options::Mtu;
-use crate::{Outcome, http3, load, tls};
+use crate::{Outcome, http3, load, tls, transfer};
 
 /// How long answers are waited for at the end of a phase.
 const GRACE: Duration = Duration::from_secs(5);
@@ -28,6 +29,8 @@ pub(crate) enum Part {
     Server(ServeOptions),
     /// Make requests at a fixed rate, and print how long those since the line before took for each line of standard input.
     Load(LoadOptions),
+    /// Connect once, and print how long that took.
+    Client(ConnectOptions),
     /// Send the first Initial packets of many clients.
     Flood(flood::FloodOptions),
 }
@@ -60,10 +63,21 @@ pub(crate) struct LoadOptions {
     size: u64,
 }
 
+#[derive(Args)]
+pub(crate) struct ConnectOptions {
+    /// Certificate to trust, PEM.
+    #[arg(long)]
+    ca: PathBuf,
+    /// The address of the server, whose certificate must be for `localhost`.
+    #[arg(long)]
+    connect: SocketAddr,
+}
+
 pub(crate) fn run(part: &Part, mtu: Mtu) -> Outcome {
     match part {
         Part::Server(options) => serve(options, mtu),
         Part::Load(options) => make(options, mtu),
+        Part::Client(options) => connect(options, mtu),
         Part::Flood(options) => flood::run(options),
     }
 }
@@ -87,6 +101,20 @@ fn serve(options: &ServeOptions, mtu: Mtu) -> Outcome {
             counts.datagrams_received,
         ))?;
     }
+}
+
+/// Says `ready 1`, waits for a line from standard input, connects and prints how long that took.
+fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let config = tls::client(&options.ca, http3::ALPN, mtu)?;
+    let endpoint = Endpoint::client(transfer::local_address(options.connect))?;
+    let steps = Steps::new();
+    steps.wait("ready 1")?;
+    let start = Instant::now();
+    let opening = load::connect_at(&endpoint, config, options.connect, 1);
+    let _client = runtime.block_on(tokio::task::LocalSet::new().run_until(opening))?;
+    let seconds = start.elapsed().as_secs_f64();
+    steps.wait(&format!(r#"{{"seconds":{seconds:.6}}}"#))
 }
 
 /// What became of the requests of one phase.

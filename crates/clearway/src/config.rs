@@ -405,10 +405,10 @@ impl ServerConfig {
     /// 68 MB by default. Those that have validated it are limited by [`max_connections`](Self::max_connections), and 4 MiB of
     /// their datagrams wait.
     ///
-    /// However many clients come, established connections are served first: each shard begins one handshake in a turn of its
-    /// loop, which is as long as it takes to receive a few datagrams and to send what follows from them. If it receives less
-    /// than arrives, handshakes have a quarter of its time, Retry packets are few, and other first datagrams are dropped, as
-    /// [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped) counts.
+    /// However many clients come, established connections are served first: each shard begins one handshake and sends one
+    /// Retry packet in a turn of its loop, which is as long as it takes to receive a few datagrams and to send what follows
+    /// from them. If it receives less than arrives, handshakes have a quarter of its time, and other first datagrams are
+    /// dropped, as [`ShardStatistics::incoming_dropped`](crate::ShardStatistics::incoming_dropped) counts.
     pub fn retry_above(mut self, half_open: usize) -> Self {
         self.retry_above = half_open;
         self

@@ -243,7 +243,7 @@ impl Shard {
             self.connections.fire_timers(now, self.frontier.time());
             self.process(now);
             let is_behind = self.is_behind(now);
-            self.connections.retry_waiting(now, is_behind);
+            self.connections.retry_next(now);
             self.connections.replace_ids();
             // A peer that has an answer finds what led to it counted.
             self.publish();

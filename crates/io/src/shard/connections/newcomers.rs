@@ -3,8 +3,8 @@
 //! A client's first Initial packet makes the server exchange keys and sign, which takes as long as a hundred datagrams of
 //! connections that work; a Retry packet still takes as long as several. Anyone can send such packets from addresses that
 //! are not their own (RFC 9000 §21.2). So established connections come first: their datagrams, timers and writes. A turn
-//! sends few Retry packets, and begins one handshake at its end. While the sockets have more than it receives, that is
-//! still less. What is over that waits, and when too many wait, it is dropped before it costs more than a look at its header.
+//! sends one Retry packet, and begins one handshake at its end. While the sockets have more than it receives, not every turn
+//! begins one. What is over that waits, and when too many wait, it is dropped before it costs more than a look at its header.
 //!
 //! What is over a turn's handshake is not answered with Retry packets at once, although these need no memory: clients that
 //! begin at the same moment, as many do after an interruption, would all pay a round trip for it.
@@ -42,11 +42,6 @@ const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 /// While there is more to receive, the shard does something else for this many times as long as a handshake took, before it
 /// begins the next.
 const PAUSE: u32 = 3;
-
-/// How many Retry packets a turn sends. 64 replies of all kinds wait at most.
-const RETRIES_PER_TURN: usize = 4;
-/// How many it sends while there is more to receive.
-const RETRIES_BEHIND: usize = 1;
 
 /// A client that has no connection yet: its first Destination Connection ID, and its address.
 pub(super) type Key = (ConnectionId, SocketAddr);
@@ -136,8 +131,7 @@ impl Newcomers {
     }
 
     /// Whether there is room for a client whose first datagram has so many bytes.
-    fn has_room(&self, incoming: &Incoming, bytes: usize) -> bool {
-        let room = room(incoming);
+    fn has_room(&self, room: Room, bytes: usize) -> bool {
         self.order.len() < room.clients && self.bytes + bytes <= room.bytes
     }
 
@@ -216,10 +210,7 @@ impl Connections {
         let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
         match kind {
             Kind::Further => return self.newcomers.push_further(&key, arrival, via, datagram),
-            // Those with a token are looked at: theirs may be valid.
-            Kind::First { has_token: false }
-                if self.must_validate() && !self.newcomers.has_room_for_retry(datagram.len()) =>
-            {
+            Kind::First { has_token } if !self.has_room_for_first(has_token, datagram.len()) => {
                 self.newcomers.dropped += 1;
                 return;
             }
@@ -241,6 +232,17 @@ impl Connections {
         self.acceptor.is_some() && self.counts.half_open.is_limiting()
     }
 
+    /// Whether there may be room for a client that does not wait yet, whose first datagram has so many bytes. If it has a
+    /// token, that may be valid.
+    fn has_room_for_first(&self, has_token: bool, bytes: usize) -> bool {
+        let is_full = if has_token {
+            !self.newcomers.has_room(ROOM_FOR_VALIDATED, bytes)
+        } else {
+            self.must_validate() || !self.newcomers.has_room(ROOM, bytes)
+        };
+        self.acceptor.is_none() || !is_full || self.newcomers.has_room_for_retry(bytes)
+    }
+
     /// Lets a client wait for its handshake, or asks it to validate its address.
     fn admit(
         &mut self,
@@ -255,7 +257,7 @@ impl Connections {
             return;
         }
         let is_validated = incoming.address_is_validated();
-        let has_room = self.newcomers.has_room(&incoming, bytes);
+        let has_room = self.newcomers.has_room(room(&incoming), bytes);
         if has_room && (is_validated || !self.must_validate()) {
             self.newcomers.push(key, incoming, via, bytes);
             self.counts.half_open.begin();
@@ -272,11 +274,9 @@ impl Connections {
         self.take_replies(via);
     }
 
-    /// Sends a turn's Retry packets. `is_behind`: there is more to receive than this turn has received.
-    pub(in crate::shard) fn retry_waiting(&mut self, now: Timestamp, is_behind: bool) {
-        let count = if is_behind { RETRIES_BEHIND } else { RETRIES_PER_TURN };
-        for _ in 0..count {
-            let Some((incoming, via)) = self.newcomers.pop_for_retry() else { return };
+    /// Sends a turn's Retry packet. A turn in which there is much to receive is long, so it takes a small part of that.
+    pub(in crate::shard) fn retry_next(&mut self, now: Timestamp) {
+        if let Some((incoming, via)) = self.newcomers.pop_for_retry() {
             self.retry(now, &incoming, via);
         }
     }
