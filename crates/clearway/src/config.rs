@@ -473,8 +473,8 @@ impl ServerConfig {
     /// whatever address its client moves to: see [`Steering`](crate::Steering).
     ///
     /// All shards accept the same tickets and tokens, and a ticket is accepted for early data once by all of them together.
-    /// Their sockets have the option SO_REUSEPORT: other processes of the same user that ask for it may get a part of the
-    /// clients. An endpoint with shards never joins sockets that exist.
+    /// Their sockets have the option SO_REUSEPORT, also those of one shard: other processes of the same user that ask for it may
+    /// get a part of the clients. A server never joins sockets that exist.
     ///
     /// # Errors
     /// More than [`MAX_SHARDS`](crate::MAX_SHARDS) are an error when the server is started.

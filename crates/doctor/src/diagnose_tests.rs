@@ -195,9 +195,33 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
             it.reader(80, 0);
             it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
             it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+            it.sibling().ran += 30_000_000;
         },
         Stage::Socket,
         |it| matches!(it, Cause::HotSocket(_)),
+    ),
+    (
+        "two sockets with one reader",
+        |it, _| {
+            it.overflow(900);
+            it.reader(80, 0);
+            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Rate(_)),
+    ),
+    (
+        "two sockets with a busy reader each",
+        |it, _| {
+            it.overflow(900);
+            it.reader(80, 0);
+            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+            it.sibling().ran += 70_000_000;
+        },
+        Stage::Socket,
+        |it| matches!(it, Cause::Rate(_)),
     ),
     (
         "send buffer",

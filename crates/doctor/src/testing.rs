@@ -274,6 +274,12 @@ impl Parts<'_> {
         self.process().threads.get_mut(&READER).unwrap()
     }
 
+    /// Another thread of the process, which has the same name.
+    pub(crate) fn sibling(&mut self) -> &mut Thread {
+        let like = Thread { ran: 0, waited: 0, slices: 0, ..self.thread().clone() };
+        self.process().threads.entry(READER + 1).or_insert(like)
+    }
+
     /// Datagrams that arrive intact and are read, and answers that are sent.
     pub(crate) fn traffic(&mut self, datagrams: u64) {
         self.device_counter("rx_packets", datagrams);

@@ -15,9 +15,9 @@ use crate::balancers::Balancers;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
-use crate::shard::{GroupStart, Siblings, Start, listen, spawn, start};
+use crate::shard::{GroupStart, Siblings, Sockets, Start, listen, long_headers, spawn, start};
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
-use crate::steering::{self, Steering};
+use crate::steering::Steering;
 
 /// What the shards of a group need to be servers.
 pub struct GroupServerSetup<'a> {
@@ -94,9 +94,13 @@ impl ShardGroup {
 /// Each shard has sockets of its own, and its own endpoint, with at most [`max_connections`](EndpointConfig::max_connections)
 /// connections. A connection belongs to the shard that accepted or began it for as long as it exists: its connection IDs
 /// name the shard (so [`id_generator`](EndpointConfig::id_generator) has an effect only if there is one shard), and the
-/// kernel brings what is sent to them to the shard's socket; see [`Steering`]. Clients that begin a connection are
-/// distributed by a hash of addresses and ports. Until a client has the first answer it uses a connection ID of its own, and
-/// if its address changes until then, its packets may reach another shard, which takes them for another client.
+/// kernel brings what is sent to them to the shard's socket; see [`Steering`]. Until a client has the first answer it uses a
+/// connection ID of its own, and that decides which shard it gets to, whatever its address; without a program that steers, or
+/// where sockets were given or there are balancers, a hash of addresses and ports decides, and if the client's address changes
+/// until then, its packets may reach another shard, which takes them for another client.
+///
+/// A server has two sockets for each address and shard, except where sockets were given or there are balancers: packets with long
+/// headers come to one of them, the others to the other. So a flood of first packets delays those of connections little.
 ///
 /// An ICMP message that a server cannot be reached may come to another shard than that which tries to connect to it, and then
 /// that ends by its timeout.
@@ -104,7 +108,7 @@ impl ShardGroup {
 /// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
 /// stateless resets, new clients are accepted, and the connections of the other shards are not affected.
 ///
-/// With one shard this is [`spawn`]. With several, their sockets have the option SO_REUSEPORT. Linux then lets other sockets
+/// With one shard this is [`spawn`]. With several, and with one of a server, sockets have the option SO_REUSEPORT. Linux then lets other sockets
 /// join that have the option as well and belong to a process of the same effective user ID, and gives them a part of the
 /// datagrams. Nothing joins without asking for it: without the option, the port is in use. Shards do not join sockets that
 /// exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of another group.
@@ -184,12 +188,11 @@ pub(crate) fn spawn_steered(
         }
         None => {
             let sockets = match given.is_empty() {
-                true if is_alone => vec![listen(address, server.as_mut())?],
-                true => sockets::twins(count, listen(address, server.as_mut())?)?,
+                true => open(address, count, server.as_mut(), &balancers)?,
+                // Others at their address need not be permitted.
                 false => sockets::given(given, count, server.as_mut())?,
             };
-            let steer = || steering::steer(&sockets::by_address(&sockets), format, steering);
-            let steering = (count > 1).then(steer);
+            let steering = long_headers::steer(&sockets, format, steering);
             (sockets, Vec::new(), steering)
         }
     };
@@ -236,6 +239,21 @@ pub(crate) fn spawn_steered(
     let shards = shards.collect::<io::Result<_>>()?;
     let keeper = prepared.map(Prepared::take_over).transpose()?.map(Arc::new);
     Ok(ShardGroup { shards, steering, quic_lb, _keeper: keeper })
+}
+
+/// Opens the sockets of all shards: of servers also those for long headers, unless a preface of `balancers` hides the header.
+fn open(
+    address: SocketAddr,
+    count: usize,
+    server: Option<&mut Arc<ServerConfig>>,
+    balancers: &Balancers,
+) -> io::Result<Vec<Sockets>> {
+    let is_server = server.is_some();
+    let mut sockets = sockets::twins(count, listen(address, server)?)?;
+    if is_server && balancers.is_empty() {
+        long_headers::open(&mut sockets);
+    }
+    Ok(sockets)
 }
 
 /// The process that runs and this one read the shard from each other's IDs, and the kernel from those of both.

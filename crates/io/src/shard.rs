@@ -10,6 +10,7 @@ mod connections;
 mod deadlines;
 mod frontier;
 mod intake;
+pub(crate) mod long_headers;
 mod partner;
 mod processing;
 mod sending;
@@ -17,6 +18,7 @@ mod siblings;
 mod sockets;
 
 use core::net::SocketAddr;
+use core::slice;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -41,7 +43,7 @@ use crate::statistics::ShardStatistics;
 use crate::tasks::Tasks;
 
 use connections::Connections;
-use frontier::Frontier;
+use frontier::{Frontier, ReceivedAll};
 use intake::{Intake, count};
 use partner::Partner;
 use sending::Sender;
@@ -68,7 +70,11 @@ pub fn spawn(
     let balancers = server.as_ref().map(|setup| Balancers::new(&setup.balancers));
     let balancers = balancers.transpose()?.unwrap_or_default();
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
-    let sockets = listen(address, server.as_mut())?;
+    let mut sockets = listen(address, server.as_mut())?;
+    if server.is_some() && balancers.is_empty() {
+        long_headers::open(slice::from_mut(&mut sockets));
+        long_headers::divide(slice::from_ref(&sockets));
+    }
     let mailbox = Arc::new(Mailbox::new()?);
     start(Start {
         sockets,
@@ -291,16 +297,19 @@ impl Shard {
         let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
         let siblings = siblings.as_ref();
         let mut intake = Intake { clock: *clock, connections, balancers, statistics, siblings };
-        let (mut unusable, mut is_all) = (Vec::new(), true);
+        let mut unusable = Vec::new();
+        let mut all = ReceivedAll { own: true, beside: true };
         let (receiving, buffer) = sockets.receiving();
         for (index, open) in receiving {
             if !open.is_readable || open.failures.paused_until(clock.now()).is_some() {
                 continue;
             }
-            if intake.receive(open, buffer) == Some(Verdict::Never) {
+            if intake.receive(index, open, buffer) == Some(Verdict::Never) {
                 unusable.push(index);
             }
-            is_all &= !open.socket.may_have_more();
+            let is_own = open.known_as == index;
+            let of_kind = if is_own { &mut all.own } else { &mut all.beside };
+            *of_kind &= !open.socket.may_have_more();
             open.socket.unreachable(|destination| {
                 intake.connections.on_unreachable(clock.now(), destination);
             });
@@ -308,7 +317,7 @@ impl Shard {
         for index in unusable {
             self.is_halted |= !sockets.discard(index);
         }
-        self.frontier.on_received(began, is_all);
+        self.frontier.on_received(began, all);
     }
 
     /// Receives what came to the sockets of other shards of the group, a bounded number. The clock is read after each is

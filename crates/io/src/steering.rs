@@ -6,6 +6,7 @@ mod ebpf;
 pub(crate) mod instructions;
 
 use core::fmt;
+use std::io;
 
 use crate::shard_ids::{IdFormat, Layout};
 use crate::socket::Socket;
@@ -18,7 +19,7 @@ use crate::socket::Socket;
 #[non_exhaustive]
 pub enum Steering {
     /// The kernel distributes them by a hash of addresses and ports. While a client keeps its address, that is always the
-    /// shard of its connection; after that, another shard hands them over.
+    /// shard of its connection; after that, another shard hands them over. Long headers have no sockets of their own.
     Hash,
     /// A program of classic BPF finds the shard in the connection ID. Linux permits it to everyone.
     ClassicBpf,
@@ -58,24 +59,52 @@ const fn read_len(layout: Layout) -> u32 {
     LONG_ID + layout.shard_octet() as u32 + 1
 }
 
-/// Has the kernel choose among the sockets of each address by the connection ID of a datagram: by `best`, or the best that
-/// the system permits. The sockets of an address are in the order of their shards, which is the order in which they were
-/// bound.
-pub(crate) fn steer(addresses: &[Vec<&Socket>], format: IdFormat, best: Steering) -> Steering {
+/// The sockets of one address, in the order in which they were bound: all of one kind, then all of the other.
+pub(crate) struct AtAddress<'a> {
+    /// One for each shard, in the order of the shards.
+    pub(crate) own: Vec<&'a Socket>,
+    /// For long headers: one for each shard, or none.
+    pub(crate) long: Vec<&'a Socket>,
+}
+
+impl AtAddress<'_> {
+    fn has_long(&self) -> bool {
+        !self.long.is_empty()
+    }
+}
+
+/// Has the kernel choose among the sockets of each address by the connection ID and the form of the header: by `best`, or the
+/// best that the system permits.
+///
+/// Long headers have sockets of their own, so that short ones, which are nearly all that connections need after the
+/// handshake, do not wait behind them, and are not lost where they are too many: anyone can send first packets of clients.
+/// The connection IDs of those are the clients' own; they go by the first octet, so that all first packets of a client get
+/// to one shard, whatever its address.
+pub(crate) fn steer(addresses: &[AtAddress<'_>], format: IdFormat, best: Steering) -> Steering {
     if best >= Steering::Ebpf {
-        match addresses.iter().try_for_each(|sockets| ebpf::attach(sockets, format)) {
+        match addresses.iter().try_for_each(|address| ebpf::attach(address, format)) {
             Ok(()) => return Steering::Ebpf,
             Err(error) => tracing::debug!(%error, "cannot attach a program of eBPF"),
         }
     }
     if best >= Steering::ClassicBpf {
-        let mut firsts = addresses.iter().filter_map(|sockets| sockets.first());
-        match firsts.try_for_each(|first| classic::attach(first, format)) {
+        let attach = |address: &AtAddress<'_>| match address.own.first() {
+            Some(first) => classic::attach(first, format, address.has_long()),
+            None => Ok(()),
+        };
+        match addresses.iter().try_for_each(attach) {
             Ok(()) => return Steering::ClassicBpf,
             Err(error) => tracing::warn!(%error, "cannot attach a program of classic BPF"),
         }
     }
     Steering::Hash
+}
+
+/// Has the kernel choose between the two sockets that one shard has at each address.
+pub(crate) fn divide(addresses: &[AtAddress<'_>]) -> io::Result<()> {
+    let divided = addresses.iter().filter(|address| address.has_long());
+    let mut firsts = divided.filter_map(|address| address.own.first());
+    firsts.try_for_each(|first| classic::attach_division(first))
 }
 
 #[cfg(test)]

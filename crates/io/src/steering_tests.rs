@@ -7,7 +7,7 @@ use clearway_wire::quic_lb::{ConfigId, ServerId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::{Steering, steer};
+use super::{AtAddress, Steering, divide, steer};
 use crate::quic_lb::{BalancedIds, QuicLb, SharedQuicLb};
 use crate::shard_ids::{
     FIRST_OCTET, Generation, IdFormat, Layout, MAX_SHARDS_WITH_HOT_RESTART, ShardIds,
@@ -22,6 +22,12 @@ fn group(address: &str, count: usize) -> Vec<Socket> {
         sockets.push(twin);
     }
     sockets
+}
+
+/// The sockets of so many shards; those after the first `shards` are for long headers.
+fn at_address(sockets: &[Socket], shards: usize) -> AtAddress<'_> {
+    let (own, long) = sockets.split_at(shards);
+    AtAddress { own: own.iter().collect(), long: long.iter().collect() }
 }
 
 /// Receives all that has come, by socket.
@@ -70,12 +76,18 @@ fn ids(format: IdFormat, shard: usize, generation: Generation) -> Box<dyn Connec
     Box::new(BalancedIds::new(Arc::new(shared), shard))
 }
 
-/// From 32 ports, packets with both headers and IDs of every shard get to their shards, and others anywhere.
-fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], steering: Steering) {
+/// From 32 ports, packets with both headers and IDs of every shard get to their shards, and others anywhere. `has_long`: long
+/// headers have sockets of their own.
+fn finds_shards(
+    address: &str,
+    format: IdFormat,
+    generations: &[Generation],
+    steering: Steering,
+    has_long: bool,
+) {
     let count = usize::from(format.count());
-    let mut sockets = group(address, count);
-    let steered = steer(&[sockets.iter().collect()], format, steering);
-    assert_eq!(steered, steering);
+    let mut sockets = group(address, if has_long { 2 * count } else { count });
+    assert_eq!(steer(&[at_address(&sockets, count)], format, steering), steering);
     let mut random = Random::from_number(7);
     let mut all = Vec::new();
     for shard in 0..count {
@@ -85,7 +97,6 @@ fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], ste
     }
     // A large group takes long to look at.
     let enough = if count > 8 { 2 } else { 32 };
-    let id_len = format.layout().id_len();
     for sender in senders(sockets[0].local_address(), enough) {
         for id in &all {
             sender.send(&short(id.as_bytes())).unwrap();
@@ -95,21 +106,36 @@ fn finds_shards(address: &str, format: IdFormat, generations: &[Generation], ste
         for other in &others {
             sender.send(other).unwrap();
         }
-        let received = received(&mut sockets, 2 * all.len() + others.len());
+        let mut received = received(&mut sockets, 2 * all.len() + others.len());
+        if has_long {
+            let of_long = received.split_off(count);
+            let is_long = |it: &Vec<u8>| it[0] == 0xc0;
+            // Without an ID of ours or a shard, and too short, a packet may come anywhere.
+            let ours = |it: &&Vec<u8>| it.len() > 40 && of(format, it).is_some();
+            assert!(!received.iter().flatten().filter(ours).any(is_long));
+            assert!(of_long.iter().flatten().filter(ours).all(is_long));
+            received.iter_mut().zip(of_long).for_each(|(own, long)| own.extend(long));
+        }
         for (shard, datagrams) in received.iter().enumerate() {
-            let of = |datagram: &[u8]| match datagram {
-                [0x40, id @ ..] if id.len() == id_len + 40 => shard_of(format, &id[..id_len]),
-                [0xc0, 0, 0, 0, 1, length, id @ ..]
-                    if usize::from(*length) == id_len && id.len() == id_len + 40 =>
-                {
-                    shard_of(format, &id[..id_len])
-                }
-                _ => None,
-            };
-            assert!(datagrams.iter().all(|it| of(it).is_none_or(|of| of == shard)), "{shard}");
-            let ours = datagrams.iter().filter(|it| of(it).is_some()).count();
+            let is_here = |it: &Vec<u8>| of(format, it).is_none_or(|of| of == shard);
+            assert!(datagrams.iter().all(is_here), "{shard}");
+            let ours = datagrams.iter().filter(|it| of(format, it).is_some()).count();
             assert_eq!(ours, 2 * generations.len(), "of shard {shard}");
         }
+    }
+}
+
+/// The shard whose connection ID a datagram has.
+fn of(format: IdFormat, datagram: &[u8]) -> Option<usize> {
+    let id_len = format.layout().id_len();
+    match datagram {
+        [0x40, id @ ..] if id.len() == id_len + 40 => shard_of(format, &id[..id_len]),
+        [0xc0, 0, 0, 0, 1, length, id @ ..]
+            if usize::from(*length) == id_len && id.len() == id_len + 40 =>
+        {
+            shard_of(format, &id[..id_len])
+        }
+        _ => None,
     }
 }
 
@@ -142,12 +168,16 @@ fn shard_of(format: IdFormat, id: &[u8]) -> Option<usize> {
     format.issuer(id).map(|issuer| issuer.shard)
 }
 
-/// As [`finds_shards`], with IDs of one generation and of two, and with those of QUIC-LB.
+/// As [`finds_shards`], with IDs of one generation and of two, with those of QUIC-LB, and with both ways of long headers.
 fn finds_all(address: &str, count: usize, steering: Steering) {
     let both = [Generation::Even, Generation::Odd];
     for layout in [Layout::OWN, Layout::quic_lb(9), Layout::quic_lb(16), Layout::quic_lb(20)] {
-        finds_shards(address, IdFormat::new(layout, count), &[Generation::Even], steering);
-        finds_shards(address, IdFormat::with_generations(layout, count), &both, steering);
+        for has_long in [true, false] {
+            let format = IdFormat::new(layout, count);
+            finds_shards(address, format, &[Generation::Even], steering, has_long);
+            let format = IdFormat::with_generations(layout, count);
+            finds_shards(address, format, &both, steering, has_long);
+        }
     }
 }
 
@@ -174,7 +204,7 @@ fn ebpf_finds_the_shard_whatever_the_port_of_the_client() {
         finds_all("[::]:0", 5, Steering::Ebpf);
     }
     let sockets = group("127.0.0.1:0", 3);
-    let steered = steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), Steering::Ebpf);
+    let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), Steering::Ebpf);
     assert_eq!(steered, best());
 }
 
@@ -187,7 +217,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
         set_capabilities(None, sets).unwrap();
         assert_eq!(best(), Steering::ClassicBpf);
         let sockets = group("127.0.0.1:0", 3);
-        steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), Steering::Ebpf)
+        steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), Steering::Ebpf)
     });
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
 }
@@ -196,21 +226,21 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
 #[test]
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
-        finds_shards("127.0.0.1:0", IdFormat::new(Layout::OWN, 256), &[Generation::Even], steering);
+        let format = IdFormat::new(Layout::OWN, 256);
+        finds_shards("127.0.0.1:0", format, &[Generation::Even], steering, true);
         let format = IdFormat::with_generations(Layout::OWN, MAX_SHARDS_WITH_HOT_RESTART);
-        finds_shards("127.0.0.1:0", format, &[Generation::Even, Generation::Odd], steering);
+        let both = [Generation::Even, Generation::Odd];
+        finds_shards("127.0.0.1:0", format, &both, steering, true);
     }
 }
 
-/// Without a connection ID of ours a client stays at one socket.
+/// Where long headers have no sockets of their own, a client stays at one socket without a connection ID of ours.
 #[test]
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
         let mut sockets = group("127.0.0.1:0", 3);
-        assert_eq!(
-            steer(&[sockets.iter().collect()], IdFormat::new(Layout::OWN, 3), steering),
-            steering
-        );
+        let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), steering);
+        assert_eq!(steered, steering);
         let mut used = vec![false; 3];
         // So many that no socket is left out.
         for sender in senders(sockets[0].local_address(), 64) {
@@ -225,4 +255,73 @@ fn first_flights_go_by_the_address() {
         }
         assert_eq!(used, [true; 3], "{steering:?}");
     }
+}
+
+/// A client's first packets get to one shard, whatever its address, and those of different clients to all shards.
+#[test]
+fn first_flights_go_by_the_connection_id_of_the_client() {
+    for steering in [Steering::ClassicBpf, best()] {
+        let mut sockets = group("127.0.0.1:0", 6);
+        let format = IdFormat::new(Layout::OWN, 3);
+        assert_eq!(steer(&[at_address(&sockets, 3)], format, steering), steering);
+        let senders = senders(sockets[0].local_address(), 4);
+        for first in 0..=255 {
+            for sender in &senders {
+                sender.send(&long(&[first; 8])).unwrap();
+                sender.send(&long(&[first; 20])).unwrap();
+            }
+            let all = received(&mut sockets, 8);
+            let at = 3 + usize::from(first) % 3;
+            assert_eq!(all[at].len(), 8, "{steering:?} {first}");
+        }
+    }
+}
+
+#[test]
+fn one_shard_has_a_socket_for_each_form_of_header() {
+    for address in ["127.0.0.1:0", "[::]:0"] {
+        let mut sockets = group(address, 2);
+        divide(&[at_address(&sockets, 1)]).unwrap();
+        for sender in senders(sockets[0].local_address(), 4) {
+            for length in [0, 8, 20] {
+                sender.send(&short(&vec![7; length])).unwrap();
+                sender.send(&long(&vec![7; length])).unwrap();
+            }
+            sender.send(&[0x40]).unwrap();
+            sender.send(&[0xc0]).unwrap();
+            sender.send(&[]).unwrap();
+            let all = received(&mut sockets, 9);
+            assert_eq!([all[0].len(), all[1].len()], [5, 4]);
+            assert!(all[1].iter().all(|it| it[0] == 0xc0));
+        }
+    }
+}
+
+/// So many first packets that the socket for long headers has no room left.
+#[test]
+fn a_flood_of_long_headers_leaves_room_for_short_ones() {
+    let mut sockets = group("127.0.0.1:0", 2);
+    divide(&[at_address(&sockets, 1)]).unwrap();
+    let senders = senders(sockets[0].local_address(), 2);
+    let mut flood = long(&[7; 8]);
+    flood.resize(1200, 0);
+    for _ in 0..20_000 {
+        senders[0].send(&flood).unwrap();
+    }
+    for number in 0..100 {
+        senders[1].send(&short(&[number; 8])).unwrap();
+    }
+    let mut buffer = ReceiveBuffer::new();
+    let mut all = |socket: &mut Socket, form: u8| {
+        let mut count = 0;
+        let each = |datagram: &mut [u8]| assert_eq!(datagram[0], form);
+        loop {
+            match socket.receive(&mut buffer, |_, datagram| each(datagram)).unwrap() {
+                0 => return count,
+                some => count += some,
+            }
+        }
+    };
+    assert_eq!(all(&mut sockets[0], 0x40), 100);
+    assert!(all(&mut sockets[1], 0xc0) < 20_000, "the flood has room");
 }

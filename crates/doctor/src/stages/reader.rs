@@ -16,6 +16,9 @@ pub(crate) struct Readers {
     pub(crate) thread: Option<String>,
     /// Whether no other thread of the owners ran.
     pub(crate) is_only_thread: bool,
+    /// Whether another thread of the owners with such a name ran, and less than half as long: one that reads other sockets,
+    /// and could read more.
+    pub(crate) has_idle_sibling: bool,
     pub(crate) threads: Vec<Option<Reader>>,
     /// Datagrams read, relative to the first, as far as they are known.
     pub(crate) reads: Vec<Option<u64>>,
@@ -50,6 +53,7 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
         .max_by_key(|(time, (process, _, thread))| (*time, process == thread))
         .map(|(_, place)| *place);
     let awake = times.iter().filter(|(time, _)| *time > 0).count();
+    let has_idle_sibling = chosen.is_some_and(|place| has_idle_sibling(snapshots, place, &times));
     let named = chosen.and_then(|place| {
         let mut seen = snapshots.iter().rev();
         seen.find_map(|it| {
@@ -62,10 +66,25 @@ pub(crate) fn of(examination: &Examination<'_>, key: SocketKey) -> Readers {
         process: chosen.map(|(id, ..)| id).zip(process),
         thread: name,
         is_only_thread: chosen.is_some() && awake <= 1,
+        has_idle_sibling,
         threads: chosen.map_or_else(Vec::new, |place| readers(examination, place)),
         reads,
         are_reads_own,
     }
+}
+
+/// `times`: for how long each thread ran or waited for a CPU.
+fn has_idle_sibling(snapshots: &[&Snapshot], reader: Place, times: &[(u64, Place)]) -> bool {
+    // Names of threads that do the same differ by a number.
+    let kind = |place: Place| {
+        let name = snapshots.iter().rev().find_map(|it| Some(thread(it, place)?.name.as_str()));
+        name.map(|name| name.trim_end_matches(|it: char| it.is_ascii_digit()))
+    };
+    let own = times.iter().find(|(_, place)| *place == reader).map_or(0, |(time, _)| *time);
+    times.iter().any(|(time, place)| {
+        let is_idle = *time > 0 && *time < own.div_euclid(2);
+        *place != reader && is_idle && kind(*place) == kind(reader)
+    })
 }
 
 /// For how many nanoseconds a thread could run, as far as its state at two snapshots in a row says so.

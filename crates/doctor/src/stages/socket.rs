@@ -190,7 +190,7 @@ fn overflow(
     let is_agreed = agree(explained, drops.total.unwrap_or(0));
     let measured = queue::measure(&samples);
     let local = local(examination, key);
-    let others_with_room = others_with_room(examination, drops, key);
+    let others_with_room = others_with_room(examination, drops, key, &reader);
     let queue = described(examination, &local, &reader, &measured);
     let cause = match measured.why {
         Why::Rate if others_with_room > 0 => Cause::HotSocket(queue),
@@ -307,8 +307,14 @@ fn samples(
     drops.iter().enumerate().filter_map(at).collect()
 }
 
-/// How many other sockets receive at the same port without being connected, and had room all the time.
-fn others_with_room(examination: &Examination<'_>, drops: &Drops, key: SocketKey) -> u64 {
+/// How many other sockets receive at the same port without being connected, and had room all the time. Those of the same
+/// process count only if it has a thread for them that is idle: else the thread that is too slow may read them as well.
+fn others_with_room(
+    examination: &Examination<'_>,
+    drops: &Drops,
+    key: SocketKey,
+    reader: &reader::Readers,
+) -> u64 {
     let snapshots = &examination.span.snapshots;
     let Some(own) = snapshots.iter().find_map(|it| socket(it, key)) else { return 0 };
     let Some(last) = snapshots.iter().rev().find_map(|it| it.sockets.seen()) else { return 0 };
@@ -318,6 +324,7 @@ fn others_with_room(examination: &Examination<'_>, drops: &Drops, key: SocketKey
             && own.remote.is_none()
             && it.local == own.local
             && it.family == own.family
+            && (reader.has_idle_sibling || it.owners != own.owners)
     };
     let has_room = |(other, _): &(&SocketKey, &Socket)| {
         let mut seen = snapshots.iter().filter_map(|it| socket(it, **other));

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use clearway_transport::{PreferredAddresses, ServerConfig};
+use clearway_transport::{PreferredAddresses, ServerConfig, SocketIndex};
 
 use crate::restart::{HotRestartError, Inherited, Pipe, is_same};
 use crate::shard::{Sockets, listen_at_preferred};
@@ -15,10 +15,12 @@ use crate::socket::Socket;
 /// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {
     // All of them before the first is bound: one at all addresses is beside one at a preferred address with the same port.
-    first.listening().try_for_each(Socket::permit_twins)?;
+    if count > 1 {
+        first.listening().try_for_each(|(_, socket)| socket.permit_twins())?;
+    }
     let mut all = vec![first];
     for _ in 1..count {
-        let mut twins = all[0].listening().map(Socket::bind_twin);
+        let mut twins = all[0].listening().map(|(_, socket)| socket.bind_twin());
         let main = twins.next().ok_or(io::ErrorKind::NotConnected)??;
         let mut sockets = Sockets::new(main);
         for twin in twins {
@@ -53,7 +55,7 @@ pub(super) fn given(
     };
     listen_at_preferred(first, server)?;
     for sockets in others {
-        for socket in first.listening().skip(1) {
+        for (_, socket) in first.listening().skip(1) {
             sockets.add_permanent(socket.bind_twin()?);
         }
     }
@@ -72,31 +74,44 @@ pub(super) fn inherit(
         let (running, asked) = (inherited.len(), count);
         return Err(HotRestartError::ShardCount { running, asked }.into());
     }
-    let (mut all, mut pipes) = (Vec::new(), Vec::new());
-    for Inherited { sockets, pipe } in inherited {
-        pipes.push(Arc::new(Pipe::new(pipe)));
-        let mut sockets = sockets.into_iter().map(Socket::bound);
-        let main = sockets.next().ok_or(io::ErrorKind::NotConnected)??;
-        let mut of_shard = Sockets::new(main);
-        for socket in sockets {
-            of_shard.add_permanent(socket?);
-        }
-        all.push(of_shard);
-    }
-    let first = all.first().ok_or(io::ErrorKind::NotConnected)?;
-    let running: Vec<_> = first.listening().map(Socket::local_address).collect();
     let preferred = server.as_ref().map(|it| it.preferred_addresses).unwrap_or_default();
     let v4 = preferred.v4.map(SocketAddr::from);
     let v6 = preferred.v6.map(SocketAddr::from);
     let asked: Vec<_> = [Some(address), v4, v6].into_iter().flatten().collect();
-    let mut both = running.iter().zip(&asked);
-    if running.len() != asked.len() || !both.all(|(running, asked)| is_same(*running, *asked)) {
-        return Err(HotRestartError::Addresses { running, asked }.into());
+    let (mut all, mut pipes, mut running) = (Vec::new(), Vec::new(), Vec::new());
+    for Inherited { sockets, pipe } in inherited {
+        pipes.push(Arc::new(Pipe::new(pipe)));
+        let sockets = sockets.into_iter().map(Socket::bound).collect::<io::Result<Vec<_>>>()?;
+        let addresses: Vec<_> = sockets.iter().map(Socket::local_address).collect();
+        // Those for long headers come after the others.
+        let (own, beside) = addresses.split_at(asked.len().min(addresses.len()));
+        let is_so = |(running, asked): (&SocketAddr, &SocketAddr)| is_same(*running, *asked);
+        if own.len() != asked.len()
+            || !own.iter().zip(&asked).all(is_so)
+            || !(beside.is_empty() || beside == own)
+        {
+            return Err(HotRestartError::Addresses { running: addresses, asked }.into());
+        }
+        running = own.to_vec();
+        all.push(of_shard(sockets, own.len())?);
     }
     if let Some(server) = server {
-        set_preferred(server, preferred, &running[1..]);
+        set_preferred(server, preferred, running.get(1..).unwrap_or_default());
     }
     Ok((all, pipes))
+}
+
+/// The sockets of one shard, of which the first `own` are those of its addresses, and further ones are beside these.
+fn of_shard(sockets: Vec<Socket>, own: usize) -> io::Result<Sockets> {
+    let mut sockets = sockets.into_iter();
+    let mut of_shard = Sockets::new(sockets.next().ok_or(io::ErrorKind::NotConnected)?);
+    for socket in sockets.by_ref().take(own.saturating_sub(1)) {
+        of_shard.add_permanent(socket);
+    }
+    for (index, socket) in (0..).map(SocketIndex).zip(sockets) {
+        of_shard.adopt(index, socket);
+    }
+    Ok(of_shard)
 }
 
 /// Replaces ports 0 in the configuration by those of the sockets.
@@ -121,22 +136,52 @@ fn set_preferred(
     }
 }
 
-/// The listening sockets of all shards, together for each address, in the order of the shards.
-pub(super) fn by_address(shards: &[Sockets]) -> Vec<Vec<&Socket>> {
-    let mut addresses = Vec::new();
-    for sockets in shards {
-        for (address, socket) in sockets.listening().enumerate() {
-            if addresses.len() <= address {
-                addresses.push(Vec::new());
-            }
-            addresses[address].push(socket);
-        }
-    }
-    addresses
+/// Duplicates of the listening sockets of all shards: of each shard those of its addresses, and then those beside these.
+pub(super) fn duplicates(shards: &[Sockets]) -> io::Result<Vec<Vec<OwnedFd>>> {
+    let duplicate = |(_, socket): (SocketIndex, &Socket)| socket.as_fd().try_clone_to_owned();
+    let of_shard = |it: &Sockets| it.listening().chain(it.beside()).map(duplicate).collect();
+    shards.iter().map(of_shard).collect()
 }
 
-/// Duplicates of the listening sockets of all shards.
-pub(super) fn duplicates(shards: &[Sockets]) -> io::Result<Vec<Vec<OwnedFd>>> {
-    let duplicate = |socket: &Socket| socket.as_fd().try_clone_to_owned();
-    shards.iter().map(|sockets| sockets.listening().map(duplicate).collect()).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{listen, long_headers};
+
+    /// The addresses of each shard's own sockets, and the numbers of those that are beside them.
+    fn of(shards: &[Sockets]) -> Vec<(Vec<SocketAddr>, Vec<SocketIndex>)> {
+        let own = |it: &Sockets| it.listening().map(|(_, socket)| socket.local_address()).collect();
+        let beside = |it: &Sockets| it.beside().map(|(index, _)| index).collect();
+        shards.iter().map(|it| (own(it), beside(it))).collect()
+    }
+
+    fn inherited(descriptors: Vec<Vec<OwnedFd>>) -> Vec<Inherited> {
+        let of_shard = |sockets: Vec<OwnedFd>| {
+            let sockets = sockets.into_iter().map(UdpSocket::from).collect();
+            Inherited { sockets, pipe: Pipe::pair().unwrap().0 }
+        };
+        descriptors.into_iter().map(of_shard).collect()
+    }
+
+    #[test]
+    fn a_process_inherits_the_sockets_for_long_headers_if_there_are_any() {
+        let first = listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let mut shards = twins(2, first).unwrap();
+        for opens in [false, true] {
+            if opens {
+                long_headers::open(&mut shards);
+            }
+            let address = shards[0].main().unwrap().local_address();
+            let all = inherited(duplicates(&shards).unwrap());
+            let (got, pipes) = inherit(all, address, 2, None).unwrap();
+            assert_eq!(of(&got), of(&shards));
+            assert_eq!(of(&got)[1].1.len(), usize::from(opens));
+            assert_eq!(pipes.len(), 2);
+        }
+        // Neither one socket too many nor one of another address.
+        let mut all = duplicates(&shards).unwrap();
+        all[1].push(UdpSocket::bind("127.0.0.1:0").unwrap().into());
+        let address = shards[0].main().unwrap().local_address();
+        assert!(inherit(inherited(all), address, 2, None).is_err());
+    }
 }

@@ -4,42 +4,70 @@ use std::collections::VecDeque;
 
 use clearway_units::Timestamp;
 
-use super::intake::RECEIVED_PER_TURN;
+use super::intake::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
 use crate::socket::SOCKET_BUFFER_SIZE;
 
 /// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.
 const LEAST_COUNTED: usize = 768;
 /// So many datagrams a socket's buffer holds at most. Linux gives twice the size that was asked for.
 const BUFFERED: usize = 2 * SOCKET_BUFFER_SIZE / LEAST_COUNTED;
-/// In so many turns, all is received that was in a socket's buffer before.
-const TURNS: usize = BUFFERED.div_ceil(RECEIVED_PER_TURN);
-
 /// All datagrams that had arrived at this time were received. Timers that expire because a peer is silent compare it with
 /// their deadline: what they wait for may be in a socket that a busy shard has not come to.
 #[derive(Debug)]
 pub(super) struct Frontier {
-    time: Timestamp,
-    /// When the turns began that have left something in the sockets, the latest ones in a row.
-    behind: VecDeque<Timestamp>,
+    own: Passing,
+    beside: Passing,
+}
+
+/// What a turn has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ReceivedAll {
+    /// Nothing was left in those at which the shard listens, and in those for migrations.
+    pub(super) own: bool,
+    /// Nothing was left in those beside these.
+    pub(super) beside: bool,
 }
 
 impl Frontier {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { time: now, behind: VecDeque::new() }
+        let of = |per_turn| Passing::new(now, BUFFERED.div_ceil(per_turn));
+        Self { own: of(RECEIVED_PER_TURN), beside: of(RECEIVED_PER_TURN_BESIDE) }
     }
 
     pub(super) fn time(&self) -> Timestamp {
-        self.time
+        self.own.time.min(self.beside.time)
     }
 
-    /// A turn has received, from `began` on. `is_all`: it left nothing in the sockets.
-    pub(super) fn on_received(&mut self, began: Timestamp, is_all: bool) {
+    /// A turn has received, from `began` on.
+    pub(super) fn on_received(&mut self, began: Timestamp, all: ReceivedAll) {
+        self.own.on_received(began, all.own);
+        self.beside.on_received(began, all.beside);
+    }
+}
+
+/// The same of sockets of one kind.
+#[derive(Debug)]
+struct Passing {
+    time: Timestamp,
+    /// In so many turns, all is received that was in a socket's buffer before.
+    turns: usize,
+    /// When the turns began that have left something in the sockets, the latest ones in a row.
+    behind: VecDeque<Timestamp>,
+}
+
+impl Passing {
+    fn new(now: Timestamp, turns: usize) -> Self {
+        Self { time: now, turns, behind: VecDeque::new() }
+    }
+
+    /// `is_all`: the turn left nothing in the sockets.
+    fn on_received(&mut self, began: Timestamp, is_all: bool) {
         if is_all {
             self.time = began;
             self.behind.clear();
             return;
         }
-        if self.behind.len() == TURNS {
+        if self.behind.len() == self.turns {
             self.time = self.behind.pop_front().unwrap_or(began);
         }
         self.behind.push_back(began);
@@ -54,23 +82,29 @@ mod tests {
         Timestamp::from_nanos(milliseconds * 1_000_000)
     }
 
+    fn is_left(own: bool, beside: bool) -> ReceivedAll {
+        ReceivedAll { own: !own, beside: !beside }
+    }
+
     #[test]
     fn what_is_left_in_a_socket_counts_when_it_is_received_or_must_have_been() {
-        let mut frontier = Frontier::new(at(0));
-        frontier.on_received(at(10), true);
-        assert_eq!(frontier.time(), at(10));
-        let turns = TURNS as u64;
-        for turn in 2..turns + 2 {
-            frontier.on_received(at(10 * turn), false);
-            assert_eq!(frontier.time(), at(10), "turn {turn}");
+        let calls = [(is_left(true, false), 43), (is_left(false, true), 171)];
+        for (left, turns) in calls {
+            let mut frontier = Frontier::new(at(0));
+            frontier.on_received(at(10), is_left(false, false));
+            assert_eq!(frontier.time(), at(10));
+            for turn in 2..turns + 2 {
+                frontier.on_received(at(10 * turn), left);
+                assert_eq!(frontier.time(), at(10), "turn {turn}");
+            }
+            for turn in 2..9 {
+                frontier.on_received(at(10 * (turn + turns)), left);
+                assert_eq!(frontier.time(), at(10 * turn), "a shard that is always behind");
+            }
+            frontier.on_received(at(5000), is_left(false, false));
+            assert_eq!(frontier.time(), at(5000));
+            frontier.on_received(at(5010), left);
+            assert_eq!(frontier.time(), at(5000));
         }
-        for turn in 2..9 {
-            frontier.on_received(at(10 * (turn + turns)), false);
-            assert_eq!(frontier.time(), at(10 * turn), "a shard that is always behind");
-        }
-        frontier.on_received(at(1000), true);
-        assert_eq!(frontier.time(), at(1000));
-        frontier.on_received(at(1010), false);
-        assert_eq!(frontier.time(), at(1000));
     }
 }

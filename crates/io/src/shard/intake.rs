@@ -18,8 +18,12 @@ use crate::statistics::ShardStatistics;
 /// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
 /// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
 const RECEIVING_CALLS: usize = 32;
+/// How often from a socket beside another one, which long headers come to: what connections need does not wait for long.
+const RECEIVING_CALLS_BESIDE: usize = 8;
 /// So many datagrams that the kernel has not merged a turn receives from a socket.
 pub(super) const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
+/// So many from a socket beside another one.
+pub(super) const RECEIVED_PER_TURN_BESIDE: usize = RECEIVING_CALLS_BESIDE * RECEIVE_BUFFERS;
 /// After so many bytes a turn receives no more from a socket.
 const RECEIVING_BYTES: u64 = 2 << 20;
 
@@ -34,17 +38,19 @@ pub(super) struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Receives from a socket until nothing is left there or the turn has had its share. If that failed, returns what this
+    /// Receives from the socket `index` until nothing is left there or the turn has had its share. If that failed, returns what this
     /// means.
     pub(super) fn receive(
         &mut self,
+        index: SocketIndex,
         open: &mut Open,
         buffer: &mut ReceiveBuffer,
     ) -> Option<Verdict> {
         let Open { socket, failures, known_as, users, .. } = open;
         let (socket_index, is_listening) = (*known_as, users.is_none());
         let enough = self.statistics.bytes_received + RECEIVING_BYTES;
-        for _ in 0..RECEIVING_CALLS {
+        let calls = if index == socket_index { RECEIVING_CALLS } else { RECEIVING_CALLS_BESIDE };
+        for _ in 0..calls {
             let mut received_at = None;
             let received = socket.receive(buffer, |meta, datagram| {
                 let now = *received_at.get_or_insert_with(|| self.clock.now());

@@ -26,8 +26,7 @@ pub(super) struct Open {
     pub(super) is_readable: bool,
     /// How many connections use it; `None` if it stays open for as long as the shard runs.
     pub(super) users: Option<usize>,
-    /// The number by which connections know it: its own, or that of the shard's own socket at the same address if another
-    /// shard has left it.
+    /// The number by which connections know it: its own, or that of the socket that it is beside at the same address.
     pub(super) known_as: SocketIndex,
 }
 
@@ -71,8 +70,9 @@ impl Sockets {
         self.insert(socket, None);
     }
 
-    /// Takes in a socket of a shard that has ended, which listens at the same address as this shard's own `known_as`.
-    pub(super) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
+    /// Takes in a further socket that listens at the same address as this shard's own `known_as`: for long headers, or of a
+    /// shard that has ended.
+    pub(crate) fn adopt(&mut self, known_as: SocketIndex, socket: Socket) {
         let index = self.insert(socket, None);
         if let Some(open) = self.open.get_mut(&index) {
             open.known_as = known_as;
@@ -90,9 +90,18 @@ impl Sockets {
         self.open.get(&index).is_some_and(|open| open.users.is_none())
     }
 
-    /// The listening sockets: that with which connections begin, and those at the preferred addresses.
-    pub(crate) fn listening(&self) -> impl Iterator<Item = &Socket> {
-        self.open.values().filter(|open| open.users.is_none()).map(|open| &open.socket)
+    /// The listening sockets, one for each address: that with which connections begin, and those at the preferred addresses.
+    pub(crate) fn listening(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
+        let all = self.open.iter().filter(|(_, open)| open.users.is_none());
+        let own = all.filter(|(index, open)| open.known_as == **index);
+        own.map(|(index, open)| (*index, &open.socket))
+    }
+
+    /// The further listening sockets at the same addresses, each with the number of the socket that it is beside.
+    pub(crate) fn beside(&self) -> impl Iterator<Item = (SocketIndex, &Socket)> {
+        let all = self.open.iter().filter(|(_, open)| open.users.is_none());
+        let beside = all.filter(|(index, open)| open.known_as != **index);
+        beside.map(|(_, open)| (open.known_as, &open.socket))
     }
 
     fn insert(&mut self, socket: Socket, users: Option<usize>) -> SocketIndex {
@@ -113,12 +122,14 @@ impl Sockets {
         self.open.get_mut(&index).map(|open| &mut open.socket)
     }
 
-    /// All sockets that this process receives from, and the buffer for what they receive.
+    /// All sockets that this process receives from, and the buffer for what they receive. Those for long headers come before those
+    /// that they are beside: what ends a handshake is received before what a client sends next.
     pub(super) fn receiving(
         &mut self,
     ) -> (impl Iterator<Item = (SocketIndex, &mut Open)>, &mut ReceiveBuffer) {
         let Self { open, is_listening, buffer, .. } = self;
-        let active = open.iter_mut().filter(|(_, open)| *is_listening || open.users.is_some());
+        let all = open.iter_mut().rev();
+        let active = all.filter(|(_, open)| *is_listening || open.users.is_some());
         (active.map(|(index, open)| (*index, open)), buffer)
     }
 

@@ -79,3 +79,13 @@ fn a_socket_that_cannot_be_opened_or_used_is_not_kept() {
     assert!(matches!(error, MigrateFailure::OtherFamily(_)), "{error:?}");
     assert_eq!(sockets.open.len(), 1);
 }
+
+/// What ends a handshake is received before what the client sends next.
+#[test]
+fn sockets_for_long_headers_come_first() {
+    let mut shards = [sockets()];
+    crate::shard::long_headers::open(&mut shards);
+    let (all, _) = shards[0].receiving();
+    let are_own: Vec<_> = all.map(|(index, open)| open.known_as == index).collect();
+    assert_eq!(are_own, [false, true]);
+}

@@ -6,8 +6,8 @@
 use std::io;
 
 use nix::libc::{
-    BPF_A, BPF_ABS, BPF_ALU, BPF_B, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
-    BPF_LEN, BPF_MOD, BPF_RET, BPF_W, sock_filter, sock_fprog,
+    BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K,
+    BPF_LD, BPF_LEN, BPF_MOD, BPF_RET, BPF_W, sock_filter, sock_fprog,
 };
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::AttachReusePortCbpf;
@@ -18,46 +18,73 @@ use crate::socket::Socket;
 
 /// Larger than the number of any socket: the kernel then chooses by its hash.
 const NONE: u32 = u32::MAX;
-const LENGTH: usize = 17;
+const LENGTH: usize = 21;
 
-/// Has the kernel choose among the sockets at the address of `socket`.
-pub(super) fn attach(socket: &Socket, format: IdFormat) -> io::Result<()> {
-    let mut program = program(format);
+/// Has the kernel choose among the sockets of an address, the first of which is `first`. `has_long`: there are sockets for
+/// long headers.
+pub(super) fn attach(first: &Socket, format: IdFormat, has_long: bool) -> io::Result<()> {
+    attach_program(first, &mut program(format, has_long))
+}
+
+/// Has the kernel choose between the socket `first` and that for long headers, which are alone at their address.
+pub(super) fn attach_division(first: &Socket) -> io::Result<()> {
+    attach_program(first, &mut division())
+}
+
+fn attach_program(first: &Socket, program: &mut [sock_filter]) -> io::Result<()> {
     // The kernel copies the program, and does not write to it.
-    let program = sock_fprog { len: LENGTH as u16, filter: program.as_mut_ptr() };
-    Ok(setsockopt(socket, AttachReusePortCbpf, &program)?)
+    let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    Ok(setsockopt(first, AttachReusePortCbpf, &program)?)
 }
 
 /// The program. It sees the UDP payload.
-fn program(format: IdFormat) -> [sock_filter; LENGTH] {
+fn program(format: IdFormat, has_long: bool) -> [sock_filter; LENGTH] {
     let (count, limit) = (u32::from(format.count()), u32::from(format.limit()));
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len() as u32, layout.shard_octet() as u32);
     // What is shorter has no connection ID of ours: every packet is longer than its header by at least 20 octets.
     let shortest = read_len(layout).max(SHORT_ID + id_len);
+    let (client, first_long) = match has_long {
+        true => (octet(LONG_ID), count),
+        false => (statement(BPF_JMP | BPF_JA, 3), 0),
+    };
     [
         /* 00 */ statement(BPF_LD | BPF_W | BPF_LEN, 0),
-        /* 01 */ branch(BPF_JGE, shortest, 0, 14),
+        /* 01 */ branch(BPF_JGE, shortest, 0, 18),
         /* 02 */ octet(0),
-        /* 03 */ branch(BPF_JSET, IS_LONG, 4, 0),
+        /* 03 */ branch(BPF_JSET, IS_LONG, 6, 0),
         // Short header.
         /* 04 */ octet(SHORT_ID),
-        /* 05 */ first_octet(layout, 10),
+        /* 05 */ first_octet(layout, 14),
         /* 06 */ octet(SHORT_ID + shard_octet),
-        /* 07 */ statement(BPF_JMP | BPF_JA, 5),
+        /* 07 */ branch(BPF_JGE, limit, 12, 0),
+        /* 08 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
+        /* 09 */ statement(BPF_RET | BPF_A, 0),
         // Long header.
-        /* 08 */ octet(LONG_ID_LEN),
-        /* 09 */ branch(BPF_JEQ, id_len, 0, 6),
-        /* 10 */ octet(LONG_ID),
-        /* 11 */ first_octet(layout, 4),
-        /* 12 */ octet(LONG_ID + shard_octet),
-        // The octet of the connection ID that names the shard.
-        /* 13 */
-        branch(BPF_JGE, limit, 2, 0),
-        /* 14 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
-        /* 15 */ statement(BPF_RET | BPF_A, 0),
+        /* 10 */ octet(LONG_ID_LEN),
+        /* 11 */ branch(BPF_JEQ, id_len, 0, 4),
+        /* 12 */ octet(LONG_ID),
+        /* 13 */ first_octet(layout, 2),
+        /* 14 */ octet(LONG_ID + shard_octet),
+        /* 15 */ branch(BPF_JGE, limit, 0, 1),
+        // A connection ID that the client has chosen.
+        /* 16 */
+        client,
+        /* 17 */ statement(BPF_ALU | BPF_MOD | BPF_K, count),
+        /* 18 */ statement(BPF_ALU | BPF_ADD | BPF_K, first_long),
+        /* 19 */ statement(BPF_RET | BPF_A, 0),
         // No connection ID of ours.
-        /* 16 */ statement(BPF_RET | BPF_K, NONE),
+        /* 20 */ statement(BPF_RET | BPF_K, NONE),
+    ]
+}
+
+/// The program for one shard. What is empty is for its own socket, since a program ends with 0 that reads beyond the end.
+fn division() -> [sock_filter; 4] {
+    [
+        /* 00 */ octet(0),
+        /* 01 */ branch(BPF_JSET, IS_LONG, 0, 1),
+        /* 02 */ statement(BPF_RET | BPF_K, 1),
+        /* 03 */ statement(BPF_RET | BPF_K, 0),
     ]
 }
 

@@ -6,21 +6,23 @@
 //! int choose(struct sk_reuseport_md *context) {
 //!     u8 payload[6 + SHARD_OCTET + 1];
 //!     if (bpf_skb_load_bytes(context, sizeof(struct udphdr), payload, sizeof(payload))) return SK_PASS;
-//!     u8 first, octet;
+//!     u32 socket;
 //!     if (payload[0] & 0x80) {
-//!         if (payload[5] != ID_LEN) return SK_PASS;
-//!         first = payload[6]; octet = payload[6 + SHARD_OCTET];
+//!         u8 octet = payload[6 + SHARD_OCTET];
+//!         if (payload[5] != ID_LEN || payload[6] != FIRST_OCTET || octet >= limit) octet = payload[6];
+//!         socket = octet % count + count;
 //!     } else {
-//!         first = payload[1]; octet = payload[1 + SHARD_OCTET];
+//!         u8 octet = payload[1 + SHARD_OCTET];
+//!         if (payload[1] != FIRST_OCTET || octet >= limit) return SK_PASS;
+//!         socket = octet % count;
 //!     }
-//!     if (first != FIRST_OCTET || octet >= limit) return SK_PASS;
-//!     u32 shard = octet % count;
-//!     bpf_sk_select_reuseport(context, &sockets, &shard, 0);
+//!     bpf_sk_select_reuseport(context, &sockets, &socket, 0);
 //!     return SK_PASS;
 //! }
 //! ```
 //!
-//! With QUIC-LB the first octet may be any. If the program has chosen no socket, the kernel chooses by its hash.
+//! With QUIC-LB the first octet may be any. Without sockets for long headers, these go to the same sockets as short ones, and
+//! those with an ID that the client has chosen by the kernel's hash, as it is wherever the program has chosen no socket.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -33,9 +35,8 @@ use super::bpf::{self, Instruction};
 use super::instructions::{
     JNE, R0, R1, R2, R3, R4, R6, STACK, add, branch, call, copy, end, instruction, map, set, skip,
 };
-use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
+use super::{AtAddress, IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
-use crate::socket::Socket;
 
 // Of linux/bpf.h.
 const SKB_LOAD_BYTES: i32 = 26;
@@ -44,29 +45,34 @@ const SK_PASS: i32 = 1;
 
 /// The program sees the UDP header first.
 const UDP_HEADER: i32 = 8;
-/// Where that part of the payload is that is loaded, and below it the number of the shard, on the stack. There is room for the
+/// Where that part of the payload is that is loaded, and below it the number of the socket, on the stack. There is room for the
 /// longest connection ID.
 const PAYLOAD: i16 = -32;
-const SHARD: i16 = PAYLOAD - 4;
+const NUMBER: i16 = PAYLOAD - 4;
 
-const LENGTH: usize = 29;
+const LENGTH: usize = 35;
 
-/// Has the kernel choose among `sockets`, which share an address, and are in the order of their shards.
-pub(super) fn attach(sockets: &[&Socket], format: IdFormat) -> io::Result<()> {
-    let Some(first) = sockets.first() else { return Ok(()) };
-    let array = bpf::create_socket_array(format.count().into())?;
+/// Has the kernel choose among the sockets of an address.
+pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()> {
+    let Some(first) = address.own.first() else { return Ok(()) };
+    let sockets = address.own.iter().chain(&address.long);
+    let array = bpf::create_socket_array(sockets.clone().count() as u32)?;
     for (place, socket) in (0..).zip(sockets) {
         bpf::put(array.as_fd(), place, socket.as_fd())?;
     }
-    let program = bpf::load_choice(&program(format, array.as_raw_fd()))?;
+    let program = program(format, address.has_long(), array.as_raw_fd());
+    let program = bpf::load_choice(&program)?;
     // From here on the socket keeps the program, and that the array.
     bpf::attach(first.as_fd(), program.as_fd())
 }
 
-/// The program, which chooses from the map with the descriptor `sockets`.
-const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
+/// The program, which chooses from the map with the descriptor `sockets`. `has_long`: there are sockets for long headers.
+const fn program(format: IdFormat, has_long: bool, sockets: RawFd) -> [Instruction; LENGTH] {
     let layout = format.layout();
     let (id_len, shard_octet) = (layout.id_len() as i32, layout.shard_octet() as u32);
+    let (count, limit) = (format.count() as i32, format.limit() as i32);
+    let remainder = instruction(BPF_ALU | BPF_MOD | BPF_K, R2, 0, 0, count);
+    let (client, first_long) = if has_long { (octet(R2, LONG_ID), count) } else { (skip(10), 0) };
     [
         /* 00 */ copy(R6, R1),
         /* 01 */ set(R2, UDP_HEADER),
@@ -74,34 +80,42 @@ const fn program(format: IdFormat, sockets: RawFd) -> [Instruction; LENGTH] {
         /* 03 */ add(R3, PAYLOAD as i32),
         /* 04 */ set(R4, read_len(layout) as i32),
         /* 05 */ call(SKB_LOAD_BYTES),
-        /* 06 */ branch(JNE, R0, 0, 20),
+        /* 06 */ branch(JNE, R0, 0, 26),
         /* 07 */ octet(R1, 0),
-        /* 08 */ branch(BPF_JSET, R1, IS_LONG as i32, 3),
+        /* 08 */ branch(BPF_JSET, R1, IS_LONG as i32, 6),
         // Short header.
         /* 09 */ octet(R1, SHORT_ID),
         /* 10 */ octet(R2, SHORT_ID + shard_octet),
-        /* 11 */ skip(4),
+        /* 11 */ first_octet(R1, layout, 21),
+        /* 12 */ branch(BPF_JGE, R2, limit, 20),
+        /* 13 */ remainder,
+        /* 14 */ skip(10),
         // Long header.
-        /* 12 */ octet(R1, LONG_ID_LEN),
-        /* 13 */ branch(JNE, R1, id_len, 13),
-        /* 14 */ octet(R1, LONG_ID),
-        /* 15 */ octet(R2, LONG_ID + shard_octet),
-        // The two octets of the connection ID.
-        /* 16 */
-        first_octet(R1, layout, 10),
-        /* 17 */ branch(BPF_JGE, R2, format.limit() as i32, 9),
-        /* 18 */ instruction(BPF_ALU | BPF_MOD | BPF_K, R2, 0, 0, format.count() as i32),
-        /* 19 */ instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, SHARD, 0),
-        /* 20 */ copy(R1, R6),
-        /* 21 */ map(R2, sockets)[0],
-        /* 22 */ map(R2, sockets)[1],
-        /* 23 */ copy(R3, STACK),
-        /* 24 */ add(R3, SHARD as i32),
-        /* 25 */ set(R4, 0),
-        /* 26 */ call(SK_SELECT_REUSEPORT),
+        /* 15 */ octet(R1, LONG_ID_LEN),
+        /* 16 */ octet(R2, LONG_ID + shard_octet),
+        /* 17 */ branch(JNE, R1, id_len, 4),
+        /* 18 */ octet(R1, LONG_ID),
+        /* 19 */ first_octet(R1, layout, 2),
+        /* 20 */ branch(BPF_JGE, R2, limit, 1),
+        /* 21 */ skip(1),
+        // A connection ID that the client has chosen.
+        /* 22 */
+        client,
+        /* 23 */ remainder,
+        /* 24 */ add(R2, first_long),
+        // The number of the socket.
+        /* 25 */
+        instruction(BPF_STX | BPF_MEM | BPF_W, STACK, R2, NUMBER, 0),
+        /* 26 */ copy(R1, R6),
+        /* 27 */ map(R2, sockets)[0],
+        /* 28 */ map(R2, sockets)[1],
+        /* 29 */ copy(R3, STACK),
+        /* 30 */ add(R3, NUMBER as i32),
+        /* 31 */ set(R4, 0),
+        /* 32 */ call(SK_SELECT_REUSEPORT),
         // Whether a socket was chosen or not.
-        /* 27 */ set(R0, SK_PASS),
-        /* 28 */ end(),
+        /* 33 */ set(R0, SK_PASS),
+        /* 34 */ end(),
     ]
 }
 
