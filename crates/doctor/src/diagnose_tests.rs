@@ -7,6 +7,14 @@ use crate::{
 type Happens = fn(&mut Parts<'_>, u64);
 type Is = fn(&Cause) -> bool;
 
+/// A socket overflows, and another one at the same port has room.
+fn overflow_beside_room(it: &mut Parts<'_>) {
+    it.overflow(900);
+    it.reader(80, 0);
+    it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
+    it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+}
+
 /// A fault of which one counter or several tell, and what it has to be called.
 const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     (
@@ -191,10 +199,7 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     (
         "hot socket",
         |it, _| {
-            it.overflow(900);
-            it.reader(80, 0);
-            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
-            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+            overflow_beside_room(it);
             it.sibling().ran += 30_000_000;
         },
         Stage::Socket,
@@ -202,22 +207,14 @@ const FAULTS: &[(&str, Happens, Stage, Is)] = &[
     ),
     (
         "two sockets with one reader",
-        |it, _| {
-            it.overflow(900);
-            it.reader(80, 0);
-            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
-            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
-        },
+        |it, _| overflow_beside_room(it),
         Stage::Socket,
         |it| matches!(it, Cause::Rate(_)),
     ),
     (
         "two sockets with a busy reader each",
         |it, _| {
-            it.overflow(900);
-            it.reader(80, 0);
-            it.socket().receive_queue = BUFFER / CHARGE * CHARGE;
-            it.sockets().entry(SocketKey(78)).or_insert_with(socket);
+            overflow_beside_room(it);
             it.sibling().ran += 70_000_000;
         },
         Stage::Socket,

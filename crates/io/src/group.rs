@@ -108,10 +108,11 @@ impl ShardGroup {
 /// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
 /// stateless resets, new clients are accepted, and the connections of the other shards are not affected.
 ///
-/// With one shard this is [`spawn`]. With several, and with one of a server, sockets have the option SO_REUSEPORT. Linux then lets other sockets
-/// join that have the option as well and belong to a process of the same effective user ID, and gives them a part of the
-/// datagrams. Nothing joins without asking for it: without the option, the port is in use. Shards do not join sockets that
-/// exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of another group.
+/// With one shard this is [`spawn`]. The sockets of several shards have the option SO_REUSEPORT, and so have those of a server
+/// with one. Linux then lets other sockets join that have the option as well and belong to a process of the same effective
+/// user ID, and gives them a part of the datagrams. Nothing joins without asking for it: without the option, the port is in
+/// use. Shards do not join sockets that exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of
+/// another group.
 ///
 /// # Errors
 /// If there are more than [`MAX_SHARDS`] or [`MAX_BALANCERS`](crate::MAX_BALANCERS), an address cannot be bound, or the system provides no random seed, event

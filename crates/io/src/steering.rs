@@ -19,7 +19,8 @@ use crate::socket::Socket;
 #[non_exhaustive]
 pub enum Steering {
     /// The kernel distributes them by a hash of addresses and ports. While a client keeps its address, that is always the
-    /// shard of its connection; after that, another shard hands them over. Long headers have no sockets of their own.
+    /// shard of its connection; after that, another shard hands them over. Long headers are not told from short
+    /// ones.
     Hash,
     /// A program of classic BPF finds the shard in the connection ID. Linux permits it to everyone.
     ClassicBpf,

@@ -45,7 +45,7 @@ impl Frontier {
     }
 }
 
-/// The same of sockets of one kind.
+/// Up to when everything was received that arrived at sockets of one kind.
 #[derive(Debug)]
 struct Passing {
     time: Timestamp,

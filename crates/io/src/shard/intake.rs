@@ -38,8 +38,8 @@ pub(super) struct Intake<'a> {
 }
 
 impl Intake<'_> {
-    /// Receives from the socket `index` until nothing is left there or the turn has had its share. If that failed, returns what this
-    /// means.
+    /// Receives from the socket `index` until nothing is left there or the turn has had its share. If that failed, returns
+    /// what this means.
     pub(super) fn receive(
         &mut self,
         index: SocketIndex,
