@@ -11,7 +11,7 @@ use clearway::http3::{Config, serve_in_shard};
 
 pub(crate) use self::client::run as transfer;
 pub(crate) use self::shard::Generator;
-use crate::options::{ManyOptions, Mtu};
+use crate::options::{BusyPollOptions, ManyOptions, Mtu};
 use crate::{Outcome, attached, tls};
 
 /// The application protocol.
@@ -29,6 +29,8 @@ pub(crate) struct ServerOptions {
     face: Face,
     #[command(flatten)]
     many: ManyOptions,
+    #[command(flatten)]
+    busy_poll: BusyPollOptions,
     /// How many shards share the port.
     #[arg(long, default_value = "1")]
     shards: NonZeroUsize,
@@ -57,10 +59,11 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
         Face::Shard => {
             let handlers = |_: &_| Generator::default();
             let endpoint = serve_in_shard(server.listen, config, Config::default(), handlers)?;
+            options.busy_poll.apply(&endpoint);
             attached::serve(&endpoint, many.attached)
         }
-        Face::Async => tasks::serve(server.listen, config, true),
-        Face::Runtime => tasks::serve(server.listen, config, false),
+        Face::Async => tasks::serve(server.listen, config, &options.busy_poll, true),
+        Face::Runtime => tasks::serve(server.listen, config, &options.busy_poll, false),
     }
 }
 

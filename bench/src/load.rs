@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::http3::ALPN;
-use crate::options::Mtu;
+use crate::options::{BusyPollOptions, Mtu};
 use crate::pattern::Sink;
 use crate::{Outcome, tls, transfer};
 
@@ -26,6 +26,8 @@ const OPENING: usize = 32;
 pub(crate) struct Load {
     #[command(flatten)]
     options: LoadOptions,
+    #[command(flatten)]
+    busy_poll: BusyPollOptions,
     /// Say when the connections are open, and make requests from when a line comes on the standard input: so several of these
     /// programs begin at the same time.
     #[arg(long)]
@@ -38,9 +40,11 @@ pub(crate) fn run(load: &Load, mtu: Mtu) -> Outcome {
 }
 
 async fn make(load: &Load, mtu: Mtu) -> Outcome {
-    let Load { options, attached } = load;
+    let Load { options, busy_poll, attached } = load;
     let config = tls::client(&options.ca, ALPN, mtu)?;
-    let clients = connect(config, options.connect, options.connections).await?;
+    let endpoint = Endpoint::client(transfer::local_address(options.connect))?;
+    busy_poll.apply(&endpoint);
+    let clients = connect_at(&endpoint, config, options.connect, options.connections).await?;
     if *attached {
         println!("opened {}", clients.len());
         stdout().flush()?;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use clearway::{QuicLb, ServerConfig};
+use clearway::{Endpoint, QuicLb, ServerConfig};
 
 use crate::ids::Ids;
 
@@ -46,6 +46,20 @@ pub(crate) struct ServerOptions {
     /// Ignored: the other peers serve files from this folder.
     #[arg(long)]
     pub(crate) root: Option<PathBuf>,
+}
+
+/// How long the threads of an endpoint look for datagrams before they sleep.
+#[derive(Args)]
+pub(crate) struct BusyPollOptions {
+    /// Look for datagrams for at most so many microseconds before a thread sleeps.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
+    busy_poll: u64,
+}
+
+impl BusyPollOptions {
+    pub(crate) fn apply(&self, endpoint: &Endpoint) {
+        endpoint.set_busy_poll(Duration::from_micros(self.busy_poll));
+    }
 }
 
 /// Options of servers that hold many connections.

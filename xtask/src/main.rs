@@ -75,6 +75,7 @@ The project's development tasks.
         --seconds N          how long a run takes (default 2)
         --size BYTES         size of each response (default 1024)
         --latency            also the latency at half of the measured rate, counted from when a request is due
+        --no-busy-poll       Clearway sleeps at once instead of looking for datagrams before it sleeps
   cargo xtask bench handshakes full and resumed handshakes, between the same pairs
         --peer NAME, --rounds N, --json, --latency
         --count N            handshakes in a run (default 2000)

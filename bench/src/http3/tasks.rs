@@ -13,12 +13,19 @@ use http_body::{Frame, SizeHint};
 
 use super::{SINK, size_of};
 use crate::Outcome;
+use crate::options::BusyPollOptions;
 use crate::pattern::{Sink, Source};
 
-pub(super) fn serve(listen: SocketAddr, config: ServerConfig, on_shards: bool) -> Outcome {
+pub(super) fn serve(
+    listen: SocketAddr,
+    config: ServerConfig,
+    busy_poll: &BusyPollOptions,
+    on_shards: bool,
+) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(async {
         let server = Server::bind(listen, config)?;
+        busy_poll.apply(server.endpoint());
         println!("listening {}", server.local_address());
         match on_shards {
             true => server.serve_on_shards(answer).await,

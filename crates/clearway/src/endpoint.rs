@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
 use core::pin::pin;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -473,6 +474,18 @@ impl Endpoint {
     /// random seed. The configuration before stays in use.
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         self.owner.group.rotate_quic_lb(config)
+    }
+
+    /// Has the threads of this endpoint look for datagrams for at most `limit` before they sleep, which they do not by default;
+    /// more than a millisecond counts as that. For peers that are near: in the same machine or rack.
+    ///
+    /// To sleep and to be woken takes up to a hundred microseconds on a virtual machine, most of it processor time. With a peer
+    /// that answers faster, looking makes round trips shorter and takes less processor time; but a thread keeps its core busy
+    /// as long as there is something each time. Where there is not, it hardly looks: after attempts in vain it sleeps 1, 3, 7 and
+    /// at most 63 times before the next one. So an idle endpoint sleeps.
+    /// [`ShardStatistics::busy_polls_successful`] says how often it helps.
+    pub fn set_busy_poll(&self, limit: Duration) {
+        self.owner.shards().iter().for_each(|shard| shard.set_busy_poll(limit));
     }
 
     /// What the endpoint's shards have counted together.

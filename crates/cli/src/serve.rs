@@ -143,6 +143,11 @@ pub(crate) struct ServeCommand {
     /// it, and their datagrams (RFC 9297). For tests of clients and of paths.
     #[arg(long, conflicts_with = "http09")]
     echo: bool,
+    /// Before a thread sleeps, look for datagrams for at most this long, up to 1ms. It makes round trips with clients in the
+    /// same machine or rack shorter, where to be woken takes longer than their answer. The thread's core is then busy as long
+    /// as each wait finds something; after waits in vain they become rare.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_busy_poll)]
+    busy_poll: Duration,
     /// Do not print a line for each request.
     #[arg(long, short)]
     quiet: bool,
@@ -194,6 +199,13 @@ fn parse_timeout(input: &str) -> Result<Duration, String> {
     }
 }
 
+fn parse_busy_poll(input: &str) -> Result<Duration, String> {
+    match parse_duration(input).map_err(|error| error.to_string())? {
+        limit if limit > Duration::from_millis(1) => Err("it must be at most 1ms".to_owned()),
+        limit => Ok(limit),
+    }
+}
+
 /// Runs the command.
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let open_files = usize::try_from(command.open_files).unwrap_or(usize::MAX);
@@ -232,6 +244,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         if let Some(exporter) = exporter {
             metrics::start(exporter, server.endpoint().clone(), &requests)?;
         }
+        server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         server.run(files, log, ending).await;
@@ -247,6 +260,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         if let Some(exporter) = exporter {
             metrics::start(exporter, server.endpoint().clone(), &requests)?;
         }
+        server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;
         let site = http3::Site { files, log, requests };

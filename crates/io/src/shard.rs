@@ -27,11 +27,12 @@ use clearway_transport::{
     Endpoint, EndpointConfig, MigrationError, PreferredAddresses, ServerConfig, SocketIndex,
 };
 use clearway_units::{Random, Timestamp};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup};
 use crate::balancers::Balancers;
-use crate::clock::{Clock, timespec};
+use crate::busy_poll::BusyPoll;
+use crate::clock::Clock;
 use crate::guarded::guarded;
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
@@ -154,6 +155,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         statistics: ShardStatistics::default(),
         turn_began: clock.now(),
         frontier: Frontier::new(clock.now()),
+        busy_poll: BusyPoll::default(),
         mailbox: mailbox.clone(),
         siblings,
         partner: predecessor.map(Partner::predecessor),
@@ -232,6 +234,7 @@ struct Shard {
     statistics: ShardStatistics,
     turn_began: Timestamp,
     frontier: Frontier,
+    busy_poll: BusyPoll,
     mailbox: Arc<Mailbox>,
     siblings: Option<Siblings>,
     /// The same shard of the other process, during a hot restart.
@@ -463,8 +466,6 @@ impl Shard {
             return;
         }
         let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
-        let timeout =
-            deadline.map(|deadline| timespec(deadline.saturating_since(self.clock.now())));
         let event = PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN);
         let (indices, sockets): (Vec<_>, Vec<_>) = self.sockets.interest(now, blocked).unzip();
         let partner =
@@ -472,8 +473,9 @@ impl Shard {
         let has_partner = partner.is_some();
         let mut descriptors: Vec<_> =
             core::iter::once(event).chain(partner).chain(sockets).collect();
-        // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(&mut descriptors, timeout.as_ref());
+        let limit = self.mailbox.busy_poll();
+        let waited = self.busy_poll.wait(&self.clock, limit, deadline, &mut descriptors);
+        self.statistics.on_waited(waited);
         let mut ready = descriptors.iter().map(PollFd::revents);
         let is_roused = ready.next().is_some_and(|event| event.intersects(PollFlags::IN));
         let is_partner_ready = has_partner && ready.next().is_some_and(|it| !it.is_empty());
@@ -485,7 +487,6 @@ impl Shard {
         for (index, ready) in ready {
             self.sockets.note_readiness(index, ready);
         }
-        self.statistics.wakeups += 1;
         self.turn_began = self.clock.now();
     }
 }

@@ -246,14 +246,32 @@ fn a_turn_receives_what_waits() {
 
 #[test]
 fn an_idle_shard_sleeps() {
-    let (server, client) = (server(), client());
-    let probe = connect(&client, server.local_address(), "localhost");
-    wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
-    // Half a second of nothing: only a few timers go off.
-    while probe.events.recv_timeout(Duration::from_millis(500)).is_ok() {}
-    let turns = probe.turns.try_iter().count();
-    let wakeups = client.statistics().wakeups + server.statistics().wakeups;
-    assert!(turns < 50 && wakeups < 100, "{turns} turns, {wakeups} wake-ups");
+    for busy_poll in [Duration::ZERO, Duration::from_secs(1)] {
+        let shards = [server(), client()];
+        shards.iter().for_each(|shard| shard.set_busy_poll(busy_poll));
+        let [server, client] = &shards;
+        let probe = connect(client, server.local_address(), "localhost");
+        wait_for(&probe, |event| *event == Event::HandshakeConfirmed);
+        // Half a second of nothing: only a few timers go off.
+        while probe.events.recv_timeout(Duration::from_millis(500)).is_ok() {}
+        let turns = probe.turns.try_iter().count();
+        let total: ShardStatistics = shards.iter().map(ShardHandle::statistics).sum();
+        let waits = total.wakeups + total.busy_polls_successful;
+        assert!(turns < 50 && waits < 100, "{turns} turns, {total:?}");
+        assert!(total.busy_polls <= if busy_poll.is_zero() { 0 } else { waits }, "{total:?}");
+    }
+}
+
+#[test]
+fn a_shard_looks_before_it_sleeps_if_it_is_asked_to() {
+    let (server, source) = (server(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    source.connect(server.local_address()).unwrap();
+    server.set_busy_poll(Duration::from_millis(1));
+    let look = |shard: &ShardStatistics| {
+        assert_eq!(source.send(&[0x40; 30]).unwrap(), 30);
+        shard.busy_polls >= 2
+    };
+    wait_until(&server, look);
 }
 
 #[test]

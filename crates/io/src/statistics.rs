@@ -1,6 +1,8 @@
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::busy_poll::Waited;
+
 /// Counts of a shard so far. When a peer receives a datagram, everything that happened before it was sent has been counted.
 /// Sent datagrams are counted when the shard has sent all that it can, and the packets in them when something happens on
 /// their connection again. What connections that have ended have counted stays in the sums.
@@ -57,8 +59,13 @@ pub struct ShardStatistics {
     pub datagrams_unknown: u64,
     /// Stateless resets sent in answer to them (RFC 9000 §10.3).
     pub stateless_resets_sent: u64,
-    /// How many times the shard woke up.
+    /// How many times the shard slept and was woken.
     pub wakeups: u64,
+    /// How many times the shard looked for something to do before it slept: see
+    /// [`ShardHandle::set_busy_poll`](crate::ShardHandle::set_busy_poll).
+    pub busy_polls: u64,
+    /// How many times there was something, so that it did not sleep.
+    pub busy_polls_successful: u64,
     /// Panics of applications and acceptors. Each ended one connection, or refused one client.
     pub panics: u64,
     /// How many attempts to receive from the socket failed.
@@ -132,6 +139,13 @@ impl ShardStatistics {
         self.turns_by_duration[place.unwrap_or(Self::TURN_DURATIONS.len())] += 1;
     }
 
+    /// The shard had nothing to do for a while.
+    pub(crate) fn on_waited(&mut self, waited: Waited) {
+        self.wakeups += u64::from(waited != Waited::Looked);
+        self.busy_polls += u64::from(waited != Waited::Slept);
+        self.busy_polls_successful += u64::from(waited == Waited::Looked);
+    }
+
     /// Everything that is counted, for what is done to all of it.
     fn parts(&mut self) -> Parts<'_> {
         let Self {
@@ -160,6 +174,8 @@ impl ShardStatistics {
             datagrams_unknown,
             stateless_resets_sent,
             wakeups,
+            busy_polls,
+            busy_polls_successful,
             panics,
             receive_failures,
             handed_over,
@@ -199,6 +215,8 @@ impl ShardStatistics {
             datagrams_unknown,
             stateless_resets_sent,
             wakeups,
+            busy_polls,
+            busy_polls_successful,
             panics,
             receive_failures,
             handed_over,
@@ -215,7 +233,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 35;
+const COUNTERS: usize = 37;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -24,13 +24,23 @@ pub(super) struct Options {
     pub(super) seconds: u64,
     pub(super) size: u64,
     pub(super) latency: bool,
+    /// Whether our ends look for datagrams before they sleep.
+    pub(super) busy_poll: bool,
     pub(super) json: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let peers = PEERS.to_vec();
-        Self { peers, rounds: 5, seconds: 2, size: 1024, latency: false, json: false }
+        Self {
+            peers,
+            rounds: 5,
+            seconds: 2,
+            size: 1024,
+            latency: false,
+            busy_poll: true,
+            json: false,
+        }
     }
 }
 
@@ -42,7 +52,11 @@ pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
 pub(super) fn results(options: &Options) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
+    let peers = build_peers(&options.peers)?;
+    let stacks = match options.busy_poll {
+        true => Stacks::with_busy_poll(&ours, &peers),
+        false => Stacks::with_one_client(&ours, &peers),
+    };
     let case = |(connections, streams)| Case {
         name: format!("requests, {connections} x {streams} streams"),
         stacks: &stacks,
@@ -83,6 +97,7 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
         match *argument {
             "--json" => options.json = true,
+            "--no-busy-poll" => options.busy_poll = false,
             "--latency" => options.latency = true,
             "--rounds" => options.rounds = positive(value()?)? as usize,
             "--seconds" => options.seconds = positive(value()?)?,
@@ -103,6 +118,7 @@ mod tests {
 
     #[test]
     fn options_are_read() {
+        assert!(!parse(&["--no-busy-poll"]).unwrap().busy_poll);
         assert_eq!(parse(&[]), Ok(Options::default()));
         let arguments = ["--latency", "--peer", "quinn", "--seconds", "1", "--size", "7"];
         let peers = vec!["quinn"];

@@ -52,23 +52,35 @@ type Face = (&'static str, &'static [&'static str]);
 const IN_THE_SHARD: Face = ("in the shard", &["--face", "shard"]);
 const ASYNC: Face = ("async", &["--face", "async"]);
 
+/// For how many microseconds they look for datagrams before they sleep, in requests.
+pub(super) const BUSY_POLL: &str = "100";
+
 impl Stacks {
     /// Those of commands that have only one client of ours, which runs in tasks on its shard.
     pub(super) fn with_one_client(ours: &Path, peers: &[Peer]) -> Self {
-        Self::new(ours, peers, &[("async", &[])])
+        Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[("async", &[])])
+    }
+
+    /// The same with ends of ours that look for datagrams before they sleep.
+    pub(super) fn with_busy_poll(ours: &Path, peers: &[Peer]) -> Self {
+        let servers = [
+            ("in the shard", ["--face", "shard", "--busy-poll", BUSY_POLL].as_slice()),
+            ("async", &["--face", "async", "--busy-poll", BUSY_POLL]),
+        ];
+        Self::new(ours, peers, servers, &[("async", &["--busy-poll", BUSY_POLL])])
     }
 
     /// Those of bulk transfers over HTTP/3.
     pub(super) fn http3(ours: &Path, peers: &[Peer]) -> Self {
-        Self::new(ours, peers, &[ASYNC])
+        Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[ASYNC])
     }
 
     /// Those of raw streams.
     pub(super) fn raw(ours: &Path, peers: &[Peer]) -> Self {
-        Self::new(ours, peers, &[IN_THE_SHARD, ASYNC])
+        Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[IN_THE_SHARD, ASYNC])
     }
 
-    fn new(ours: &Path, peers: &[Peer], clients: &[Face]) -> Self {
+    fn new(ours: &Path, peers: &[Peer], servers: [Face; 2], clients: &[Face]) -> Self {
         let all = |faces: &[Face]| {
             let ours = faces.iter().map(|(face, arguments)| Stack::ours(ours, face, arguments));
             let peers = peers.iter().map(|peer| Stack {
@@ -79,7 +91,7 @@ impl Stacks {
             });
             ours.chain(peers).collect()
         };
-        Self { servers: all(&[IN_THE_SHARD, ASYNC]), clients: all(clients) }
+        Self { servers: all(&servers), clients: all(clients) }
     }
 
     /// Whether this pair is run: Clearway with itself, a peer with itself, or Clearway with a peer. Two faces of Clearway

@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 34] = [
+static SINGLE: [Single; 36] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -129,7 +129,15 @@ static SINGLE: [Single; 34] = [
     counter("send_blocked", "Times that the socket had no room for a batch", |shard| {
         shard.send_blocked
     }),
-    counter("wakeups", "Times that the shard was woken", |shard| shard.wakeups),
+    counter("wakeups", "Times that the shard slept and was woken", |shard| shard.wakeups),
+    counter("busy_polls", "Times that the shard looked for datagrams before it slept", |shard| {
+        shard.busy_polls
+    }),
+    counter(
+        "busy_polls_successful",
+        "Times that it found something then, and did not sleep",
+        |shard| shard.busy_polls_successful,
+    ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
     // The mean size is the number of datagrams sent divided by this.
     counter("batches_sent", "Batches handed to the kernel, a call each", |shard| {

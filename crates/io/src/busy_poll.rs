@@ -1,0 +1,144 @@
+//! Looking for datagrams for a moment before a shard sleeps.
+//!
+//! To fall asleep and to be woken can take longer than the next datagram: on a virtual machine whose core goes idle, tens of
+//! microseconds, most of them processor time. Where datagrams are further apart, a moment of looking is wasted. Which of
+//! both is so, the last attempts tell.
+
+use core::time::Duration;
+
+use clearway_units::Timestamp;
+use rustix::event::{PollFd, poll};
+
+use crate::clock::{Clock, timespec};
+
+/// The longest time that a shard looks for something before it sleeps.
+pub(crate) const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
+/// At most so many sleeps in a row begin without looking.
+const MAX_LEFT_OUT: u32 = 63;
+
+/// How a shard has waited for something to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waited {
+    /// It looked, and there was something.
+    Looked,
+    /// It looked in vain, and slept then.
+    LookedInVain,
+    /// It slept at once.
+    Slept,
+}
+
+/// Decides before which sleeps a shard looks.
+#[derive(Debug, Default)]
+pub(crate) struct BusyPoll {
+    /// How many sleeps in a row begin without looking, since the last attempt was in vain.
+    pause: u32,
+    /// So many of them are left.
+    left_out: u32,
+}
+
+impl BusyPoll {
+    /// Waits until one of `descriptors` is ready, whose results then say which, or until `deadline`. Before it sleeps, it may look
+    /// for at most `limit`.
+    pub(crate) fn wait(
+        &mut self,
+        clock: &Clock,
+        limit: Duration,
+        deadline: Option<Timestamp>,
+        descriptors: &mut [PollFd<'_>],
+    ) -> Waited {
+        let looks = !limit.is_zero() && self.begins();
+        if looks {
+            let has_found = look(clock, clock.now() + limit, deadline, descriptors);
+            self.on_end(has_found);
+            if has_found {
+                return Waited::Looked;
+            }
+        }
+        let timeout = deadline.map(|deadline| timespec(deadline.saturating_since(clock.now())));
+        // An interruption by a signal is a wake-up for nothing.
+        let _ = poll(descriptors, timeout.as_ref());
+        if looks { Waited::LookedInVain } else { Waited::Slept }
+    }
+
+    /// Whether to look before this sleep.
+    fn begins(&mut self) -> bool {
+        let is_due = self.left_out == 0;
+        self.left_out = self.left_out.saturating_sub(1);
+        is_due
+    }
+
+    /// After each attempt in vain in a row, twice as many sleeps and one begin without another.
+    fn on_end(&mut self, has_found: bool) {
+        self.pause = if has_found { 0 } else { (2 * self.pause + 1).min(MAX_LEFT_OUT) };
+        self.left_out = self.pause;
+    }
+}
+
+/// Looks until `end` or `deadline`, and at least once. Returns whether there is something to do.
+fn look(
+    clock: &Clock,
+    end: Timestamp,
+    deadline: Option<Timestamp>,
+    descriptors: &mut [PollFd<'_>],
+) -> bool {
+    loop {
+        if poll(descriptors, Some(&timespec(Duration::ZERO))) != Ok(0) {
+            return true;
+        }
+        let now = clock.now();
+        if now >= end {
+            return false;
+        }
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::event::{EventfdFlags, PollFlags, eventfd};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_something_to_do_or_at_its_deadline() {
+        let clock = Clock::start();
+        let [nothing, something] = [0, 1].map(|it| eventfd(it, EventfdFlags::empty()).unwrap());
+        let soon = || Some(clock.now() + Duration::from_millis(2));
+        let wait = |busy_poll: &mut BusyPoll, limit: Duration, deadline, event| {
+            let mut descriptors = [PollFd::from_borrowed_fd(event, PollFlags::IN)];
+            let waited = busy_poll.wait(&clock, limit, deadline, &mut descriptors);
+            (waited, descriptors[0].revents().contains(PollFlags::IN))
+        };
+        let mut busy_poll = BusyPoll::default();
+        let (shortest, longest) = (Duration::from_nanos(1), Duration::from_secs(1000));
+        for (limit, expected) in [(Duration::ZERO, Waited::Slept), (shortest, Waited::Looked)] {
+            let found = wait(&mut busy_poll, limit, None, something.as_fd());
+            assert_eq!(found, (expected, true));
+        }
+        let at_deadline = wait(&mut busy_poll, longest, soon(), nothing.as_fd());
+        assert_eq!(at_deadline, (Waited::Looked, false));
+        for expected in [Waited::LookedInVain, Waited::Slept, Waited::LookedInVain] {
+            let deadline = soon();
+            let in_vain = wait(&mut busy_poll, shortest, deadline, nothing.as_fd());
+            assert_eq!(in_vain, (expected, false));
+            assert!(deadline.unwrap() <= clock.now());
+        }
+    }
+
+    #[test]
+    fn attempts_in_vain_become_rare_and_one_that_finds_something_makes_them_usual_again() {
+        let mut busy_poll = BusyPoll::default();
+        let mut sleeps_until_next = |has_found| {
+            busy_poll.on_end(has_found);
+            (0..).position(|_| busy_poll.begins()).unwrap()
+        };
+        let in_vain: Vec<_> = (0..8).map(|_| sleeps_until_next(false)).collect();
+        assert_eq!(in_vain, [1, 3, 7, 15, 31, 63, 63, 63]);
+        assert_eq!(sleeps_until_next(true), 0);
+        assert_eq!(sleeps_until_next(false), 1);
+    }
+}
