@@ -304,6 +304,8 @@ pub struct TlsServerConfig {
     by_version: [Arc<ServerConfig>; 4],
     /// The keys of session tickets; `None` if sessions are in a table.
     ticket_keys: Option<TicketKeys>,
+    /// The table is not the user's own: what the user's does with a session that is resumed is its own affair.
+    has_default_table: bool,
 }
 
 impl TlsServerConfig {
@@ -316,10 +318,16 @@ impl TlsServerConfig {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection begins.
         ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self::by_version(config, None))
+        Ok(Self::by_version(config, None, false))
     }
 
-    fn by_version(config: Arc<ServerConfig>, ticket_keys: Option<TicketKeys>) -> Self {
+    fn by_version(
+        config: Arc<ServerConfig>,
+        ticket_keys: Option<TicketKeys>,
+        has_default_table: bool,
+    ) -> Self {
+        // Early data may have been repeated, so its sessions are not.
+        let is_used_once = !has_default_table || config.max_early_data_size > 0;
         let of = |original, negotiated| {
             let mut marking = (*config).clone();
             let inner = config.ticketer.clone();
@@ -327,13 +335,13 @@ impl TlsServerConfig {
             marking.key_log = Arc::new(CollectingKeyLog(config.key_log.clone()));
             let inner = config.session_storage.clone();
             let limits = None;
-            marking.session_storage =
-                Arc::new(VersionedSessions { inner, original, negotiated, limits });
+            let sessions = VersionedSessions { inner, is_used_once, original, negotiated, limits };
+            marking.session_storage = Arc::new(sessions);
             Arc::new(marking)
         };
         let (one, two) = (Version::V1, Version::V2);
         let by_version = [of(one, one), of(two, two), of(one, two), of(two, one)];
-        Self { config, by_version, ticket_keys }
+        Self { config, by_version, ticket_keys, has_default_table }
     }
 
     /// The configuration of a connection with these transport parameters, and the source of its tickets.
@@ -364,8 +372,9 @@ impl TlsServerConfig {
         let limits = EarlyLimits::decode_parameters(transport_parameters);
         let limits = limits.filter(|_| accepts_early_data);
         let changed = Arc::make_mut(&mut config);
-        changed.session_storage =
-            Arc::new(VersionedSessions { inner, original, negotiated, limits });
+        let is_used_once = true;
+        let sessions = VersionedSessions { inner, is_used_once, original, negotiated, limits };
+        changed.session_storage = Arc::new(sessions);
         (config, sealed)
     }
 
@@ -401,11 +410,13 @@ impl TlsServerConfig {
     /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but
     /// there are no roots for them.
     pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
-        Self::new(Arc::new(settings.into_config()?))
+        let Self { config, .. } = Self::new(Arc::new(settings.into_config()?))?;
+        Ok(Self::by_version(config, None, true))
     }
 
     /// Seals session tickets with `keys`, so that all processes with these keys accept them; by default a process keeps a
-    /// few hundred sessions in a table, and restarting it ends them.
+    /// few hundred sessions in a table, and restarting it ends them. While early data is off, a client may resume a
+    /// session several times, as one does that opens several connections at the same time.
     ///
     /// While [early data](Self::early_data) is on, a process accepts each ticket once in at least two minutes, which is
     /// longer than a repeated ClientHello is taken for a new one. It also refuses tickets from before its start in its
@@ -413,7 +424,7 @@ impl TlsServerConfig {
     /// know what others have accepted: whoever can repeat a client's packets can have its early data processed once by
     /// each (RFC 8446 §8).
     pub fn ticket_keys(self, keys: TicketKeys) -> Self {
-        Self::by_version(self.config, Some(keys))
+        Self::by_version(self.config, Some(keys), self.has_default_table)
     }
 
     /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); not by default. An application
@@ -421,14 +432,14 @@ impl TlsServerConfig {
     pub fn early_data(self, accepts: bool) -> Self {
         let mut config = self.config;
         Arc::make_mut(&mut config).max_early_data_size = if accepts { EARLY_DATA } else { 0 };
-        Self::by_version(config, self.ticket_keys)
+        Self::by_version(config, self.ticket_keys, self.has_default_table)
     }
 
     /// Writes the secrets of every session to `key_log`.
     pub fn key_log(self, key_log: Arc<dyn KeyLog>) -> Self {
         let mut config = self.config;
         Arc::make_mut(&mut config).key_log = key_log;
-        Self::by_version(config, self.ticket_keys)
+        Self::by_version(config, self.ticket_keys, self.has_default_table)
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is

@@ -354,6 +354,25 @@ fn copies_of_a_stored_session_are_all_resumed() {
     }
 }
 
+/// Clients that open several connections at the same time use a ticket for all of them. With early data that could be a
+/// repetition.
+#[test]
+fn a_session_in_the_table_is_resumed_again_unless_early_data_is_on() {
+    let identity = identity();
+    for accepts_early_data in [false, true] {
+        let [_, server] = servers(&identity);
+        let server = server.early_data(accepts_early_data);
+        let store = Arc::new(MemorySessionStore::default());
+        let client = client_config(&identity, &[b"h3"]).session_store(store.clone());
+        assert!(!resumes(&client, &server, IN_1));
+        let session = store.take_session("localhost", Version::V1).unwrap();
+        for is_resumed in [true, !accepts_early_data, !accepts_early_data] {
+            store.put_session("localhost", session.clone());
+            assert_eq!(resumes(&client, &server, IN_1), is_resumed, "{accepts_early_data}");
+        }
+    }
+}
+
 /// RFC 9369 §5: a server does not accept a ticket from a client that takes versions for the same.
 #[test]
 fn a_server_accepts_no_ticket_of_another_version() {

@@ -172,6 +172,8 @@ impl ProducesTickets for VersionedTicketer {
 #[derive(Debug)]
 pub(super) struct VersionedSessions {
     pub(super) inner: Arc<dyn StoresServerSessions>,
+    /// A session that is resumed leaves the table.
+    pub(super) is_used_once: bool,
     pub(super) original: Version,
     pub(super) negotiated: Version,
     /// Of a server that accepts early data: the limits of this connection. Sessions that permitted more are not resumed
@@ -210,7 +212,8 @@ impl StoresServerSessions for VersionedSessions {
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.fitting(self.inner.take(key)?)
+        let value = if self.is_used_once { self.inner.take(key)? } else { self.inner.get(key)? };
+        self.fitting(value)
     }
 
     fn can_cache(&self) -> bool {
