@@ -80,7 +80,7 @@ fn object(shard: &ShardStatistics) -> String {
         ("received", shard.datagrams_received),
         ("receiving_calls", shard.batches_received),
         ("sent", shard.datagrams_sent),
-        ("sending_calls", shard.batches_sent),
+        ("sending_calls", shard.send_calls),
         ("wakeups", shard.wakeups),
         ("lost", shard.packets_lost),
         ("probe_timeouts", shard.probe_timeouts),

@@ -2,20 +2,21 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use clearway::http3::serve_in_shard;
 use clearway::{
     ClientConfig, Connection, Endpoint, SavedSession, ServerConfig, SessionStore, VarInt, Version,
 };
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use peer_common::{HandshakesOptions, HandshakesSummary, KeyExchange};
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::options::ServerOptions;
 use crate::{Outcome, http3, tls, transfer};
@@ -83,13 +84,9 @@ impl SessionStore for Sessions {
     }
 }
 
-/// Makes the handshakes. One that takes longer than 20 s, the default handshake timeout, has failed.
+/// Makes the handshakes, in a task on the shard's thread. One that takes longer than 20 s, the default handshake timeout, has
+/// failed.
 pub(crate) fn run(options: &HandshakesOptions) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    runtime.block_on(make(options))
-}
-
-async fn make(options: &HandshakesOptions) -> Outcome {
     let sessions = Arc::new(Sessions::new(options.resume));
     let groups: &[&'static dyn SupportedKxGroup] = match options.key_exchange {
         KeyExchange::X25519 => &[kx_group::X25519],
@@ -100,17 +97,33 @@ async fn make(options: &HandshakesOptions) -> Outcome {
         .key_exchange_groups(groups.iter().copied())
         .session_store(sessions.clone());
     let endpoint = Endpoint::client(transfer::local_address(options.connect))?;
+    let (sender, made) = mpsc::channel();
+    let (options, client) = (options.clone(), endpoint.clone());
+    endpoint.spawn(async move {
+        let _ = sender.send(make(&options, &client, &config).await);
+    });
+    let open = made.recv()??.print(sessions.used.load(Ordering::Relaxed));
+    open.iter().for_each(close);
+    Ok(())
+}
+
+async fn make(
+    options: &HandshakesOptions,
+    endpoint: &Endpoint,
+    config: &ClientConfig,
+) -> Result<HandshakesSummary<Connection>, String> {
     let mut summary = HandshakesSummary::start();
-    let mut running = JoinSet::new();
-    let connect = |began| -> Outcome<_> {
-        let connecting = endpoint.connect_with(&config, options.connect, "localhost")?;
-        Ok(async move {
+    let mut running = FuturesUnordered::new();
+    let connect = |began| {
+        let connecting = endpoint.connect_with(config, options.connect, "localhost");
+        let connecting = connecting.map_err(|error| error.to_string())?;
+        Ok::<_, String>(async move {
             let connection = connecting.await.map_err(|error| error.to_string())?;
             Ok((connection, Instant::elapsed(&began)))
         })
     };
     let mut dues = options.pace().map(|pace| {
-        let (sender, dues) = mpsc::unbounded_channel();
+        let (sender, dues) = unbounded_channel();
         pace.start(move |_, due| sender.send(due).is_ok());
         dues
     });
@@ -118,25 +131,24 @@ async fn make(options: &HandshakesOptions) -> Outcome {
     loop {
         while left > 0 && running.len() < options.parallel {
             left -= 1;
-            running.spawn(connect(Instant::now())?);
+            running.push(connect(Instant::now())?);
         }
         tokio::select! {
             due = next(&mut dues), if dues.is_some() => match due {
-                Some(due) => { running.spawn(connect(due)?); }
+                Some(due) => running.push(connect(due)?),
                 None => dues = None,
             },
-            Some(done) = running.join_next() => {
-                summary.add(done?).iter().for_each(close);
+            Some(done) = running.next() => {
+                summary.add(done).iter().for_each(close);
             }
             else => break,
         }
     }
-    summary.print(sessions.used.load(Ordering::Relaxed)).iter().for_each(close);
-    Ok(())
+    Ok(summary)
 }
 
 /// When the next handshake is due; `None` if there is none.
-async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
+async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }
 

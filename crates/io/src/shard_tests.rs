@@ -71,7 +71,7 @@ impl Acceptor for Accepting {
     }
 }
 
-fn endpoint_config() -> EndpointConfig {
+pub(in crate::shard) fn endpoint_config() -> EndpointConfig {
     EndpointConfig {
         id_generator: Arc::new(RandomIds),
         reset_key: ResetKey::new(&[1; 32]),
@@ -168,7 +168,10 @@ fn two_shards_shake_hands_and_part() {
     assert!(statistics.datagrams_sent > 0 && statistics.datagrams_received > 0);
 }
 
-fn wait_until(shard: &ShardHandle, condition: impl Fn(&ShardStatistics) -> bool) {
+pub(in crate::shard) fn wait_until(
+    shard: &ShardHandle,
+    condition: impl Fn(&ShardStatistics) -> bool,
+) {
     let begun = Instant::now();
     while !condition(&shard.statistics()) {
         assert!(begun.elapsed() < PATIENCE, "{:?}", shard.statistics());

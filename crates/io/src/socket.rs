@@ -17,6 +17,10 @@ use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::balancers::Via;
 
+mod sendmmsg;
+
+pub(crate) use sendmmsg::MAX_TOGETHER;
+
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
 pub(crate) const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
@@ -80,6 +84,35 @@ pub(crate) struct Socket {
     /// The last call to the kernel filled all buffers, or failed: there may be more.
     may_have_more: bool,
     has_errors: bool,
+    #[cfg(test)]
+    pub(crate) shortage: Shortage,
+}
+
+/// Makes a socket say now and then that it has no room: one at the loopback always has.
+#[cfg(test)]
+#[derive(Default, Debug)]
+pub(crate) struct Shortage {
+    /// It has none for every batch whose number can be divided by this.
+    pub(crate) every: Option<usize>,
+    offered: core::cell::Cell<usize>,
+}
+
+#[cfg(test)]
+impl Shortage {
+    /// Whether there is room for the next batch; if not, it remains the next.
+    fn admits(&self) -> bool {
+        let number = self.offered.get() + 1;
+        let admits = self.every.is_none_or(|every| !number.is_multiple_of(every));
+        self.offered.set(number - usize::from(!admits));
+        admits
+    }
+
+    /// Whether there is no room for the next batch. There is some when it comes again.
+    fn refuses(&self) -> bool {
+        let refuses = !self.admits();
+        self.offered.set(self.offered.get() + usize::from(refuses));
+        refuses
+    }
 }
 
 impl Socket {
@@ -144,7 +177,15 @@ impl Socket {
         // Without it a client notices only by a timeout that there is no server.
         let _ = state.enable_transport_errors((&socket).into());
         let local_address = socket.local_addr()?;
-        Ok(Self { socket, state, local_address, may_have_more: true, has_errors: false })
+        Ok(Self {
+            socket,
+            state,
+            local_address,
+            may_have_more: true,
+            has_errors: false,
+            #[cfg(test)]
+            shortage: Shortage::default(),
+        })
     }
 
     /// The socket's own address.
@@ -235,6 +276,10 @@ impl Socket {
         contents: &[u8],
         progress: &mut usize,
     ) -> SendOutcome {
+        #[cfg(test)]
+        if self.shortage.refuses() {
+            return SendOutcome::WouldBlock;
+        }
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let mut is_second_attempt = false;
         let mut is_refused_together = false;
@@ -279,6 +324,20 @@ impl Socket {
             }
         }
         SendOutcome::Sent
+    }
+
+    /// Sends several batches in one call to the kernel, at most [`MAX_TOGETHER`], in their order. Returns how many of them it has
+    /// taken. What keeps it from taking the next one is the outcome of [`send`](Self::send).
+    pub(crate) fn send_together<'a>(
+        &mut self,
+        batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
+    ) -> usize {
+        #[cfg(test)]
+        let batches = batches.take_while(|_| self.shortage.admits());
+        sendmmsg::sendmmsg(self.socket.as_fd(), batches).unwrap_or_else(|error| {
+            self.has_errors |= is_network_report(&error);
+            0
+        })
     }
 
     /// The kernel refuses a datagram that is alone, so it is not segmentation that it cannot do. It may be an address: anyone can

@@ -1,10 +1,10 @@
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{ReceiveBuffer, SendOutcome, Socket};
+use super::{MAX_TOGETHER, Meta, ReceiveBuffer, SendOutcome, Socket};
 
 fn bind() -> Socket {
     Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap()
@@ -181,6 +181,93 @@ fn the_ecn_field_is_sent_and_received() {
             assert_eq!(received, [ecn; 3], "{address} {other}");
         }
     }
+}
+
+/// Batches that go in one call have the destination, the source, the ECN field and the segments that are theirs.
+#[test]
+fn batches_that_are_sent_together_are_each_as_described() {
+    for (address, other) in [
+        ("0.0.0.0:0", "127.0.0.1:0"),
+        ("[::1]:0", "[::1]:0"),
+        ("[::]:0", "127.0.0.1:0"),
+        ("[::]:0", "[::1]:0"),
+    ] {
+        let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
+        let mut receivers = [other; 3].map(|other| Socket::bind(other.parse().unwrap()).unwrap());
+        let to = receivers.each_ref().map(|receiver| {
+            sender.destination(receiver.local_address()).expect("it can send there")
+        });
+        // A socket of both families names IPv4 addresses as IPv6 addresses.
+        let local = to[0].ip();
+        let elsewhere = match (local, local.to_canonical()) {
+            (IpAddr::V4(_), _) => Ipv4Addr::new(127, 0, 0, 9).into(),
+            (_, IpAddr::V4(_)) => Ipv4Addr::new(127, 0, 0, 9).to_ipv6_mapped().into(),
+            _ => local,
+        };
+        let source =
+            |source_ip: IpAddr, transmit| Transmit { source_ip: Some(source_ip), ..transmit };
+        let marked = |ecn, transmit| Transmit { ecn, ..transmit };
+        let (ect0, ect1) = (EcnCodepoint::Ect0, EcnCodepoint::Ect1);
+        let batches = [
+            marked(ect0, transmit(to[0], 2_500, Some(1_000))),
+            marked(ect1, source(elsewhere, transmit(to[1], 700, None))),
+            source(local, transmit(to[2], 900, Some(900))),
+            source(elsewhere, marked(ect0, transmit(to[0], 300, Some(150)))),
+        ];
+        let contents: Vec<Vec<u8>> =
+            batches.iter().zip(1..).map(|(batch, number)| vec![number; batch.size]).collect();
+        let sent = batches.iter().zip(contents.iter().map(Vec::as_slice));
+        assert_eq!(sender.send_together(sent), batches.len(), "{address}");
+        let [local, elsewhere] = [local, elsewhere].map(|ip| ip.to_canonical());
+        let expected: [&[_]; 3] = [
+            &[
+                (1, 1_000, ect0, local),
+                (1, 1_000, ect0, local),
+                (1, 500, ect0, local),
+                (4, 150, ect0, elsewhere),
+                (4, 150, ect0, elsewhere),
+            ],
+            &[(2, 700, ect1, elsewhere)],
+            &[(3, 900, EcnCodepoint::NotEct, local)],
+        ];
+        for (receiver, expected) in receivers.iter_mut().zip(expected) {
+            let mut received = Vec::new();
+            while received.len() < expected.len() {
+                assert!(wait(receiver, PollFlags::IN).contains(PollFlags::IN), "{address}");
+                let note = |meta: Meta, datagram: &mut [u8]| {
+                    received.push((datagram[0], datagram.len(), meta.ecn, meta.remote.ip()));
+                };
+                receiver.receive(&mut ReceiveBuffer::new(), note).unwrap();
+            }
+            assert_eq!(received, expected, "{address} {other}");
+        }
+    }
+}
+
+/// The first that the kernel refuses ends the call, and why is found when it is sent alone.
+#[test]
+fn batches_before_one_that_is_refused_are_sent() {
+    let (mut sender, mut receiver) = (bind(), bind());
+    let to = receiver.local_address();
+    let contents = vec![7; 65_527];
+    let sized = |size| (transmit(to, size, None), &contents[..size]);
+    let batches = [sized(10), sized(20), sized(65_527), sized(30)];
+    let from =
+        |first: usize| batches[first..].iter().map(|(transmit, contents)| (transmit, *contents));
+    assert_eq!(sender.send_together(from(0)), 2);
+    assert_eq!(sender.send_together(from(2)), 0);
+    assert!(matches!(sender.send(&batches[2].0, &contents, &mut 0), SendOutcome::TooLarge));
+    assert_eq!(sender.send_together(from(3)), 1);
+    let many = core::iter::repeat_n((&batches[0].0, &contents[..10]), MAX_TOGETHER + 1);
+    assert_eq!(sender.send_together(many), MAX_TOGETHER);
+    assert_eq!(sender.send_together(core::iter::empty()), 0);
+    let mut lengths = Vec::new();
+    while lengths.len() < 3 + MAX_TOGETHER {
+        assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+        let mut note = |_, datagram: &mut [u8]| lengths.push(datagram.len());
+        receiver.receive(&mut ReceiveBuffer::new(), &mut note).unwrap();
+    }
+    assert_eq!(lengths[..3], [10, 20, 30]);
 }
 
 /// Anyone can send from port 0, and a server's local addresses may go.

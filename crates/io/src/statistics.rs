@@ -31,8 +31,10 @@ pub struct ShardStatistics {
     pub datagrams_sent: u64,
     /// Bytes of UDP payloads handed to the kernel.
     pub bytes_sent: u64,
-    /// Batches handed to the kernel.
+    /// Batches handed to the kernel: datagrams of one connection, of one size.
     pub batches_sent: u64,
+    /// Calls to the kernel that took at least one.
+    pub send_calls: u64,
     /// Batches that the kernel refused, all of whose datagrams are lost.
     pub batches_failed: u64,
     /// How many times the socket had no room and the shard waited for it.
@@ -161,6 +163,7 @@ impl ShardStatistics {
             datagrams_sent,
             bytes_sent,
             batches_sent,
+            send_calls,
             batches_failed,
             send_blocked,
             packets_sent,
@@ -202,6 +205,7 @@ impl ShardStatistics {
             datagrams_sent,
             bytes_sent,
             batches_sent,
+            send_calls,
             batches_failed,
             send_blocked,
             packets_sent,
@@ -233,7 +237,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 37;
+const COUNTERS: usize = 38;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

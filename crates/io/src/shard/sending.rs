@@ -1,5 +1,6 @@
 //! Sending batches of datagrams.
 
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use clearway_transport::{ConnectionHandle, SocketIndex, Transmit};
@@ -9,7 +10,7 @@ use clearway_wire::preface;
 use super::connections::{Connections, Reply};
 use super::sockets::Sockets;
 use crate::clock::Clock;
-use crate::socket::{MAX_BATCH_BYTES, SendOutcome};
+use crate::socket::{MAX_BATCH_BYTES, MAX_TOGETHER, SendOutcome};
 use crate::statistics::ShardStatistics;
 
 /// A batch has at most this many datagrams: kernels take no more in one call.
@@ -17,39 +18,54 @@ const MAX_SEGMENTS: usize = 64;
 /// After this many batches in a row it is another connection's turn.
 const BATCHES_PER_TURN: usize = 4;
 
-/// The one buffer in which batches are built, and the batch that the socket had no room for.
+/// Batches wait for others that go with them in one call until they have this many bytes: larger ones would gain little.
+const MAX_BYTES_TOGETHER: usize = 16 << 10;
+
+/// The one buffer in which batches are built, and those that the kernel has not taken yet.
 pub(super) struct Sender {
     buffer: Box<[u8]>,
-    blocked: Option<Blocked>,
+    /// How many of its bytes are in use.
+    filled: usize,
+    /// The batches in it, in the order in which they are sent.
+    built: Vec<Built>,
+    /// Connections whose batches the kernel has taken: they may have more.
+    unfinished: VecDeque<Turn>,
+    /// The socket has no room for the first batch.
+    is_blocked: bool,
 }
 
-/// A batch that waits in the buffer until the socket has room.
-struct Blocked {
-    handle: ConnectionHandle,
+/// A batch in the buffer.
+struct Built {
+    turn: Turn,
     transmit: Transmit,
+    /// Where it begins in the buffer.
+    start: usize,
+    /// How many of its bytes the kernel has taken.
     progress: usize,
 }
 
-/// The result of a connection's turn to send.
-enum Turn {
-    /// It has no more at this time.
-    Done(Timestamp),
-    /// It may have more.
-    Unfinished,
+/// A connection's turn to send.
+struct Turn {
+    handle: ConnectionHandle,
+    /// How many batches are left in it.
+    batches: usize,
 }
 
 impl Sender {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![0; MAX_BATCH_BYTES].into(), blocked: None }
+        Self {
+            buffer: vec![0; MAX_BYTES_TOGETHER + MAX_BATCH_BYTES].into(),
+            filled: 0,
+            built: Vec::with_capacity(MAX_TOGETHER),
+            unfinished: VecDeque::with_capacity(MAX_TOGETHER),
+            is_blocked: false,
+        }
     }
 
     /// The socket in which a batch waits for room.
     pub(super) fn blocked_socket(&self) -> Option<SocketIndex> {
-        self.blocked.as_ref().map(|blocked| blocked.transmit.socket)
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        let first = self.built.first().filter(|_| self.is_blocked);
+        first.map(|built| built.transmit.socket)
     }
 
     /// Sends what the connections that are ready can send now, each in its turn.
@@ -60,105 +76,163 @@ impl Sender {
         connections: &mut Connections,
         statistics: &mut ShardStatistics,
     ) {
-        let mut turn = TurnContext { clock, sockets, connections, statistics };
-        if let Some(blocked) = self.blocked.take() {
-            self.hand_over(&mut turn, blocked);
-        }
-        for _ in 0..turn.connections.sending_len() {
-            if self.is_blocked() {
-                return;
-            }
-            let Some(handle) = turn.connections.next_sending() else { break };
-            match self.take_turn(&mut turn, handle) {
-                Turn::Done(now) => turn.connections.rest(now, handle, turn.sockets),
-                Turn::Unfinished => turn.connections.mark_sending(handle),
+        let mut context = Context { clock, sockets, connections, statistics };
+        self.is_blocked = false;
+        self.hand_over(&mut context);
+        let mut waiting = context.connections.sending_len();
+        while !self.is_blocked {
+            match self.next_turn(&mut context, &mut waiting) {
+                Some(turn) => self.take(&mut context, turn),
+                None if self.built.is_empty() => return context.reply(),
+                None => self.hand_over(&mut context),
             }
         }
-        if !self.is_blocked() {
-            reply(&mut turn);
+        for turn in self.unfinished.drain(..) {
+            context.connections.mark_sending(turn.handle);
         }
     }
 
-    fn take_turn(&mut self, turn: &mut TurnContext<'_>, handle: ConnectionHandle) -> Turn {
-        let segments = turn.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
-        for _ in 0..BATCHES_PER_TURN {
-            let now = turn.clock.now();
-            let via = turn.connections.via(handle);
-            // What a balancer needs before each datagram goes in between afterwards.
-            let room = via.map_or(0, |_| segments * preface::MAX_LEN);
-            let room = &mut self.buffer[..MAX_BATCH_BYTES - room];
-            let endpoint = &mut turn.connections.endpoint;
-            let Some(transmit) = endpoint.transmit(handle, now, room, segments) else {
-                return Turn::Done(now);
-            };
-            let transmit = via.map_or(transmit, |via| via.wrap(&transmit, &mut self.buffer));
-            self.hand_over(turn, Blocked { handle, transmit, progress: 0 });
-            if self.is_blocked() {
-                break;
-            }
+    /// Turns that have begun are ended before others of the `waiting` ones begin.
+    fn next_turn(&mut self, context: &mut Context<'_>, waiting: &mut usize) -> Option<Turn> {
+        if let Some(turn) = self.unfinished.pop_front() {
+            return Some(turn);
         }
-        Turn::Unfinished
+        *waiting = waiting.checked_sub(1)?;
+        let handle = context.connections.next_sending()?;
+        Some(Turn { handle, batches: BATCHES_PER_TURN })
     }
 
-    /// Passes the batch in the buffer to the kernel and reports the time of that to its connection (law 2). The clock is
-    /// read first: a thread that is delayed in between then measures no round trip that is too short.
-    fn hand_over(&mut self, turn: &mut TurnContext<'_>, mut batch: Blocked) {
-        let now = turn.clock.now();
+    /// Builds the next batch of a connection, and hands over what is built unless more can go with it.
+    fn take(&mut self, context: &mut Context<'_>, turn: Turn) {
+        let Turn { handle, batches } = turn;
+        let Some(batches) = batches.checked_sub(1) else {
+            return context.connections.mark_sending(handle);
+        };
+        let now = context.clock.now();
+        let segments = context.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
+        let via = context.connections.via(handle);
+        // What a balancer needs before each datagram goes in between afterwards.
+        let reserved = via.map_or(0, |_| segments * preface::MAX_LEN);
+        let room = &mut self.buffer[self.filled..][..MAX_BATCH_BYTES];
+        let endpoint = &mut context.connections.endpoint;
+        let built =
+            endpoint.transmit(handle, now, &mut room[..MAX_BATCH_BYTES - reserved], segments);
+        let Some(transmit) = built else {
+            return context.connections.rest(now, handle, context.sockets);
+        };
+        let transmit = via.map_or(transmit, |via| via.wrap(&transmit, room));
+        let turn = Turn { handle, batches };
+        self.built.push(Built { turn, transmit, start: self.filled, progress: 0 });
+        self.filled += transmit.size;
+        if self.filled >= MAX_BYTES_TOGETHER || self.built.len() == MAX_TOGETHER {
+            self.hand_over(context);
+        }
+    }
+
+    /// Passes what is built to the kernel until it has no more room, and reports the time of that to the connections (law 2).
+    /// The clock is read first: a thread that is delayed in between then measures no round trip that is too short.
+    fn hand_over(&mut self, context: &mut Context<'_>) {
+        while !self.built.is_empty() && !self.is_blocked {
+            let now = context.clock.now();
+            if self.hand_over_several(context, now) == 0 {
+                self.hand_over_first(context, now);
+            }
+        }
+        if self.built.is_empty() {
+            self.filled = 0;
+        }
+    }
+
+    /// Passes the first batches to the kernel in one call, if there are several. Returns how many it has taken.
+    fn hand_over_several(&mut self, context: &mut Context<'_>, now: Timestamp) -> usize {
+        let [Built { transmit: Transmit { socket: index, .. }, progress: 0, .. }, _, ..] =
+            self.built[..]
+        else {
+            return 0;
+        };
+        let Some(socket) = context.sockets.get_mut(index) else { return 0 };
+        let several = self.built.iter().take_while(|built| built.transmit.socket == index);
+        let contents = |built: &Built| &self.buffer[built.start..][..built.transmit.size];
+        let taken = socket.send_together(several.map(|built| (&built.transmit, contents(built))));
+        if taken > 0 {
+            context.statistics.send_calls += 1;
+        }
+        for built in self.built.drain(..taken) {
+            context.sent(&built.transmit);
+            context.connections.endpoint.transmitted(built.turn.handle, now);
+            self.unfinished.push_back(built.turn);
+        }
+        taken
+    }
+
+    /// Passes the first batch to the kernel, or finds out why it does not take it.
+    fn hand_over_first(&mut self, context: &mut Context<'_>, now: Timestamp) {
+        let Some(built) = self.built.first_mut() else { return };
+        let (handle, transmit) = (built.turn.handle, built.transmit);
         // What is for a socket that was closed is lost, like what a network loses.
-        let socket = turn.sockets.get_mut(batch.transmit.socket);
-        let outcome = match socket {
-            Some(socket) => socket.send(&batch.transmit, &self.buffer, &mut batch.progress),
+        let contents = &self.buffer[built.start..];
+        let outcome = match context.sockets.get_mut(transmit.socket) {
+            Some(socket) => socket.send(&transmit, contents, &mut built.progress),
             None => SendOutcome::Failed(ErrorKind::NotConnected.into()),
         };
         match outcome {
             SendOutcome::WouldBlock => {
-                turn.statistics.send_blocked += 1;
-                self.blocked = Some(batch);
+                context.statistics.send_blocked += 1;
+                self.is_blocked = true;
                 return;
             }
             SendOutcome::Sent => {
-                let count = datagrams(&batch.transmit);
-                turn.statistics.on_batch_sent(count, batch.transmit.size);
+                context.statistics.send_calls += 1;
+                context.sent(&transmit);
+                context.connections.endpoint.transmitted(handle, now);
             }
-            SendOutcome::TooLarge => {
-                turn.connections.endpoint.transmit_refused(batch.handle, now);
-                return;
-            }
+            SendOutcome::TooLarge => context.connections.endpoint.transmit_refused(handle, now),
             SendOutcome::Failed(error) => {
-                tracing::debug!(%error, destination = %batch.transmit.destination, "cannot send");
-                turn.statistics.batches_failed += 1;
+                tracing::debug!(%error, destination = %transmit.destination, "cannot send");
+                context.statistics.batches_failed += 1;
                 let kind = error.kind();
                 if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
-                    turn.connections.on_unreachable(now, batch.transmit.destination);
+                    context.connections.on_unreachable(now, transmit.destination);
                 }
+                context.connections.endpoint.transmitted(handle, now);
             }
         }
-        turn.connections.endpoint.transmitted(batch.handle, now);
+        self.unfinished.push_back(self.built.remove(0).turn);
     }
 }
 
-struct TurnContext<'a> {
+/// What sending needs of the shard.
+struct Context<'a> {
     clock: &'a Clock,
     sockets: &'a mut Sockets,
     connections: &'a mut Connections,
     statistics: &'a mut ShardStatistics,
 }
 
-/// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
-fn reply(turn: &mut TurnContext<'_>) {
-    while let Some(Reply { mut transmit, mut contents, via }) = turn.connections.next_reply() {
-        if let Some(via) = via {
-            contents.resize(contents.len() + preface::MAX_LEN, 0);
-            transmit = via.wrap(&transmit, &mut contents);
-        }
-        let Some(socket) = turn.sockets.get_mut(transmit.socket) else { continue };
-        if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
-            turn.statistics.on_batch_sent(1, transmit.size);
+impl Context<'_> {
+    /// The kernel has taken a batch.
+    fn sent(&mut self, transmit: &Transmit) {
+        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        let datagrams = transmit.size.div_ceil(segment) as u64;
+        self.statistics.on_batch_sent(datagrams, transmit.size);
+    }
+
+    /// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.
+    fn reply(&mut self) {
+        while let Some(Reply { mut transmit, mut contents, via }) = self.connections.next_reply() {
+            if let Some(via) = via {
+                contents.resize(contents.len() + preface::MAX_LEN, 0);
+                transmit = via.wrap(&transmit, &mut contents);
+            }
+            let Some(socket) = self.sockets.get_mut(transmit.socket) else { continue };
+            if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
+                self.statistics.send_calls += 1;
+                self.sent(&transmit);
+            }
         }
     }
 }
 
-fn datagrams(transmit: &Transmit) -> u64 {
-    let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
-    transmit.size.div_ceil(segment) as u64
-}
+#[cfg(test)]
+#[path = "sending_tests.rs"]
+mod tests;

@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 36] = [
+static SINGLE: [Single; 37] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -140,9 +140,8 @@ static SINGLE: [Single; 36] = [
     ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
     // The mean size is the number of datagrams sent divided by this.
-    counter("batches_sent", "Batches handed to the kernel, a call each", |shard| {
-        shard.batches_sent
-    }),
+    counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),
+    counter("send_calls", "Calls to the kernel that took batches", |shard| shard.send_calls),
 ];
 
 /// Reads the counts of all shards when they are asked for.

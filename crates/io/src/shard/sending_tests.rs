@@ -1,0 +1,171 @@
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use clearway_transport::{
+    ClientConfig, Connection, EndpointConfig, Incoming, ReadOutcome, TlsClientConfig,
+    TransportConfig,
+};
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, VarInt};
+
+use super::super::tests::{endpoint_config, server_config, wait_until};
+use super::super::{Sockets, Start, start};
+use crate::balancers::Balancers;
+use crate::mailbox::{Command, Mailbox};
+use crate::socket::Socket;
+use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const CLIENTS: usize = 20;
+const LENGTH: usize = 40_000;
+
+/// Writes to a stream, and says how much it was when the peer has closed the connection.
+struct Uploading {
+    stream: Option<StreamId>,
+    written: usize,
+}
+
+impl Application for Uploading {
+    fn process(&mut self, _now: Timestamp, connection: &mut Connection) {
+        while connection.next_event().is_some() {}
+        if connection.is_closed() || connection.is_handshaking() {
+            return;
+        }
+        let open = || connection.open(Direction::Unidirectional).unwrap();
+        let stream = *self.stream.get_or_insert_with(open);
+        while self.written < LENGTH {
+            let rest = [self.written as u8; 1_000];
+            match connection.write_slice(stream, &rest[..rest.len().min(LENGTH - self.written)]) {
+                Ok(0) | Err(_) => return,
+                Ok(written) => self.written += written,
+            }
+        }
+        let _ = connection.finish(stream);
+    }
+}
+
+/// Accepts every client, and tells how much each has sent.
+struct Receiving(Sender<usize>);
+
+impl Acceptor for Receiving {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
+        let done = self.0.clone();
+        let application = Counting { stream: None, received: 0, done };
+        Decision::Accept(Accept {
+            application: Box::new(|_| Box::new(application)),
+            observer: None,
+        })
+    }
+}
+
+struct Counting {
+    stream: Option<StreamId>,
+    received: usize,
+    done: Sender<usize>,
+}
+
+impl Application for Counting {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while connection.next_event().is_some() {}
+        self.stream = self.stream.or_else(|| connection.accept(Direction::Unidirectional));
+        let Some(stream) = self.stream else { return };
+        while let Ok(outcome) = connection.read(now, stream, usize::MAX) {
+            match outcome {
+                ReadOutcome::Data(data) => self.received += data.len(),
+                ReadOutcome::Finished => {
+                    let _ = self.done.send(self.received);
+                    return connection.close(now, VarInt::ZERO, b"");
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// A shard at the loopback whose socket has no room for every so many batches, with what it is to do first.
+fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
+    let mut socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket.shortage.every = every;
+    let mailbox = Arc::new(Mailbox::new().unwrap());
+    for command in first {
+        assert!(mailbox.send(command).is_ok());
+    }
+    start(Start {
+        sockets: Sockets::new(socket),
+        config: EndpointConfig { max_connections: CLIENTS, ..endpoint_config() },
+        server: server.is_some().then(|| Arc::new(server_config())),
+        acceptor: server.map(|done| Box::new(Receiving(done)) as Box<dyn Acceptor>),
+        retry_above: usize::MAX,
+        balancers: Balancers::default(),
+        mailbox,
+        siblings: None,
+        predecessor: None,
+    })
+    .unwrap()
+}
+
+fn connect(remote: std::net::SocketAddr) -> Command {
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let config = ClientConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        token: Vec::new(),
+    };
+    Command::Connect(Box::new(ConnectRequest {
+        config: Arc::new(config),
+        remote,
+        server_name: "localhost".to_owned(),
+        application: Box::new(|_| Box::new(Uploading { stream: None, written: 0 })),
+        observer: None,
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    }))
+}
+
+/// A call to the kernel takes longer than all else that sending a small datagram needs.
+#[test]
+fn datagrams_of_several_connections_go_in_one_call() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let remote = receiver.local_addr().unwrap();
+    let client = shard(None, None, (0..CLIENTS).map(|_| connect(remote)).collect());
+    wait_until(&client, |client| client.batches_sent >= CLIENTS as u64);
+    let sent = client.statistics();
+    // Each sends 2,400 bytes; when 16,384 wait, they go.
+    assert_eq!((sent.batches_sent, sent.send_calls), (CLIENTS as u64, 3), "{sent:?}");
+    receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut ids: Vec<_> = (0..sent.datagrams_sent)
+        .map(|_| {
+            let mut datagram = [0; 1_500];
+            assert_eq!(receiver.recv(&mut datagram).unwrap(), 1_200);
+            datagram[6..14].to_vec()
+        })
+        .collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), CLIENTS);
+}
+
+/// What the kernel has no room for is sent when it has, once, and nothing else goes before it.
+#[test]
+fn sockets_without_room_lose_nothing() {
+    for every in 2..=9 {
+        let (done, received): (_, Receiver<usize>) = channel();
+        let server = shard(Some(every), Some(done), Vec::new());
+        let remote = server.local_address();
+        let client = shard(Some(every), None, (0..CLIENTS).map(|_| connect(remote)).collect());
+        for _ in 0..CLIENTS {
+            assert_eq!(received.recv_timeout(PATIENCE), Ok(LENGTH), "{every}");
+        }
+        wait_until(&client, |client| client.connections == 0);
+        let is_all = |of: &ShardHandle, at: &ShardHandle| {
+            wait_until(of, |of| of.datagrams_sent == at.statistics().datagrams_received);
+        };
+        is_all(&client, &server);
+        is_all(&server, &client);
+        for shard in [client.statistics(), server.statistics()] {
+            assert!(shard.send_blocked > 0, "{every} {shard:?}");
+            assert_eq!(shard.handshakes_failed, 0, "{every} {shard:?}");
+        }
+    }
+}
