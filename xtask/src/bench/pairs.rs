@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::place::{End, Problem};
-use super::report::{Ratio, Results, Row};
+use super::report::{RATIO_LIMIT, Ratio, Results, Row};
 use super::stacks::{Stack, Stacks};
 use super::{median, sorted};
 
@@ -229,7 +229,23 @@ impl Plan<'_> {
             None => run.cpu[0] + run.cpu[1],
         });
         let cpu = cpu.map(|values| median(&sorted(values)));
-        let Unit { rate, digits, cpu: cpu_unit, cpu_key, .. } = self.unit;
+        let Unit { rate, digits, cpu: cpu_unit, cpu_key, cpu_scale } = self.unit;
+        let mut more = vec![
+            (format!("clearway_cpu_{cpu_key}"), cpu[0]),
+            (format!("peer_cpu_{cpu_key}"), cpu[1]),
+        ];
+        // With Clearway as the compared end, the other one takes so much of its only core; with all of that it can do no more.
+        let limits = ours.iter().zip(theirs).filter_map(|(run, theirs)| {
+            let other = match comparison.end? {
+                End::Server => run.cpu[1],
+                End::Client => run.cpu[0],
+            };
+            Some(cpu_scale / other / theirs.per_second)
+        });
+        let limits = sorted(limits.collect());
+        if !limits.is_empty() {
+            more.push((RATIO_LIMIT.to_owned(), median(&limits)));
+        }
         Row {
             case: self.cases[comparison.case].name.clone(),
             place: comparison.place.clone(),
@@ -240,10 +256,7 @@ impl Plan<'_> {
             values: rates.map(|values| median(&sorted(values))),
             digits,
             notes: cpu.map(|cpu| format!("{cpu:.2} {cpu_unit}")),
-            more: vec![
-                (format!("clearway_cpu_{cpu_key}"), cpu[0]),
-                (format!("peer_cpu_{cpu_key}"), cpu[1]),
-            ],
+            more,
         }
     }
 
@@ -327,6 +340,9 @@ mod tests {
         assert_eq!(cpu(0), ("clearway_cpu_us".to_owned(), 1.0));
         assert_eq!(cpu(3).1, 3.0);
         assert_eq!(cpu(6).1, 4.0);
+        // The client takes 3 us of the processor and the server 1, and the peer has 2 a second as either of them.
+        let limit = |row: usize| results.rows[row].more.get(2).map(|(_, limit)| limit.round());
+        assert_eq!([0, 3, 6].map(limit), [Some(166_667.0), Some(500_000.0), None]);
     }
 
     #[test]

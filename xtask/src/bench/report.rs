@@ -27,6 +27,9 @@ pub(super) struct Row {
     pub(super) more: Vec<(String, f64)>,
 }
 
+/// The JSON field that says what the other end of a pair permits: the ratio if it used all of its core.
+pub(super) const RATIO_LIMIT: &str = "ratio_limit";
+
 /// Clearway's value divided by the peer's, of each round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Ratio {
@@ -196,11 +199,15 @@ impl Row {
         let Self { face, peer, unit, digits, notes, .. } = self;
         let ([ours, theirs], digits) = (self.values, *digits);
         let Ratio { median, least, most } = self.ratio;
+        let limit = self.more.iter().find(|(key, _)| key == RATIO_LIMIT);
+        let limit = limit.map_or_else(String::new, |(_, limit)| {
+            format!("; {limit:.2} if the other end used all of its core")
+        });
         let [our_note, their_note] = [&notes[0], &notes[1]]
             .map(|note| if note.is_empty() { String::new() } else { format!(" ({note})") });
         format!(
             "{}, {face}: clearway {ours:.digits$} {unit}{our_note}, {peer} {theirs:.digits$} {unit}{their_note}, \
-             ratio {median:.2} ({least:.2} to {most:.2})",
+             ratio {median:.2} ({least:.2} to {most:.2}){limit}",
             self.title(),
         )
     }

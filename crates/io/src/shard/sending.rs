@@ -87,9 +87,6 @@ impl Sender {
                 None => self.hand_over(&mut context),
             }
         }
-        for turn in self.unfinished.drain(..) {
-            context.connections.mark_sending(turn.handle);
-        }
     }
 
     /// Turns that have begun are ended before others of the `waiting` ones begin.

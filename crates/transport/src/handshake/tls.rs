@@ -11,6 +11,7 @@ mod server;
 mod server_secrets;
 mod settings;
 mod tickets;
+mod verifiers;
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -18,16 +19,14 @@ use std::sync::{Arc, Mutex};
 
 use clearway_wire::Version;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::quic::{
     self, ClientConnection, Connection, DirectionalKeys, KeyChange, ServerConnection,
 };
 use rustls::sign::SingleCertAndKey;
 use rustls::{
-    CipherSuite, ClientConfig, DigitallySignedStruct, HandshakeKind, KeyLog, KeyLogFile,
-    RootCertStore, ServerConfig, SignatureScheme,
+    CipherSuite, ClientConfig, HandshakeKind, KeyLog, KeyLogFile, RootCertStore, ServerConfig,
 };
 
 use super::early_limits::EarlyLimits;
@@ -735,47 +734,6 @@ fn suite_name(suite: CipherSuite) -> Option<&'static str> {
         CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
         CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
         other => other.as_str(),
-    }
-}
-
-/// Checks only the proof that the server has its certificate's key, not the certificate.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
@@ -14,9 +13,9 @@ use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
 
 use super::super::suites;
-use super::AnyCertificate;
 use super::encrypted_client_hello::EncryptedClientHello;
 use super::revive::{Verifier, observed};
+use super::verifiers::{AnyCertificate, TrustedRoots};
 use crate::SessionError;
 
 /// The cipher suites of TLS 1.3, the preferred one first.
@@ -48,22 +47,19 @@ fn provider(
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerTrust {
-    /// Those whose certificate chains end at one of these roots.
+    /// Those whose certificate chains end at one of these roots. A signature of a certificate that was valid is not verified
+    /// again with the same configuration; names, times and all else are checked for each connection.
     Roots(Arc<RootCertStore>),
     /// All, so that anyone on the path can read and change everything. For tests and measurements only.
     DangerousAnyone,
 }
 
 impl ServerTrust {
-    /// `None` if there are no roots, so that no server is accepted.
-    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Option<Arc<dyn ServerCertVerifier>> {
+    fn verifier(&self, provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
+        let algorithms = provider.signature_verification_algorithms;
         match self {
-            Self::Roots(roots) => {
-                let provider = provider.clone();
-                let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider);
-                Some(verifier.build().ok()?)
-            }
-            Self::DangerousAnyone => Some(Arc::new(AnyCertificate(provider.clone()))),
+            Self::Roots(roots) => Arc::new(TrustedRoots::new(roots.clone(), algorithms)),
+            Self::DangerousAnyone => Arc::new(AnyCertificate(algorithms)),
         }
     }
 }
@@ -108,12 +104,8 @@ impl TlsClientSettings {
             Some(mode) => builder.with_ech(mode)?,
             None => builder.with_protocol_versions(&[&TLS13])?,
         };
-        let builder = match self.trust.verifier(&provider) {
-            Some(verifier) => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier(verifier)))
-            }
-            None => builder.with_root_certificates(RootCertStore::empty()),
-        };
+        let verifier = Verifier(self.trust.verifier(&provider));
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match self.certificate {
             Some(certificate) => {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)))
