@@ -55,7 +55,7 @@ fn long(id: &[u8]) -> Vec<u8> {
 }
 
 fn senders(to: SocketAddr, count: usize) -> Vec<UdpSocket> {
-    let any = if to.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let any = if to.is_ipv4() { "127.0.61.1:0" } else { "[::1]:0" };
     let sender = || {
         let socket = UdpSocket::bind(any).unwrap();
         socket.connect(to).unwrap();
@@ -183,7 +183,7 @@ fn finds_all(address: &str, count: usize, steering: Steering) {
 
 #[test]
 fn classic_bpf_finds_the_shard_whatever_the_port_of_the_client() {
-    finds_all("127.0.0.1:0", 3, Steering::ClassicBpf);
+    finds_all("127.0.61.1:0", 3, Steering::ClassicBpf);
     finds_all("[::]:0", 5, Steering::ClassicBpf);
 }
 
@@ -200,10 +200,10 @@ fn best() -> Steering {
 #[test]
 fn ebpf_finds_the_shard_whatever_the_port_of_the_client() {
     if best() == Steering::Ebpf {
-        finds_all("127.0.0.1:0", 3, Steering::Ebpf);
+        finds_all("127.0.61.1:0", 3, Steering::Ebpf);
         finds_all("[::]:0", 5, Steering::Ebpf);
     }
-    let sockets = group("127.0.0.1:0", 3);
+    let sockets = group("127.0.61.1:0", 3);
     let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), Steering::Ebpf);
     assert_eq!(steered, best());
 }
@@ -216,7 +216,7 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
         sets.effective -= CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
         set_capabilities(None, sets).unwrap();
         assert_eq!(best(), Steering::ClassicBpf);
-        let sockets = group("127.0.0.1:0", 3);
+        let sockets = group("127.0.61.1:0", 3);
         steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), Steering::Ebpf)
     });
     assert_eq!(without.join().unwrap(), Steering::ClassicBpf);
@@ -227,10 +227,10 @@ fn without_the_right_to_ebpf_it_is_classic_bpf() {
 fn the_largest_group() {
     for steering in [Steering::ClassicBpf, best()] {
         let format = IdFormat::new(Layout::OWN, 256);
-        finds_shards("127.0.0.1:0", format, &[Generation::Even], steering, true);
+        finds_shards("127.0.61.1:0", format, &[Generation::Even], steering, true);
         let format = IdFormat::with_generations(Layout::OWN, MAX_SHARDS_WITH_HOT_RESTART);
         let both = [Generation::Even, Generation::Odd];
-        finds_shards("127.0.0.1:0", format, &both, steering, true);
+        finds_shards("127.0.61.1:0", format, &both, steering, true);
     }
 }
 
@@ -238,7 +238,7 @@ fn the_largest_group() {
 #[test]
 fn first_flights_go_by_the_address() {
     for steering in [Steering::Hash, Steering::ClassicBpf, best()] {
-        let mut sockets = group("127.0.0.1:0", 3);
+        let mut sockets = group("127.0.61.1:0", 3);
         let steered = steer(&[at_address(&sockets, 3)], IdFormat::new(Layout::OWN, 3), steering);
         assert_eq!(steered, steering);
         let mut used = vec![false; 3];
@@ -261,7 +261,7 @@ fn first_flights_go_by_the_address() {
 #[test]
 fn first_flights_go_by_the_connection_id_of_the_client() {
     for steering in [Steering::ClassicBpf, best()] {
-        let mut sockets = group("127.0.0.1:0", 6);
+        let mut sockets = group("127.0.61.1:0", 6);
         let format = IdFormat::new(Layout::OWN, 3);
         assert_eq!(steer(&[at_address(&sockets, 3)], format, steering), steering);
         let senders = senders(sockets[0].local_address(), 4);
@@ -279,7 +279,7 @@ fn first_flights_go_by_the_connection_id_of_the_client() {
 
 #[test]
 fn one_shard_has_a_socket_for_each_form_of_header() {
-    for address in ["127.0.0.1:0", "[::]:0"] {
+    for address in ["127.0.61.1:0", "[::]:0"] {
         let mut sockets = group(address, 2);
         divide(&[at_address(&sockets, 1)]).unwrap();
         for sender in senders(sockets[0].local_address(), 4) {
@@ -300,7 +300,7 @@ fn one_shard_has_a_socket_for_each_form_of_header() {
 /// So many first packets that the socket for long headers has no room left.
 #[test]
 fn a_flood_of_long_headers_leaves_room_for_short_ones() {
-    let mut sockets = group("127.0.0.1:0", 2);
+    let mut sockets = group("127.0.61.1:0", 2);
     divide(&[at_address(&sockets, 1)]).unwrap();
     let senders = senders(sockets[0].local_address(), 2);
     let mut flood = long(&[7; 8]);
