@@ -11,7 +11,7 @@ mod server;
 mod server_secrets;
 mod settings;
 mod tickets;
-mod verifiers;
+mod verifier;
 
 use std::fs::OpenOptions;
 use std::path::Path;

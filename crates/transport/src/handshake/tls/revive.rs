@@ -10,19 +10,18 @@
 use core::cell::RefCell;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
 use rustls::crypto::{ActiveKeyExchange, CryptoProvider, aws_lc_rs, hmac};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{ServerName, UnixTime};
 use rustls::quic::{self, ClientConnection, ServerConnection};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{
-    CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, NoKeyLog, ServerConfig,
-    SignatureAlgorithm, SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
+    CipherSuite, ClientConfig, NamedGroup, NoKeyLog, ServerConfig, SignatureAlgorithm,
+    SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
 };
 
 use super::super::suites;
@@ -67,7 +66,7 @@ pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8
     }
 }
 
-fn is_reviving() -> bool {
+pub(super) fn is_reviving() -> bool {
     DERIVED.with_borrow(|mode| matches!(mode, Derived::Replaced(_)))
 }
 
@@ -162,48 +161,6 @@ pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipher
         find(suite.suite()).map_or(suite, SupportedCipherSuite::Tls13)
     };
     suites.into_iter().map(known).collect()
-}
-
-/// A verifier of certificates that accepts any signature, on the thread that revives a session and for that time.
-#[derive(Debug)]
-pub(super) struct Verifier(pub(super) Arc<dyn ServerCertVerifier>);
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        if is_reviving() {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        self.0.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
 }
 
 /// The session as rustls has it, for connections with this configuration. `None` if its certificates are not acceptable

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -14,8 +13,8 @@ use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCi
 
 use super::super::suites;
 use super::encrypted_client_hello::EncryptedClientHello;
-use super::revive::{Verifier, observed};
-use super::verifiers::{AnyCertificate, TrustedRoots};
+use super::revive::observed;
+use super::verifier::Verifier;
 use crate::SessionError;
 
 /// The cipher suites of TLS 1.3, the preferred one first.
@@ -52,16 +51,6 @@ pub enum ServerTrust {
     Roots(Arc<RootCertStore>),
     /// All, so that anyone on the path can read and change everything. For tests and measurements only.
     DangerousAnyone,
-}
-
-impl ServerTrust {
-    fn verifier(&self, provider: &CryptoProvider) -> Arc<dyn ServerCertVerifier> {
-        let algorithms = provider.signature_verification_algorithms;
-        match self {
-            Self::Roots(roots) => Arc::new(TrustedRoots::new(roots.clone(), algorithms)),
-            Self::DangerousAnyone => Arc::new(AnyCertificate(algorithms)),
-        }
-    }
 }
 
 /// What a [`TlsClientConfig`](super::TlsClientConfig) is made of.
@@ -104,7 +93,7 @@ impl TlsClientSettings {
             Some(mode) => builder.with_ech(mode)?,
             None => builder.with_protocol_versions(&[&TLS13])?,
         };
-        let verifier = Verifier(self.trust.verifier(&provider));
+        let verifier = Verifier::new(self.trust, provider.signature_verification_algorithms);
         let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match self.certificate {
             Some(certificate) => {

@@ -1,6 +1,6 @@
 //! What a client checks of a server's certificates.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -13,22 +13,42 @@ use rustls::pki_types::{
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Accepts servers whose certificate chains end at one of the roots, as rustls's own verifier does (RFC 5280 §6, RFC 9525). A
-/// signature of a certificate that was found valid is not verified again; everything else is checked each time.
+use super::revive::is_reviving;
+use super::settings::ServerTrust;
+
+/// Checks the certificates of servers as `trust` says: with roots as rustls's own verifier does (RFC 5280 §6, RFC 9525), except that a
+/// signature of a certificate that was found valid is not verified again. Whatever the trust, a server has to prove that it has the
+/// key of its certificate, except on the thread that revives a session, and for that time.
 #[derive(Debug)]
-pub(super) struct TrustedRoots {
-    roots: Arc<RootCertStore>,
+pub(super) struct Verifier {
+    trust: ServerTrust,
     algorithms: WebPkiSupportedAlgorithms,
     valid: ValidSignatures,
 }
 
-impl TrustedRoots {
-    pub(super) fn new(roots: Arc<RootCertStore>, algorithms: WebPkiSupportedAlgorithms) -> Self {
-        Self { roots, algorithms, valid: ValidSignatures::default() }
+impl Verifier {
+    pub(super) fn new(trust: ServerTrust, algorithms: WebPkiSupportedAlgorithms) -> Self {
+        Self { trust, algorithms, valid: ValidSignatures::default() }
+    }
+
+    fn verify_chain(
+        &self,
+        roots: &RootCertStore,
+        certificate: &ParsedCertificate<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let valid = &self.valid;
+        let once = |algorithm: &&'static _| Once { algorithm: *algorithm, valid };
+        let algorithms: Vec<Once<'_>> = self.algorithms.all.iter().map(once).collect();
+        let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
+            algorithms.iter().map(|once| once as _).collect();
+        let supported = &algorithms;
+        verify_server_cert_signed_by_trust_anchor(certificate, roots, intermediates, now, supported)
     }
 }
 
-impl ServerCertVerifier for TrustedRoots {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -37,20 +57,11 @@ impl ServerCertVerifier for TrustedRoots {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let valid = &self.valid;
-        let once = |algorithm: &&'static _| Once { algorithm: *algorithm, valid };
-        let algorithms: Vec<Once<'_>> = self.algorithms.all.iter().map(once).collect();
-        let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
-            algorithms.iter().map(|once| once as _).collect();
-        verify_server_cert_signed_by_trust_anchor(
-            &certificate,
-            &self.roots,
-            intermediates,
-            now,
-            &algorithms,
-        )?;
-        verify_server_name(&certificate, server_name)?;
+        if let ServerTrust::Roots(roots) = &self.trust {
+            let certificate = ParsedCertificate::try_from(end_entity)?;
+            self.verify_chain(roots, &certificate, intermediates, now)?;
+            verify_server_name(&certificate, server_name)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 
@@ -69,6 +80,9 @@ impl ServerCertVerifier for TrustedRoots {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if is_reviving() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
@@ -168,45 +182,6 @@ impl SignatureVerificationAlgorithm for Once<'_> {
     }
 }
 
-/// Checks only the proof that the server has its certificate's key, not the certificate.
-#[derive(Debug)]
-pub(super) struct AnyCertificate(pub(super) WebPkiSupportedAlgorithms);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
-}
-
 #[cfg(test)]
-#[path = "verifiers_tests.rs"]
+#[path = "verifier_tests.rs"]
 mod tests;

@@ -10,7 +10,7 @@ use rustls::pki_types::{
 };
 use rustls::{CertificateError, Error, RootCertStore};
 
-use super::{REMEMBERED, TrustedRoots, ValidSignatures};
+use super::{REMEMBERED, ServerTrust, ValidSignatures, Verifier};
 
 /// The algorithms of aws-lc-rs, which count how often they are asked. Each test has its own.
 #[derive(Debug)]
@@ -80,18 +80,18 @@ impl Chain {
         Self { root, intermediate, server }
     }
 
-    fn verify(&self, verifier: &TrustedRoots, name: &str, now: UnixTime) -> Result<(), Error> {
+    fn verify(&self, verifier: &Verifier, name: &str, now: UnixTime) -> Result<(), Error> {
         let name = name.to_owned().try_into().unwrap();
         let intermediates = [self.intermediate.clone()];
         verifier.verify_server_cert(&self.server, &intermediates, &name, &[], now).map(|_| ())
     }
 }
 
-fn trusting(root: &CertificateDer<'static>) -> (TrustedRoots, &'static AtomicUsize) {
+fn trusting(root: &CertificateDer<'static>) -> (Verifier, &'static AtomicUsize) {
     let (algorithms, count) = counted();
     let mut roots = RootCertStore::empty();
     roots.add(root.clone()).unwrap();
-    (TrustedRoots::new(Arc::new(roots), algorithms), count)
+    (Verifier::new(ServerTrust::Roots(Arc::new(roots)), algorithms), count)
 }
 
 fn unwrap_certificate_error(outcome: Result<(), Error>) -> CertificateError {
@@ -129,7 +129,7 @@ fn everything_else_is_checked_each_time() {
     let expired = unwrap_certificate_error(chain.verify(&verifier, "localhost", later));
     assert!(matches!(expired, CertificateError::ExpiredContext { .. }), "{expired:?}");
     let (stranger, _) = trusting(&Chain::new().root);
-    let stranger = TrustedRoots { valid: verifier.valid, ..stranger };
+    let stranger = Verifier { valid: verifier.valid, ..stranger };
     let untrusted = unwrap_certificate_error(chain.verify(&stranger, "localhost", now));
     assert_eq!(untrusted, CertificateError::BadSignature);
 }
