@@ -1,0 +1,1 @@
+//! Futures that the documentation calls cancel safe, canceled at every await point.

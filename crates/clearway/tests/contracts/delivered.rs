@@ -1,0 +1,1 @@
+//! Delivery: what `stopped()` confirms can be read by the peer's application.

@@ -1,0 +1,1 @@
+//! Handles dropped at any point of their life leave nothing behind.

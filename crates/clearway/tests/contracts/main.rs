@@ -1,0 +1,12 @@
+//! Contracts that programs rely on: what the public API promises, stated as tests.
+
+mod cancellation;
+mod closing;
+mod delivered;
+mod handles;
+mod promises;
+mod resources;
+#[allow(dead_code, reason = "each test program uses a part of it")]
+#[path = "../quic/support.rs"]
+mod support;
+mod traits;

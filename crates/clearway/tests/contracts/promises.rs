@@ -1,0 +1,1 @@
+//! Other promises of the public documentation: clones share, calls return or fail.

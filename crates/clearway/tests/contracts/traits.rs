@@ -1,0 +1,1 @@
+//! Traits that users implement may panic, block, or return errors.
