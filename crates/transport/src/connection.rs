@@ -341,6 +341,12 @@ impl Connection {
 
     /// The next event; `None` if there is none now.
     pub fn next_event(&mut self) -> Option<Event> {
+        if self.events.front().is_some_and(Event::is_end_by_peer)
+            && let Some(event) = self.next_part_event()
+        {
+            // What was received before the end is reported before it.
+            return Some(event);
+        }
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use clearway_network::Way;
 use clearway_transport::{
-    Arrival, Connection, ConnectionError, EcnCodepoint, Event, Received, Side, SocketIndex,
-    TransportConfig,
+    Arrival, Connection, ConnectionError, EcnCodepoint, Event, ReadOutcome, Received, Side,
+    SocketIndex, TransportConfig,
 };
 use clearway_wire::{Direction, TransportErrorCode, VarInt};
 use support::{CLIENT, Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
@@ -85,20 +85,60 @@ fn application_error_and_reason_are_hidden_in_initial_packets() {
     assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
-/// §10.2.3: a client whose handshake is complete cannot know whether the server's is.
+/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and sends its last messages again with
+/// the close. One datagram is lost: the one with the Finished message, or the next one with both, or none.
 #[test]
-fn a_close_arrives_although_the_client_s_last_handshake_message_was_lost() {
+fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_message_arrives() {
+    for closes_before_flush in [false, true] {
+        for lost in 0..3 {
+            let mut pair = Pair::new(delayed(10, 1));
+            pair.run_until(seconds(1), |pair| pair.client_events.contains(&Event::Connected));
+            let mut number = 0;
+            pair.filter = Some(Box::new(move |_, way, _| {
+                number += usize::from(way == Way::ToServer);
+                way == Way::ToClient || number != lost
+            }));
+            if !closes_before_flush {
+                pair.flush();
+            }
+            let now = pair.now;
+            pair.client().close(now, CODE, b"bye");
+            pair.run_for(seconds(10));
+            let context = format!("closes before flush: {closes_before_flush}, lost: {lost}");
+            assert!(pair.server_events.contains(&Event::Connected), "{context}");
+            assert_eq!(closed(&pair.server_events), Some(&by_application()), "{context}");
+        }
+    }
+}
+
+/// What was received before a close is reported before it, although both came in one batch.
+#[test]
+fn what_came_with_a_close_is_reported_before_it() {
     let mut pair = Pair::new(delayed(10, 1));
-    let mut is_first = true;
-    pair.run_until(seconds(1), |pair| pair.client_events.contains(&Event::Connected));
-    pair.filter = Some(Box::new(move |_, way, _| {
-        way == Way::ToClient || !std::mem::replace(&mut is_first, false)
-    }));
-    pair.flush();
-    let now = pair.now;
+    pair.establish();
+    pair.run_for(seconds(1));
+    let (now, client, server) = (pair.now, pair.handle, pair.accepted[0]);
+    let mut buffer = vec![0; 4000];
+    let stream = pair.client().open(Direction::Unidirectional).unwrap();
+    pair.client().write_slice(stream, b"message").unwrap();
+    pair.client().finish(stream).unwrap();
+    let transmit = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
+    pair.client.transmitted(client, now);
+    let mut datagrams = vec![buffer[..transmit.size].to_vec()];
     pair.client().close(now, CODE, b"bye");
-    pair.run_for(seconds(10));
-    assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
+    let transmit = pair.client.transmit(client, now, &mut buffer, 1).unwrap();
+    pair.client.transmitted(client, now);
+    datagrams.push(buffer[..transmit.size].to_vec());
+    for datagram in &mut datagrams {
+        let _ = pair.server.receive(now, arrival(CLIENT), datagram);
+    }
+    let connection = pair.server.connection_mut(server).unwrap();
+    let events: Vec<Event> = core::iter::from_fn(|| connection.next_event()).collect();
+    assert_eq!(events.first(), Some(&Event::Opened(Direction::Unidirectional)), "{events:?}");
+    assert_eq!(events.last(), Some(&Event::Closed(by_application())), "{events:?}");
+    let accepted = connection.accept(Direction::Unidirectional).unwrap();
+    let read = connection.read_ahead(accepted, usize::MAX).unwrap();
+    assert_eq!(read, ReadOutcome::Data(Bytes::from_static(b"message")));
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub(super) fn answers_next(received: &mut u64) -> bool {
 const MAX_REASON_LEN: usize = 512;
 /// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
+/// This often a client whose handshake is not confirmed sends CONNECTION_CLOSE in 1-RTT packets only, after its last messages
+/// of the handshake. Later, when the server sends more, it is also in Handshake packets (RFC 9000 §10.2.3).
+const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
     /// Whether no authentic packet of the peer has been received yet.
@@ -116,10 +119,13 @@ impl Connection {
             until,
             close,
             pending: true,
-            sent: false,
+            rounds: 0,
             last: None,
             received: 0,
         };
+        if self.completes_handshake() {
+            self.handshake.stream_mut(SpaceId::Handshake).retransmit_all_unacked();
+        }
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
     }
@@ -182,13 +188,13 @@ impl Connection {
     }
 
     /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for which the peer may
-    /// have keys (RFC 9000 §10.2.3).
+    /// have keys (RFC 9000 §10.2.3). A client that [completes the handshake](Self::completes_handshake) first may need several.
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
-        let Lifecycle::Closing { pending: true, close, sent, .. } = &self.lifecycle else {
+        let Lifecycle::Closing { pending: true, close, .. } = &self.lifecycle else {
             return None;
         };
-        let (close, sent) = (close.clone(), *sent);
-        let is_code_first = !sent && self.hides_code_from_server(&close);
+        let close = close.clone();
+        let completes = self.completes_handshake();
         let credit = self.paths.current().amplification_credit();
         let most = usize::try_from(credit).unwrap_or(usize::MAX);
         let size = self.max_datagram_size().min(most).min(buffer.len());
@@ -197,12 +203,15 @@ impl Connection {
         self.outgoing.clear_drafts();
         self.outgoing.ecn = EcnCodepoint::NotEct;
         for space in SpaceId::ALL {
-            if self.needs_close_in(space) && !(is_code_first && space == SpaceId::Handshake) {
-                let destination = self.remote_ids.current();
-                let write = |_: &mut Self, contents: &mut PacketContents<'_, '_>| {
+            let destination = self.remote_ids.current();
+            if completes && space == SpaceId::Handshake {
+                self.draft(space, destination, &mut writer, |connection, contents| {
+                    connection.handshake.stream_mut(space).write_frames(contents);
+                });
+            } else if self.needs_close_in(space) {
+                self.draft(space, destination, &mut writer, |_, contents| {
                     close.write(space, contents);
-                };
-                self.draft(space, destination, &mut writer, write);
+                });
             }
         }
         let has_initial =
@@ -215,7 +224,7 @@ impl Connection {
         let size = writer.written();
         let mut drafts = self.outgoing.buffers.drafts.iter();
         let can_be_repeated = drafts.all(|draft| draft.space == SpaceId::Application);
-        self.lifecycle.on_close_built(is_code_first);
+        self.on_close_built(completes);
         if self.protect_and_stage(now, writer.filled_mut()).is_err() {
             // Nothing can be sent any more. The closing state still ends by its timer.
             return None;
@@ -248,13 +257,34 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether a Handshake packet would hide the error code from a server that can decrypt 1-RTT packets. The first
-    /// datagram comes without one; a server that cannot decrypt it gets the next.
-    fn hides_code_from_server(&self, close: &Close) -> bool {
-        self.side.is_client()
+    /// Whether the next CONNECTION_CLOSE comes after the last messages of this client's handshake, as far as the server has
+    /// not acknowledged them: with them the server has the connection, and can decrypt 1-RTT packets, which alone contain the
+    /// application's error code. CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
+    fn completes_handshake(&self) -> bool {
+        let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };
+        *rounds < COMPLETING_ROUNDS
+            && self.side.is_client()
             && close.kind == CloseKind::Application
             && self.handshake.is_complete()
             && self.handshake.protection().can_seal(SpaceId::Handshake)
+    }
+
+    /// A datagram of CONNECTION_CLOSE was built. After the last messages of a handshake, which may need more than one, it is
+    /// sent twice: the server may be silent until the closing state has ended.
+    fn on_close_built(&mut self, completes: bool) {
+        let mut drafts = self.outgoing.buffers.drafts.iter();
+        let has_close = drafts.any(|draft| draft.space == SpaceId::Application);
+        let has_messages = self.handshake.has_pending(SpaceId::Handshake);
+        let continues = completes && (has_messages || !has_close);
+        self.lifecycle.on_close_built(continues);
+        if continues || !self.completes_handshake() {
+            return;
+        }
+        let messages = self.handshake.stream_mut(SpaceId::Handshake);
+        messages.retransmit_all_unacked();
+        if messages.has_pending() {
+            self.lifecycle.repeat_close();
+        }
     }
 }
 

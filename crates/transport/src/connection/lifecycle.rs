@@ -53,8 +53,8 @@ pub(super) enum Lifecycle {
         close: Box<Close>,
         /// Whether a CONNECTION_CLOSE is to be sent.
         pending: bool,
-        /// Whether one has been sent.
-        sent: bool,
+        /// How often it has been sent, in as many datagrams as it takes each time.
+        rounds: u8,
         /// The last one that was sent, if it can be sent again as it is.
         last: Option<Box<Answer>>,
         /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
@@ -86,11 +86,18 @@ impl Lifecycle {
         matches!(self, Self::Drained)
     }
 
-    /// A CONNECTION_CLOSE was built. Another is to be sent at once if `again`.
-    pub(super) fn on_close_built(&mut self, again: bool) {
-        if let Self::Closing { pending, sent, .. } = self {
-            *pending = again;
-            *sent = true;
+    /// A datagram of CONNECTION_CLOSE was built. Another belongs to it if `continues`.
+    pub(super) fn on_close_built(&mut self, continues: bool) {
+        if let Self::Closing { pending, rounds, .. } = self {
+            *pending = continues;
+            *rounds = rounds.saturating_add(u8::from(!continues));
+        }
+    }
+
+    /// Another CONNECTION_CLOSE is to be sent.
+    pub(super) fn repeat_close(&mut self) {
+        if let Self::Closing { pending, .. } = self {
+            *pending = true;
         }
     }
 
