@@ -195,14 +195,15 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Waits until the handshake is complete.
+    /// Waits until the handshake is complete. A connection that was established stays so for its tasks, whatever ended it later:
+    /// what was received before can be read.
     pub(crate) fn poll_established(
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Arc<Established>, F::Error>> {
-        self.act(|state, effects| match (&state.error, &state.established) {
-            (Some(error), _) => Poll::Ready(Err(error.clone())),
-            (None, Some(established)) => Poll::Ready(Ok(established.clone())),
+        self.act(|state, effects| match (&state.established, &state.error) {
+            (Some(established), _) => Poll::Ready(Ok(established.clone())),
+            (None, Some(error)) => Poll::Ready(Err(error.clone())),
             (None, None) => {
                 state.connecting.register(context, effects);
                 Poll::Pending
@@ -211,20 +212,21 @@ impl<F: Face> Shared<F> {
     }
 
     /// Waits until it is known whether early data can be exchanged before the handshake is complete: a client's session
-    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete.
+    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete. As for
+    /// [`Self::poll_established`], what ended the connection later does not matter.
     pub(crate) fn poll_early(
         &self,
         context: &Context<'_>,
     ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
         self.act(|state, effects| {
-            if let Some(error) = &state.error {
-                return Poll::Ready(Err(error.clone()));
-            }
             if state.established.is_some() {
                 return Poll::Ready(Ok(None));
             }
             if let Some(early) = &state.early {
                 return Poll::Ready(Ok(Some(early.clone())));
+            }
+            if let Some(error) = &state.error {
+                return Poll::Ready(Err(error.clone()));
             }
             match state.early_data {
                 // A server learns of early data with the ClientHello, at the latest when the handshake is complete.

@@ -91,3 +91,27 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
         assert_eq!(waits.as_mut().poll(&mut context), Poll::Ready("over"));
     }
 }
+
+/// What the shard sets, and in which order, does not matter to a task that looks only after the end.
+#[test]
+fn a_connection_that_was_established_is_one_after_it_has_ended() {
+    let results = || {
+        Some(Arc::new(Established {
+            application_protocol: None,
+            peer_certificates: None,
+            server_name: None,
+            key_exchange_group: None,
+            max_datagram_payload: None,
+            reset_stream_at: false,
+        }))
+    };
+    let context = Context::from_waker(Waker::noop());
+    let shared = Shared::<Bare>::new(None);
+    shared.lock().early = results();
+    shared.fail("over");
+    assert!(matches!(shared.poll_early(&context), Poll::Ready(Ok(Some(_)))));
+    assert!(matches!(shared.poll_established(&context), Poll::Ready(Err("over"))));
+    shared.lock().established = results();
+    assert!(matches!(shared.poll_early(&context), Poll::Ready(Ok(None))));
+    assert!(matches!(shared.poll_established(&context), Poll::Ready(Ok(_))));
+}

@@ -59,8 +59,8 @@ impl Drop for Owner {
     }
 }
 
-/// A connection whose handshake is in progress: a future that resolves to the connection. Dropping it closes the
-/// connection.
+/// A connection whose handshake is in progress: a future that resolves to the connection, once it was established also if it
+/// has ended since, so that what was received can be read. Dropping it closes the connection.
 #[must_use = "a connection that nobody waits for is closed"]
 pub struct Connecting {
     reference: Option<ConnectionRef>,

@@ -13,6 +13,9 @@ use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, SendBody, Timeouts};
 
+/// How many connections that are gone may have requests that wait to be accepted; those of others are discarded.
+const MAX_DEPARTED: usize = 1024;
+
 /// The connections of one server.
 #[derive(Default)]
 pub(super) struct Accepting {
@@ -26,6 +29,8 @@ struct Connections {
     all: Slab<Arc<Shared>>,
     /// The connections with waiting requests, each once, so that they take turns.
     ready: VecDeque<Arc<Shared>>,
+    /// How many connections that are gone have requests that wait.
+    departed: usize,
     is_closing: bool,
     wakers: Vec<Waker>,
 }
@@ -35,6 +40,21 @@ impl Connections {
         if !self.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
             self.wakers.push(context.waker().clone());
         }
+    }
+}
+
+impl Connections {
+    /// A connection is gone. Requests that came before can still be accepted, unless too many connections have left some.
+    fn note_departed(&mut self, shared: &Shared) {
+        let face = &mut shared.lock().face;
+        if face.incoming.is_empty() {
+            return;
+        }
+        if self.departed >= MAX_DEPARTED {
+            return face.forget_incoming();
+        }
+        self.departed += 1;
+        face.is_departed = true;
     }
 }
 
@@ -92,9 +112,12 @@ impl Accepting {
                     }
                 }
             };
-            let (request, has_more) = take_request(&shared);
+            let Taken { request, has_more, has_departed } = take_request(&shared);
             if has_more {
                 self.announce(shared);
+            }
+            if has_departed {
+                self.lock().departed -= 1;
             }
             if request.is_some() {
                 return Poll::Ready(request);
@@ -152,8 +175,17 @@ impl Accepting {
     }
 }
 
-/// The oldest request of a connection that no task has accepted, and whether there are more.
-fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>, bool) {
+/// What was taken from the requests of a connection that no task has accepted.
+struct Taken {
+    /// The oldest request.
+    request: Option<(Request<RecvBody>, Responder)>,
+    has_more: bool,
+    /// The connection is gone, and this was its last request.
+    has_departed: bool,
+}
+
+/// Takes the oldest request of a connection that no task has accepted.
+fn take_request(shared: &Arc<Shared>) -> Taken {
     let state = &mut *shared.lock();
     let remote_address = state.remote_address;
     let established = state.established.clone();
@@ -161,17 +193,18 @@ fn take_request(shared: &Arc<Shared>) -> (Option<(Request<RecvBody>, Responder)>
     let key = face.incoming.pop_front();
     let has_more = !face.incoming.is_empty();
     face.is_announced = has_more;
-    let Some(key) = key else { return (None, has_more) };
-    let Some(exchange) = face.all.get_mut(key) else { return (None, has_more) };
-    let Some(Head::Request(request)) = exchange.head.take() else {
-        return (None, has_more);
+    let has_departed = !has_more && core::mem::take(&mut face.is_departed);
+    let exchange = key.and_then(|key| Some((key, face.all.get_mut(key)?)));
+    let taken = exchange.and_then(|(key, exchange)| Some((key, exchange.head.take()?, exchange)));
+    let Some((key, Head::Request(request), exchange)) = taken else {
+        return Taken { request: None, has_more, has_departed };
     };
     exchange.is_queued = false;
     exchange.handles = 2;
     let send = SendBody::new(shared.clone(), key, request.method() == Method::HEAD);
     let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
-    (Some((request.map(|()| body), responder)), has_more)
+    Taken { request: Some((request.map(|()| body), responder)), has_more, has_departed }
 }
 
 /// A connection's entry in the list of its server.
@@ -192,10 +225,10 @@ impl Listener for Registration {
         let mut has_more = true;
         let mut next = || {
             while has_more {
-                let (request, more) = take_request(shared);
-                has_more = more;
-                if request.is_some() {
-                    return request;
+                let taken = take_request(shared);
+                has_more = taken.has_more;
+                if taken.request.is_some() {
+                    return taken.request;
                 }
             }
             None
@@ -206,7 +239,9 @@ impl Listener for Registration {
     fn on_gone(&mut self) {
         let wakers = {
             let mut connections = self.accepting.lock();
-            connections.all.try_remove(self.key);
+            if let Some(shared) = connections.all.try_remove(self.key) {
+                connections.note_departed(&shared);
+            }
             core::mem::take(&mut connections.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);

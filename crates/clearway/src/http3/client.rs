@@ -89,7 +89,8 @@ impl Client {
         if offers_early_data
             && poll_fn(|context| client.shared().poll_early(context)).await?.is_some()
         {
-            return Ok(client);
+            let error = client.shared().lock().error.clone();
+            return error.map_or(Ok(client), Err);
         }
         poll_fn(|context| client.shared().poll_established(context)).await?;
         Ok(client)

@@ -28,6 +28,8 @@ pub(super) struct Exchanges {
     pub(super) waiting: VecDeque<usize>,
     /// Requests that no task has taken yet (server).
     pub(super) incoming: VecDeque<usize>,
+    /// The connection is gone, and requests still wait (server).
+    pub(super) is_departed: bool,
     /// The listener was notified that requests wait.
     pub(super) is_announced: bool,
     /// The client's handles were dropped: the connection is kept only for its exchanges.
@@ -64,16 +66,23 @@ impl Face for Exchanges {
     }
 
     fn fail(&mut self, error: &Error, effects: &mut Effects) {
-        self.waiting.clear();
-        self.incoming.clear();
+        while let Some(key) = self.waiting.pop_front() {
+            if let Some(exchange) = self.all.get_mut(key) {
+                exchange.is_queued = false;
+            }
+        }
+        // Of what was received before the end, requests can still be accepted.
         let keys: Vec<usize> = self.all.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(exchange) = self.all.get_mut(key) {
-                exchange.is_queued = false;
                 exchange.send.fail(error, effects);
                 exchange.fail_receiving(error, effects);
             }
             self.retire(key);
+        }
+        if !matches!(error, Error::Connection(_)) {
+            // This end has closed the connection, and wants no more of it.
+            self.forget_incoming();
         }
     }
 
@@ -88,6 +97,16 @@ impl Face for Exchanges {
 }
 
 impl Exchanges {
+    /// Discards the requests that no task has taken, of a connection that has ended.
+    pub(super) fn forget_incoming(&mut self) {
+        while let Some(key) = self.incoming.pop_front() {
+            if let Some(exchange) = self.all.get_mut(key) {
+                exchange.is_queued = false;
+            }
+            self.retire(key);
+        }
+    }
+
     /// A task has dropped a handle of an exchange.
     pub(super) fn release(&mut self, key: usize) {
         if let Some(exchange) = self.all.get_mut(key) {

@@ -84,7 +84,9 @@ impl Server {
     /// [shut down](Self::shutdown) and its last connection is gone.
     ///
     /// Any number of tasks may accept. Cancel-safe: if the future is dropped, no request is lost. Requests that are not
-    /// accepted wait; their number is limited per connection by the transport's limit on open streams.
+    /// accepted wait; their number is limited per connection by the transport's limit on open streams. A request that arrived
+    /// before its client closed the connection, or was lost, is returned all the same: what was received of its content can be
+    /// read, and [`Responder::cancelled`] returns at once. Requests of at most 1,024 connections that have ended wait so.
     pub async fn accept(&self) -> Option<(Request<RecvBody>, Responder)> {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }

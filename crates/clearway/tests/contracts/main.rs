@@ -5,7 +5,9 @@ mod closing;
 mod delivered;
 mod handles;
 mod promises;
+mod quinn;
 mod resources;
+mod stack;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../quic/support.rs"]
 mod support;
