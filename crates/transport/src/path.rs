@@ -548,12 +548,6 @@ impl Paths {
         core::mem::take(&mut self.pads_current)
     }
 
-    /// Whether a datagram is to be sent to another address than the current path's.
-    pub(crate) fn has_pending_off_path(&self) -> bool {
-        self.asides.responses.iter().any(|response| !self.is_on_current(response))
-            || self.previous.is_some() && self.previous_challenge.is_some()
-    }
-
     /// The datagram to send to another address than the current path's, if there is one.
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
         let current = self.current.address();

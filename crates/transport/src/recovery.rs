@@ -117,6 +117,8 @@ pub(crate) struct Recovery {
     /// ACKs sent since the last packet that elicits one, per space.
     acks_in_a_row: PerSpace<u32>,
     last_sent_at: Timestamp,
+    /// When a datagram was last sent that validates another path.
+    sent_elsewhere_at: Timestamp,
     max_datagram_size: u64,
     /// The peer's, as last reported.
     max_ack_delay: Duration,
@@ -209,6 +211,7 @@ impl Recovery {
             next_skip: u64::MAX,
             acks_in_a_row: PerSpace::default(),
             last_sent_at: now,
+            sent_elsewhere_at: now,
             max_datagram_size: config.max_datagram_size,
             max_ack_delay: Duration::ZERO,
             event: 0,

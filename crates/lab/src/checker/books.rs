@@ -46,6 +46,9 @@ pub(super) use rounds::{Round, Rounds};
 pub(super) use streams::Streams;
 pub(super) use tally::Tally;
 
+/// kInitialRtt (RFC 9002 §6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+
 /// What is known of one end.
 #[derive(Debug)]
 pub(super) struct Books {
@@ -320,7 +323,7 @@ impl Books {
 
     /// Congestion control restarts on another path (RFC 9000 §9.4).
     pub(super) fn start_path(&mut self) {
-        let smoothed = self.smoothed().unwrap_or_default();
+        let smoothed = self.smoothed().unwrap_or_default().min(INITIAL_RTT);
         self.ledger.start_path();
         self.mtu.start_path();
         self.marks.start_path();

@@ -115,6 +115,7 @@ impl Watch {
             is_in_flight: contents.is_in_flight,
             is_exempt: packet.is_path_probe || packet.is_mtu_probe,
             is_mtu_probe: packet.is_mtu_probe,
+            is_off_path: packet.is_path_probe,
             is_marked: false,
             acks_before: 0,
             concerns_receiver: contents.concerns_receiver,
@@ -125,7 +126,7 @@ impl Watch {
         }
         let early = books.early.on_sent(packet.packet_type, packet.payload);
         let is_padding = contents.is_in_flight && !books.ledger.awaits_acknowledgement_in(space);
-        if contents.is_ack_eliciting || is_padding {
+        if (contents.is_ack_eliciting || is_padding) && !packet.is_path_probe {
             books.probes.on_sent(space, now);
         }
         let is_probe_of_path = packet.is_path_probe || packet.is_mtu_probe;
@@ -150,7 +151,7 @@ impl Watch {
             books.reception.has_sent_since = true;
             books.reception.silent_since = now;
         }
-        if contents.is_in_flight && books.episode.is_open {
+        if contents.is_in_flight && books.episode.is_open && !packet.is_path_probe {
             books.episode.out += entry.bytes;
         }
         let event = SentEvent {
@@ -243,7 +244,7 @@ impl Watch {
         match books.ledger.lose(lost.space, lost.number.get(), books.event, enough) {
             Ok(lost) => {
                 let packet = lost.packet;
-                if packet.is_mtu_probe && packet.path == books.ledger.path() {
+                if packet.is_mtu_probe && packet.is_on(books.ledger.path()) {
                     books.mtu.on_lost();
                 }
                 if packet.counts(books.ledger.path()) {
@@ -433,6 +434,7 @@ impl Watch {
         }
         if !is_there {
             self.books.ledger.leave_address();
+            self.books.probes.reset(now);
             self.rules.on_moved(&self.books);
         }
         let verdict = match is_there || self.books.reception.is_news(now) {
@@ -577,10 +579,10 @@ fn acknowledge(
             if number == ack.largest.get() && packet.fate == Fate::Outstanding {
                 largest = Some(*packet);
             }
-            if packet.is_mtu_probe && packet.path == path {
+            if packet.is_mtu_probe && packet.is_on(path) {
                 mtu.on_acknowledged(packet.bytes, packet.fate == Fate::Outstanding);
             }
-            if packet.is_in_flight && packet.path == path {
+            if packet.is_in_flight && packet.is_on(path) {
                 marks.on_acknowledged(packet.index);
                 tally.note(packet, episode);
                 tally.ends_round |= rounds.is_ended_by(packet.index);
@@ -595,8 +597,7 @@ fn acknowledge(
         }
     }
     // A packet that probed another path says nothing of this one.
-    let largest = largest.filter(|packet| !packet.is_exempt || packet.is_mtu_probe);
-    if let Some(packet) = largest.filter(|packet| packet.path == path && is_ack_eliciting) {
+    if let Some(packet) = largest.filter(|packet| packet.is_on(path) && is_ack_eliciting) {
         let sample = now.saturating_since(packet.sent_at);
         tally.rtt = Some(sample);
         tally.one_way = packet.arrived_at.checked_since(packet.sent_at);

@@ -104,7 +104,7 @@ impl Connection {
                 return false;
             }
         } else {
-            self.recovery.get_mut().on_new_port();
+            self.recovery.get_mut().on_new_port(now);
             self.probe_new_port(now);
         }
         true
@@ -162,9 +162,10 @@ impl Connection {
         }
     }
 
-    /// Builds a datagram for an address that is not the current path's. It counts against the congestion window like
-    /// any other (§8.2.2), so that a peer that sends challenges from ever more addresses and acknowledges no response
-    /// gets no more responses than the window permits.
+    /// Builds a datagram for an address that is not the current path's. The current path's window does not hold it back:
+    /// the peer may be about to leave that path because it is dead (§8.2.2). A window for all other paths does, so that a
+    /// peer that sends challenges from ever more addresses and acknowledges no response gets no more than that. A
+    /// challenge that cannot be answered now is not answered later either: the peer sends another (§8.2.1).
     pub(super) fn transmit_path_probe(
         &mut self,
         now: Timestamp,
@@ -175,11 +176,11 @@ impl Connection {
         }
         while !self.lifecycle.is_closed()
             && self.handshake.protection().can_seal(SpaceId::Application)
-            && self.paths.has_pending_off_path()
-            && self.recovery.get_mut().may_send(now).is_ok()
+            && let Some(probe) = self.paths.next_off_path()
         {
-            let probe = self.paths.next_off_path()?;
-            // A challenge that cannot be answered is dropped: the peer sends another (§8.2.1).
+            if !self.recovery.get().may_send_elsewhere(now, MINIMUM_INITIAL_SIZE as u64) {
+                continue;
+            }
             let Some(destination) = self.id_elsewhere(now, &probe) else { continue };
             let Some(size) = self.build_path_probe(now, buffer, &probe, destination) else {
                 continue;

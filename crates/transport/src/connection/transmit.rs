@@ -508,7 +508,7 @@ impl Connection {
     /// Why no datagram was built: the limit that held waiting data back, or that there was none.
     fn why_nothing(&self, limit: Option<SendLimit>) -> SendLimit {
         match limit {
-            Some(limit) if self.has_something() || self.paths.has_pending_off_path() => limit,
+            Some(limit) if self.has_something() => limit,
             _ if self.streams.blocked_by().is_some() => SendLimit::FlowControl,
             _ if !self.can_send(SpaceId::Application) && self.streams.has_data_pending() => {
                 SendLimit::Keys

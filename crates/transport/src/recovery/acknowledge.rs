@@ -228,9 +228,7 @@ impl Recovery {
         ack_delay: Duration,
         context: &PtoContext,
     ) -> bool {
-        let is_of_path =
-            |packet: &LedgerPacket| self.ledger.is_current(packet) && !packet.is_off_path;
-        let largest = newly.largest.filter(is_of_path);
+        let largest = newly.largest.filter(|packet| self.ledger.is_current(packet));
         let elapsed = largest.and_then(|packet| now.checked_since(packet.sent_at));
         let Some(elapsed) = elapsed.filter(|_| newly.ack_eliciting) else { return false };
         // Initial packets are acknowledged without delay (RFC 9002 §5.3).

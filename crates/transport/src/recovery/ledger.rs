@@ -55,7 +55,7 @@ pub(super) struct LedgerPacket {
     /// Whether its loss is no congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
     /// the address to which it was sent (§9.4).
     pub(super) is_exempt: bool,
-    /// Whether it was sent on another path than the current one, though it counts against its window.
+    /// Whether it was sent on another path than the current one, and counts there.
     pub(super) is_off_path: bool,
     /// Whether it was sent with ECT(0).
     pub(super) is_marked: bool,
@@ -97,6 +97,17 @@ pack_fields!(LedgerPacket {
 });
 
 impl LedgerPacket {
+    /// Whether it was sent on the path of this generation, which was current then.
+    fn is_on(&self, path: u32) -> bool {
+        !self.is_off_path && self.path == path
+    }
+
+    /// Whether the peer's silence about it is a matter of the current path's probe timer. Path validation has a timer of
+    /// its own (RFC 9000 §9.4).
+    pub(super) fn arms_timer(&self) -> bool {
+        self.ack_eliciting && !self.is_off_path
+    }
+
     /// The packet in the form that controllers are given.
     pub(super) fn as_sent(&self) -> SentPacket {
         SentPacket {
@@ -159,6 +170,8 @@ pub(super) struct Ledger {
     spaces: SpaceStates<SentSpace>,
     /// The bytes in flight on the current path.
     bytes_in_flight: u64,
+    /// The bytes in flight of datagrams that validate other paths.
+    bytes_elsewhere: u64,
     /// The bytes of packets that were built but not sent, and will count as in flight.
     bytes_staged: u64,
     path: u32,
@@ -171,6 +184,7 @@ pub(super) struct Ledger {
 pack_fields!(Ledger {
     spaces,
     bytes_in_flight,
+    bytes_elsewhere,
     bytes_staged,
     path,
     left_address_at,
@@ -183,6 +197,7 @@ impl Ledger {
         Self {
             spaces: SpaceStates::new(|_| SentSpace::new()),
             bytes_in_flight: 0,
+            bytes_elsewhere: 0,
             bytes_staged: 0,
             path: 0,
             left_address_at: SendIndex::default(),
@@ -203,6 +218,11 @@ impl Ledger {
         self.bytes_in_flight
     }
 
+    /// The bytes in flight of datagrams that validate other paths than the current one.
+    pub(super) fn bytes_elsewhere(&self) -> u64 {
+        self.bytes_elsewhere
+    }
+
     pub(super) fn bytes_staged(&self) -> u64 {
         self.bytes_staged
     }
@@ -218,7 +238,7 @@ impl Ledger {
 
     /// Whether `packet` was sent on the current path.
     pub(super) fn is_current(&self, packet: &LedgerPacket) -> bool {
-        packet.path == self.path
+        packet.is_on(self.path)
     }
 
     /// Enters a packet that was built; it does not count in flight yet.
@@ -249,7 +269,7 @@ impl Ledger {
         let enter = |packet: &mut LedgerPacket| {
             packet.index = index;
             packet.sent_at = now;
-            if packet.in_flight && packet.path == path {
+            if packet.in_flight && packet.is_on(path) {
                 packet.delivery = sample(packet.bytes);
             }
         };
@@ -261,8 +281,8 @@ impl Ledger {
             subtract(&mut self.bytes_staged, packet.bytes)?;
             add(&mut self.counts.packets_sent, 1)?;
             add(&mut self.counts.bytes_sent, packet.bytes)?;
-            if packet.path == self.path {
-                add(&mut self.bytes_in_flight, packet.bytes)?;
+            if let Some(bytes) = self.flight_of(&packet) {
+                add(bytes, packet.bytes)?;
             }
         }
         Ok(Some(packet))
@@ -309,10 +329,18 @@ impl Ledger {
     }
 
     fn leave_flight(&mut self, packet: &LedgerPacket) -> Result<(), TransportError> {
-        if packet.path == self.path {
-            subtract(&mut self.bytes_in_flight, packet.bytes)?;
+        match self.flight_of(packet) {
+            Some(bytes) => subtract(bytes, packet.bytes),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The sum of which the bytes of `packet` are a part; `None` if it was sent on an earlier path.
+    fn flight_of(&mut self, packet: &LedgerPacket) -> Option<&mut u64> {
+        match packet.is_off_path {
+            true => Some(&mut self.bytes_elsewhere),
+            false => packet.is_on(self.path).then_some(&mut self.bytes_in_flight),
+        }
     }
 
     /// Abandons packet `number` if it is outstanding, and returns it as it was.
@@ -338,7 +366,9 @@ impl Ledger {
                 PacketState::Outstanding => {
                     add(&mut self.counts.packets_discarded, 1)?;
                     add(&mut self.counts.bytes_discarded, packet.bytes)?;
-                    if packet.path == path {
+                    if packet.is_off_path {
+                        subtract(&mut self.bytes_elsewhere, packet.bytes)?;
+                    } else if packet.is_on(path) {
                         subtract(&mut self.bytes_in_flight, packet.bytes)?;
                     }
                 }
@@ -390,7 +420,7 @@ impl Ledger {
         for (_, space) in self.spaces.iter() {
             for packet in space.packets() {
                 let is_outstanding = packet.state == PacketState::Outstanding;
-                if is_outstanding && packet.in_flight && packet.path == self.path {
+                if is_outstanding && packet.in_flight && self.is_current(packet) {
                     add(&mut sum, packet.bytes)?;
                 }
             }

@@ -43,6 +43,7 @@ impl Packing for Recovery {
             next_skip,
             acks_in_a_row,
             last_sent_at,
+            sent_elsewhere_at,
             max_datagram_size,
             max_ack_delay,
             event,
@@ -61,6 +62,7 @@ impl Packing for Recovery {
         next_skip.pack(into);
         acks_in_a_row.pack(into);
         last_sent_at.pack(into);
+        sent_elsewhere_at.pack(into);
         max_datagram_size.pack(into);
         max_ack_delay.pack(into);
         event.pack(into);
@@ -92,6 +94,7 @@ impl Packing for Recovery {
             next_skip: Pack::unpack(from),
             acks_in_a_row: Pack::unpack(from),
             last_sent_at: Pack::unpack(from),
+            sent_elsewhere_at: Pack::unpack(from),
             max_datagram_size: Pack::unpack(from),
             max_ack_delay: Pack::unpack(from),
             event: Pack::unpack(from),

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use clearway_congestion::SendLimit;
 use clearway_units::{Rate, Timestamp};
 use clearway_wire::{PacketNumber, TransportErrorCode};
@@ -14,6 +16,12 @@ const MIN_SKIP_SPAN: u64 = 32;
 
 /// After this many packets that are not ack-eliciting, one should be (RFC 9000 §13.2.4).
 const MAX_ACKS_IN_A_ROW: u32 = 32;
+
+/// The initial window of a path with datagrams of 1200 bytes, in bytes (RFC 9002 §7.2).
+const WINDOW_ELSEWHERE: u64 = 12_000;
+
+/// The probe timeout of a path without an RTT estimate (RFC 9002 §6.2.2).
+const TIMEOUT_ELSEWHERE: Duration = Duration::from_millis(999);
 
 /// The window has room for this many datagrams of a size before that size is used: the largest minimum window of any
 /// controller, that of BBR.
@@ -67,6 +75,16 @@ impl Recovery {
         let (rate, staged) = (self.pacing_rate(), self.ledger.bytes_staged());
         let released = self.path.pacer.release(now, rate, size.saturating_add(staged));
         released.map_err(SendLimit::Pacer)
+    }
+
+    /// Whether a datagram of `bytes` may be sent that validates another path than the current one. The window, the pacer
+    /// and the probe timer of the current path have no part in it: that path may be dead (RFC 9000 §8.2.2, §9.4). All
+    /// other paths together have the initial window of one (RFC 9002 §7.2). When it is full and nothing has been
+    /// acknowledged for the probe timeout of an unknown path, one more datagram is permitted, like a probe (§7.5).
+    pub(crate) fn may_send_elsewhere(&self, now: Timestamp, bytes: u64) -> bool {
+        let has_window = self.ledger.bytes_elsewhere().saturating_add(bytes) <= WINDOW_ELSEWHERE;
+        let is_late = self.sent_elsewhere_at + TIMEOUT_ELSEWHERE <= now;
+        self.ledger.space(SpaceId::Application).has_room() && (has_window || is_late)
     }
 
     /// How many datagrams of full size [`may_send`](Self::may_send) permits in a row, if each of them is staged, and at most
@@ -204,7 +222,10 @@ impl Recovery {
         *acks_in_a_row = if packet.ack_eliciting { 0 } else { acks_in_a_row.saturating_add(1) };
         // Padding alone arms the timer only if nothing else does (RFC 9002 §6.2.1).
         let sent = self.ledger.space(space);
-        if packet.ack_eliciting || (packet.in_flight && sent.ack_eliciting_outstanding() == 0) {
+        let is_padding = packet.in_flight && sent.ack_eliciting_outstanding() == 0;
+        if packet.is_off_path {
+            self.sent_elsewhere_at = now;
+        } else if packet.ack_eliciting || is_padding {
             self.timer.on_sent(space, now);
         }
         if packet.in_flight && self.ledger.is_current(&packet) {

@@ -388,7 +388,7 @@ impl SentSpace {
         let packet = *packet;
         self.sent_end = self.sent_end.max(number.saturating_add(1));
         add(self.outstanding_of(&packet), 1)?;
-        if packet.ack_eliciting {
+        if packet.arms_timer() {
             add(&mut self.ack_eliciting_outstanding, 1)?;
         }
         if !packet.in_flight {
@@ -440,12 +440,15 @@ impl SentSpace {
     }
 
     fn outstanding_of(&mut self, packet: &LedgerPacket) -> &mut u64 {
-        if packet.in_flight { &mut self.in_flight_outstanding } else { &mut self.other_outstanding }
+        match packet.in_flight && !packet.is_off_path {
+            true => &mut self.in_flight_outstanding,
+            false => &mut self.other_outstanding,
+        }
     }
 
     fn leave_outstanding(&mut self, packet: &LedgerPacket) -> Result<(), TransportError> {
         subtract(self.outstanding_of(packet), 1)?;
-        if packet.ack_eliciting {
+        if packet.arms_timer() {
             subtract(&mut self.ack_eliciting_outstanding, 1)?;
         }
         Ok(())

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use clearway_units::Timestamp;
 
 use super::black_hole::BlackHole;
@@ -7,6 +9,9 @@ use super::rtt::Rtt;
 use super::{PathState, PtoContext, Recovery};
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
+
+/// kInitialRtt (RFC 9002 §6.2.2).
+const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The result of a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -206,9 +211,10 @@ impl Recovery {
         self.ecn.start_path(|space| ledger.space(space).next_number());
         self.max_datagram_size = max_datagram_size;
         let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
-        // Nothing is known of the new path. Timers for packets that are outstanding on the old one must not be shorter than
-        // the new path may need.
-        let assumed = self.config.initial_rtt.max(self.path.rtt.smoothed_or_assumed());
+        // Nothing is known of the new path. An old path that was slower than that of RFC 9002 §6.2.2 must not delay the
+        // probes on the new one; but timers that were configured for fast networks begin as long as the old path needs.
+        let known = self.path.rtt.smoothed_or_assumed().min(INITIAL_RTT);
+        let assumed = self.config.initial_rtt.max(known);
         let next = self.ledger.next_index();
         let reordering = Reordering::new(self.config.packet_threshold);
         self.path = PathState::new(
@@ -225,8 +231,10 @@ impl Recovery {
     }
 
     /// The peer's port changed, most likely because a NAT rebound, and the path is the same (RFC 9000 §9.4): its state is
-    /// kept. The loss of packets that were sent to the old port is no congestion signal.
-    pub(crate) fn on_new_port(&mut self) {
+    /// kept. The loss of packets that were sent to the old port is no congestion signal, and
+    /// the probe timer's backoff, which grew while nothing reached the old port, ends.
+    pub(crate) fn on_new_port(&mut self, now: Timestamp) {
         self.ledger.leave_address();
+        self.timer.reset(now);
     }
 }

@@ -41,6 +41,8 @@ pub(in crate::checker) struct Packet {
     pub(in crate::checker) is_exempt: bool,
     /// It probes the path's MTU.
     pub(in crate::checker) is_mtu_probe: bool,
+    /// It validates another path than the current one, and counts in flight there.
+    pub(in crate::checker) is_off_path: bool,
     /// Its datagram entered the network with an ECN mark.
     pub(in crate::checker) is_marked: bool,
     /// How many packets that do not count in flight were sent before in its space.
@@ -77,6 +79,7 @@ impl Packet {
         is_in_flight: false,
         is_exempt: false,
         is_mtu_probe: false,
+        is_off_path: false,
         is_marked: false,
         acks_before: 0,
         concerns_receiver: true,
@@ -84,7 +87,17 @@ impl Packet {
 
     /// Whether its loss is a sign of congestion on path `path`.
     pub(in crate::checker) fn counts(&self, path: u32) -> bool {
-        self.is_in_flight && !self.is_exempt && self.path == path
+        self.is_in_flight && !self.is_exempt && self.is_on(path)
+    }
+
+    /// Whether it was sent on path `path`, which was current then.
+    pub(in crate::checker) fn is_on(&self, path: u32) -> bool {
+        !self.is_off_path && self.path == path
+    }
+
+    /// Whether the probe timer of the current path waits for its acknowledgement. Path validation has a timer of its own.
+    fn arms_timer(&self) -> bool {
+        self.is_ack_eliciting && !self.is_off_path
     }
 
     /// Whether its sender may have forgotten it, after `acks_sent` packets that do not count in flight.
@@ -265,10 +278,12 @@ impl Ledger {
         ring.acks_sent += u64::from(!packet.is_in_flight);
         let fate = Fate::Outstanding;
         ring.packets.push_back(Packet { index, path, fate, acks_before, ..packet });
-        ring.ack_eliciting_outstanding += u64::from(packet.is_ack_eliciting);
+        ring.ack_eliciting_outstanding += u64::from(packet.arms_timer());
         self.next_index += 1;
         if packet.is_in_flight {
-            self.in_flight += packet.bytes;
+            if !packet.is_off_path {
+                self.in_flight += packet.bytes;
+            }
             self.totals.sent += packet.bytes;
             self.totals.outstanding += packet.bytes;
         }
@@ -371,11 +386,11 @@ impl Ledger {
                     packet.fate = Fate::Delivered;
                     let packet = *packet;
                     ring.last_delivered = ring.last_delivered.max(Some(packet.index));
-                    ring.ack_eliciting_outstanding -= u64::from(packet.is_ack_eliciting);
+                    ring.ack_eliciting_outstanding -= u64::from(packet.arms_timer());
                     if packet.is_in_flight {
                         self.totals.delivered += packet.bytes;
                         self.totals.outstanding -= packet.bytes;
-                        if packet.path == path {
+                        if packet.is_on(path) {
                             self.in_flight -= packet.bytes;
                         }
                     }
@@ -418,12 +433,12 @@ impl Ledger {
         let packet = *packet;
         let position = ring.lost.partition_point(|lost| *lost < number);
         ring.lost.insert(position, number);
-        ring.ack_eliciting_outstanding -= u64::from(packet.is_ack_eliciting);
+        ring.ack_eliciting_outstanding -= u64::from(packet.arms_timer());
         ring.settle();
         if packet.is_in_flight {
             self.totals.lost += packet.bytes;
             self.totals.outstanding -= packet.bytes;
-            if packet.path == path {
+            if packet.is_on(path) {
                 self.in_flight -= packet.bytes;
             }
         }
@@ -445,7 +460,7 @@ impl Ledger {
             if packet.is_in_flight {
                 self.totals.discarded += packet.bytes;
                 self.totals.outstanding -= packet.bytes;
-                if packet.path == path {
+                if packet.is_on(path) {
                     self.in_flight -= packet.bytes;
                 }
             }

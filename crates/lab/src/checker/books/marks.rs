@@ -84,10 +84,10 @@ pub(in crate::checker) struct Feedback {
 impl Feedback {
     /// `packet` is newly acknowledged, on the path `path` or another.
     pub(in crate::checker) fn note(&mut self, packet: &Packet, path: u32) {
-        self.is_of_path |= packet.path == path;
+        self.is_of_path |= packet.is_on(path);
         match packet.is_marked {
             false => {}
-            true if packet.path == path => {
+            true if packet.is_on(path) => {
                 self.marked += 1;
                 self.newest = self.newest.max(Some(packet.index));
                 self.counting += u64::from(packet.counts(path));

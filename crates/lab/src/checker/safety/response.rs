@@ -156,7 +156,7 @@ fn timeouts(books: &Books, report: &Report<'_>) -> [Duration; 2] {
 fn longest_silence(books: &Books, counts: impl Fn(&Packet) -> bool) -> Duration {
     let Some(first_rtt) = books.rtt.first_at else { return Duration::ZERO };
     let path = books.ledger.path();
-    let known = books.ledger.packets().filter(|packet| packet.path == path);
+    let known = books.ledger.packets().filter(|packet| packet.is_on(path));
     let mut packets: Vec<&Packet> = known.filter(|packet| packet.sent_at >= first_rtt).collect();
     packets.sort_unstable_by_key(|packet| packet.index);
     let mut longest = Duration::ZERO;
