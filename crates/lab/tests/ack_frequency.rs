@@ -4,16 +4,38 @@
 mod support;
 
 use core::time::Duration;
+use std::path::Path;
 
+use clearway_lab::scenario::Scenario;
 use clearway_lab::setup::Setup;
 use clearway_lab::world::Stop;
 use clearway_wire::Frame;
 
 use support::{Measure, measured, scenario};
 
+const LOSSY: &str = r#"
+summary = "2 % of the packets are lost"
+[network]
+delay = "20ms"
+rate = "50mbit"
+loss = [{ random = "2%" }]
+[endpoint]
+ack_frequency = true
+[[flow]]
+name = "download"
+traffic = { download = "5MB" }
+"#;
+
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 
 const ACKS: Measure = |frame| u64::from(matches!(frame, Frame::Ack(_)));
+/// picoquic closes the connection with FRAME_ENCODING_ERROR for a request like this: it counts as invalid what was invalid in
+/// the first versions of draft-ietf-quic-ack-frequency. `min_ack_delay` is 1 ms here.
+const REJECTED_BY_PICOQUIC: Measure = |frame| {
+    let Frame::AckFrequency(frame) = frame else { return 0 };
+    u64::from(frame.ack_eliciting_threshold.get() == 0 || frame.max_ack_delay.get() < 1000)
+};
+const IMMEDIATE_ACKS: Measure = |frame| u64::from(matches!(frame, Frame::ImmediateAck));
 const REQUESTS: Measure = |frame| u64::from(matches!(frame, Frame::AckFrequency(_)));
 
 /// The same setup, where the ends ask for fewer acknowledgements or not.
@@ -65,6 +87,24 @@ fn requests_that_are_lost_are_made_again() {
     let variant = &scenario("ack-frequency").variants[2];
     for controller in CONTROLLERS {
         assert!(run(&variant.setup, controller).requests > 1, "{controller}");
+    }
+}
+
+/// At 2 % loss the window of Reno and CUBIC becomes so small that each packet is to be acknowledged. That is requested with
+/// values that every stack accepts.
+#[test]
+fn small_windows_request_nothing_that_picoquic_rejects() {
+    let scenario = Scenario::parse("lossy", LOSSY, Path::new("")).unwrap();
+    for controller in CONTROLLERS {
+        let measures = [REQUESTS, REJECTED_BY_PICOQUIC, IMMEDIATE_ACKS];
+        let setup = &scenario.variants[0].setup;
+        let (outcome, [client, server]) = measured(setup, controller, measures);
+        assert_eq!(outcome.stop, Stop::Finished, "{controller}: {:?}", outcome.violation);
+        let [requests, rejected, immediate] = server.map(|measured| measured.sum);
+        println!("{controller}: {requests} requests, {immediate} IMMEDIATE_ACK frames");
+        assert_eq!(rejected + client[1].sum, 0, "{controller}: picoquic closes the connection");
+        let is_small = controller != "bbr";
+        assert!(!is_small || immediate > 100, "{controller}: {immediate} IMMEDIATE_ACK frames");
     }
 }
 

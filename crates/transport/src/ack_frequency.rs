@@ -7,8 +7,13 @@ use clearway_wire::{EncodeError, Frame, TransportParameters, VarInt, frame};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
-/// The numbers of packets for which one ACK frame is asked, ascending.
-const LEVELS: [u64; 4] = [1, USUAL, 5, 10];
+/// The numbers of packets for which one ACK frame is requested, ascending.
+const LEVELS: [u64; 4] = [EACH, USUAL, 5, 10];
+
+/// An ACK frame for each packet. It is requested with an IMMEDIATE_ACK frame in each packet: an Ack-Eliciting Threshold of 0
+/// has the same meaning (draft-ietf-quic-ack-frequency §4), but in its first versions it was invalid, and stacks still
+/// close the connection because of it.
+const EACH: u64 = 1;
 
 /// The number of RFC 9000 §13.2.2, which needs no request.
 const USUAL: u64 = 2;
@@ -46,7 +51,7 @@ pub(crate) struct PathFacts {
 /// The contents of an ACK_FREQUENCY frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Request {
-    /// The number of ack-eliciting packets with which an ACK frame is sent at once.
+    /// The number of ack-eliciting packets with which an ACK frame is sent at once, at least [`USUAL`].
     packets: u64,
     max_ack_delay: Duration,
     reordering_threshold: u64,
@@ -80,6 +85,8 @@ pub(crate) struct AckFrequency {
     least_delay: Option<Duration>,
     /// The peer's `max_ack_delay` transport parameter.
     usual_delay: Duration,
+    /// The number of packets for which one ACK frame is requested.
+    level: u64,
     /// The newest request, and whether it is to be sent.
     request: Option<Request>,
     is_pending: bool,
@@ -101,6 +108,7 @@ impl AckFrequency {
             is_enabled,
             least_delay: None,
             usual_delay,
+            level: USUAL,
             request: None,
             is_pending: false,
             in_flight: None,
@@ -123,6 +131,11 @@ impl AckFrequency {
         self.is_enabled && self.least_delay.is_some()
     }
 
+    /// Whether each packet with data is to have an IMMEDIATE_ACK frame.
+    pub(crate) fn wants_each_acknowledged(&self) -> bool {
+        self.is_used() && self.level == EACH
+    }
+
     /// How long the peer may delay an acknowledgement: the longest of the delay that it has adopted and those that are in
     /// flight or may have arrived (§7).
     pub(crate) fn max_ack_delay(&self) -> Duration {
@@ -138,7 +151,8 @@ impl AckFrequency {
         if self.in_flight.is_some() || least > facts.smoothed_rtt {
             return;
         }
-        let packets = self.level(facts);
+        self.level = self.next_level(facts);
+        let packets = self.level.max(USUAL);
         let is_usual = packets == USUAL && self.usual_delay <= facts.smoothed_rtt.max(USUAL_DELAY);
         if self.request.is_none() && is_usual {
             return;
@@ -155,17 +169,16 @@ impl AckFrequency {
         }
     }
 
-    /// For how many packets one ACK frame is asked on such a path.
-    fn level(&self, facts: &PathFacts) -> u64 {
-        let current = self.request.map_or(USUAL, |request| request.packets);
+    /// The number of packets for which one ACK frame is requested on such a path.
+    fn next_level(&self, facts: &PathFacts) -> u64 {
         let permitted = |packets: u64| {
-            let acks = if packets > current { ACKS_IN_A_WINDOW } else { LEAST_ACKS_IN_A_WINDOW };
+            let is_higher = packets > self.level;
+            let acks = if is_higher { ACKS_IN_A_WINDOW } else { LEAST_ACKS_IN_A_WINDOW };
             packets.saturating_mul(acks) <= facts.window
         };
-        // That there is less data for once is not worth another request.
-        let least = if facts.is_ack_clocked { LEVELS[0] } else { USUAL.min(current) };
+        let least = if facts.is_ack_clocked { EACH } else { USUAL };
         let highest = LEVELS.into_iter().rev().find(|packets| permitted(*packets));
-        highest.unwrap_or(LEVELS[0]).max(least)
+        highest.unwrap_or(EACH).max(least)
     }
 
     /// Whether an ACK_FREQUENCY frame is to be sent.

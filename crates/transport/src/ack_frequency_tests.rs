@@ -67,15 +67,33 @@ fn a_small_window_asks_for_nothing() {
 #[test]
 fn a_small_window_that_is_the_limit_asks_for_an_ack_for_every_packet() {
     let mut frequency = of_peer(25, Some(1));
-    assert_eq!(asked(&mut frequency, &clocked(24, 40)), None);
-    assert_eq!(asked(&mut frequency, &facts(23, 40)), None);
-    assert_eq!(asked(&mut frequency, &clocked(23, 40)), Some((0, 10_000, 3)));
+    for (facts, is_each) in [
+        (clocked(24, 40), false),
+        (facts(23, 40), false),
+        (clocked(23, 40), true),
+        // Windows go up and down.
+        (clocked(31, 40), true),
+        (clocked(32, 40), false),
+        (clocked(24, 40), false),
+        (clocked(10, 40), true),
+        (facts(10, 40), false),
+    ] {
+        assert_eq!(asked(&mut frequency, &facts), None, "a frame of its own for {facts:?}");
+        assert_eq!(frequency.wants_each_acknowledged(), is_each, "{facts:?}");
+    }
+}
+
+/// A small window after a large one returns to the usual threshold, and no lower.
+#[test]
+fn no_request_has_a_threshold_of_zero() {
+    let mut frequency = of_peer(25, Some(1));
+    assert_eq!(asked(&mut frequency, &clocked(160, 40)), Some((9, 10_000, 3)));
     frequency.on_acked(0);
-    assert_eq!(asked(&mut frequency, &clocked(31, 40)), None, "windows go up and down");
-    assert_eq!(asked(&mut frequency, &facts(10, 40)), None, "so does the amount of data");
-    assert_eq!(asked(&mut frequency, &clocked(32, 40)), Some((1, 10_000, 3)));
+    assert_eq!(asked(&mut frequency, &clocked(10, 40)), Some((1, 10_000, 3)));
     frequency.on_acked(1);
-    assert_eq!(asked(&mut frequency, &clocked(24, 40)), None);
+    assert!(frequency.wants_each_acknowledged());
+    assert_eq!(asked(&mut frequency, &clocked(32, 40)), None);
+    assert!(!frequency.wants_each_acknowledged());
 }
 
 #[test]
@@ -191,17 +209,14 @@ proptest! {
     ) {
         let least = least.min(max);
         let mut frequency = of_peer(max, Some(least));
-        let mut current = 1;
         for (window, is_ack_clocked, rtt, packet_threshold) in paths {
             let smoothed_rtt = milliseconds(rtt);
             let facts = PathFacts { window, is_ack_clocked, smoothed_rtt, packet_threshold };
             if let Some((threshold, delay, _)) = asked(&mut frequency, &facts) {
                 prop_assert!(delay >= u64::from(least) * 1000 && delay <= u64::from(max) * 1000);
                 prop_assert!(delay <= rtt * 1000);
-                let least_threshold = if is_ack_clocked { 0 } else { current.min(1) };
                 let is_frequent = (threshold + 1) * LEAST_ACKS_IN_A_WINDOW <= window;
-                prop_assert!(threshold == least_threshold || is_frequent);
-                current = threshold;
+                prop_assert!(threshold == 1 || threshold > 1 && is_frequent);
                 frequency.on_acked(frequency.next_sequence - 1);
                 prop_assert_eq!(frequency.max_ack_delay(), Duration::from_micros(delay));
             }

@@ -27,6 +27,14 @@ impl Connection {
         });
     }
 
+    /// Whether a packet with data of streams is to have an IMMEDIATE_ACK frame. Other packets have none: an ACK frame must not
+    /// become ack-eliciting for it.
+    pub(super) fn wants_data_acknowledged_at_once(&self) -> bool {
+        self.ack_frequency.wants_each_acknowledged()
+            && self.lifecycle.is_confirmed()
+            && self.streams.has_data_pending()
+    }
+
     /// Whether IMMEDIATE_ACK frames are sent. They must not be in 0-RTT packets (draft-ietf-quic-ack-frequency §3).
     pub(super) fn asks_for_immediate_acks(&self) -> bool {
         self.ack_frequency.is_used() && self.lifecycle.is_confirmed()

@@ -77,6 +77,7 @@ impl Connection {
             && self.can_send(SPACE)
             && !self.sends_early();
         is_settled
+            && !self.wants_data_acknowledged_at_once()
             && *self.outgoing.probes.get(SPACE) == 0
             && !self.received.get(SPACE).has_unacknowledged()
             && !self.handshake.has_pending(SPACE)

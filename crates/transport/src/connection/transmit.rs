@@ -351,7 +351,8 @@ impl Connection {
         if !may_elicit {
             return;
         }
-        if is_application && probe && self.asks_for_immediate_acks() {
+        let is_probe = probe && self.asks_for_immediate_acks();
+        if is_application && (is_probe || self.wants_data_acknowledged_at_once()) {
             // A probe is answered without delay (draft-ietf-quic-ack-frequency §7).
             let _ = contents.push(&Frame::ImmediateAck, None);
         }
