@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use clearway_io::ConnectionWaker;
-use clearway_transport::{Connection, EarlyData, Statistics};
+use clearway_transport::{Connection, ConnectionError, EarlyData, Statistics, TransportError};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
 use tokio::runtime::Handle;
@@ -154,6 +154,22 @@ impl<F: Face> Shared<F> {
     ) {
         if let Some(waker) = self.waker.get() {
             waker.spawn(tasks::inside(runtime, task));
+        }
+    }
+
+    /// Why the shard drops the connection's application, if it has not been told of an end: the application panicked while it
+    /// processed the connection, the shard has ended although nobody had asked it to, or somebody has.
+    pub(crate) fn dropped_because(&self, was_processing: bool) -> ConnectionError {
+        let failure = self.waker.get().and_then(ConnectionWaker::shard_failure);
+        match failure {
+            Some(failure) => ConnectionError::EndpointFailed(failure.to_string().into()),
+            None if std::thread::panicking() => {
+                ConnectionError::EndpointFailed("the thread panicked".into())
+            }
+            None if was_processing => {
+                ConnectionError::TransportError(TransportError::internal("the application failed"))
+            }
+            None => ConnectionError::LocallyClosed,
         }
     }
 

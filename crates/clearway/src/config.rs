@@ -21,6 +21,7 @@ use rustls::{RootCertStore, SupportedCipherSuite};
 use crate::certificates::{CertificateResolver, Identity, Resolving};
 use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
+use crate::store::GuardedStore;
 
 /// A client's configuration. TLS sessions are resumed only between connections with the same configuration or clones of
 /// it, so keep it.
@@ -201,6 +202,9 @@ impl ClientConfig {
 
     /// Keeps TLS sessions and the tokens of servers in `store`, for example to use them in another process. By default both
     /// are kept in memory, and used for later connections with this configuration or a clone of it.
+    ///
+    /// What a store panics about is not kept, or not used; the connections go on. It is counted in
+    /// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
         self.sessions = OnceLock::new();
@@ -252,7 +256,7 @@ impl ClientConfig {
         settings.encrypted_client_hello = self.encrypted_client_hello.clone();
         let tls = TlsClientConfig::from_settings(settings)?.early_data(self.early_data);
         let tls = match &self.store {
-            Some(store) => tls.session_store(store.clone()),
+            Some(store) => tls.session_store(Arc::new(GuardedStore(store.clone()))),
             None => tls.token_store(Arc::new(MemorySessionStore::default())),
         };
         Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))

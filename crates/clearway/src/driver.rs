@@ -24,11 +24,19 @@ pub(crate) struct Driver {
     /// Kept to reuse its memory.
     changed: Vec<StreamId>,
     is_closed: bool,
+    /// Left set by a panic.
+    is_processing: bool,
 }
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, effects: Effects::default(), changed: Vec::new(), is_closed: false }
+        Self {
+            shared,
+            effects: Effects::default(),
+            changed: Vec::new(),
+            is_closed: false,
+            is_processing: false,
+        }
     }
 
     /// The connection rests: gives back the memory that only a busy connection needs.
@@ -44,7 +52,8 @@ impl Application for Driver {
         if connection.is_resting() {
             self.rest();
         }
-        let Self { shared, effects, changed, is_closed } = self;
+        let Self { shared, effects, changed, is_closed, is_processing } = self;
+        *is_processing = true;
         let mut state = shared.lock();
         while let Some(event) = connection.next_event() {
             on_event(connection, &mut state, event, effects);
@@ -72,6 +81,7 @@ impl Application for Driver {
         state.face.datagrams.exchange(connection, effects);
         drop(state);
         effects.carry_out(shared);
+        *is_processing = false;
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -82,7 +92,10 @@ impl Application for Driver {
 impl Drop for Driver {
     /// Ends the connection for its tasks, in case that the shard has ended without an event, for example by a panic.
     fn drop(&mut self) {
-        self.shared.on_gone(ConnectError::Lost(ConnectionError::LocallyClosed));
+        let error = self.shared.dropped_because(self.is_processing);
+        self.shared.on_gone(ConnectError::Lost(error));
+        // Some are left if something has panicked.
+        self.effects.carry_out(&self.shared);
     }
 }
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    GroupOptions, GroupServerSetup, QuicLb, RotateQuicLbError, ShardGroup, ShardHandle,
-    ShardStatistics, Steering,
+    GroupOptions, GroupServerSetup, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup,
+    ShardHandle, ShardStatistics, Steering,
 };
 use clearway_transport::{
     Connection, EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, Statistics,
@@ -70,6 +70,8 @@ impl Drop for Owner {
 struct EndpointShared {
     waiting: Mutex<Waiting>,
     has_waiting: Notify,
+    /// The number of shards that take clients.
+    accepting: AtomicUsize,
     /// The number of connections that exist.
     living: AtomicUsize,
     is_idle: Notify,
@@ -90,6 +92,7 @@ impl EndpointShared {
         Arc::new(Self {
             waiting: Mutex::default(),
             has_waiting: Notify::new(),
+            accepting: AtomicUsize::new(0),
             living: AtomicUsize::new(0),
             is_idle: Notify::new(),
             is_replaced: AtomicBool::new(false),
@@ -113,12 +116,35 @@ impl EndpointShared {
         self.has_waiting.notify_waiters();
     }
 
-    /// Another process gets the clients from now on. Those that wait can be accepted yet.
-    fn replace(&self) {
+    /// No more clients come. Those that wait can be accepted yet.
+    fn end_accepting(&self) {
         self.lock().is_closed = true;
         self.has_waiting.notify_waiters();
+    }
+
+    /// Another process gets the clients from now on. Those that wait can be accepted yet.
+    fn replace(&self) {
+        self.end_accepting();
         self.is_replaced.store(true, Ordering::SeqCst);
         self.was_replaced.notify_waiters();
+    }
+}
+
+/// Belongs to the acceptor of a shard, which is dropped when the shard takes no more clients, for whatever reason.
+struct Accepting(Arc<EndpointShared>);
+
+impl Accepting {
+    fn new(shared: &Arc<EndpointShared>) -> Self {
+        shared.accepting.fetch_add(1, Ordering::SeqCst);
+        Self(shared.clone())
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        if self.0.accepting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.end_accepting();
+        }
     }
 }
 
@@ -165,6 +191,7 @@ struct ConfiguredAcceptor<A> {
     acceptor: A,
     observers: Observers,
     shared: Arc<EndpointShared>,
+    _accepting: Accepting,
 }
 
 impl<A: Acceptor> Acceptor for ConfiguredAcceptor<A> {
@@ -257,6 +284,7 @@ impl Endpoint {
                 acceptor: acceptor(shard),
                 observers: observers.clone(),
                 shared: shared.clone(),
+                _accepting: Accepting::new(&shared),
             })
         };
         let sockets = core::mem::take(&mut config.sockets);
@@ -387,11 +415,29 @@ impl Endpoint {
             on_failure,
         };
         let shards = self.owner.shards();
-        let turn = self.owner.begun.fetch_add(1, Ordering::Relaxed);
-        if let Err(request) = shards[turn % shards.len()].connect(request) {
-            (request.on_failure)(ConnectFailure::ShuttingDown);
+        let first = self.owner.begun.fetch_add(1, Ordering::Relaxed) % shards.len();
+        let (before, from) = shards.split_at(first);
+        let mut left = Box::new(request);
+        for shard in from.iter().chain(before) {
+            match shard.connect(*left) {
+                Ok(()) => return Ok(()),
+                Err(request) => left = request,
+            }
         }
+        let failure = self.failure();
+        let failure = failure.map_or(ConnectFailure::ShuttingDown, ConnectFailure::ShardFailed);
+        (left.on_failure)(failure);
         Ok(())
+    }
+
+    /// Why a thread of this endpoint has ended, if one has ended although nobody had asked it to; also a `tracing` event of the
+    /// level ERROR says so, and [`ShardStatistics::shards_failed`] counts it. Its connections have ended with
+    /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). If others are left, they serve new clients.
+    /// If not, [`accept`](Self::accept) returns `None`, and the address can be bound again.
+    ///
+    /// No panic of what you write for this library does that: see [the list](crate#panics).
+    pub fn failure(&self) -> Option<ShardFailure> {
+        self.owner.shards().iter().find_map(ShardHandle::failure)
     }
 
     /// Runs `task` on the thread of the endpoint's first shard, and in the caller's tokio runtime if it is called in one; see
@@ -403,8 +449,8 @@ impl Endpoint {
         }
     }
 
-    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed, or was
-    /// [replaced](Self::replaced) and nobody waits any more.
+    /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed, was
+    /// [replaced](Self::replaced) or has [failed](Self::failure), and nobody waits any more.
     pub async fn accept(&self) -> Option<Connecting> {
         let shared = &self.owner.shared;
         loop {

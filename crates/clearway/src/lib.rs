@@ -14,6 +14,25 @@
 //!   hand, without a lock and without futures. See [`Endpoint::server_with_applications`],
 //!   [`Endpoint::connect_application`] and [`http3::serve_in_shard`].
 //!
+//! # Panics
+//!
+//! What you write for this library may panic; it never ends a shard, nor another connection than the one it was called for.
+//! Each panic is a `tracing` event of the level ERROR and counts in [`ShardStatistics::panics`].
+//!
+//! | what panics | what ends |
+//! |---|---|
+//! | an [`Observer`], an [`ObserverFactory`] | the observer; its connection goes on |
+//! | a [`CertificateResolver`] | the handshake, with the alert access_denied |
+//! | a [`SessionStore`] of a [`ClientConfig`] | what it was asked to keep or give |
+//! | an [`Acceptor`] | the client's attempt, with CONNECTION_REFUSED |
+//! | a [`congestion::Controller`] or its factory, TLS [sessions](transport::Session) of your own, verifiers and key logs | their connection, with INTERNAL_ERROR |
+//! | an [`Application`], an [`http3::Handler`], an [`http3::BodySource`] | their connection, with INTERNAL_ERROR |
+//! | a task on a shard | the task |
+//! | a service of [`http3::Server`], an [`http_body::Body`] | the request |
+//!
+//! None of them may block: the connections of the shard wait as long as it takes, and lose nothing unless that is longer than
+//! their idle timeout.
+//!
 //! # A client
 //!
 //! ```no_run
@@ -64,6 +83,7 @@ mod observe;
 mod path;
 mod recv_stream;
 mod send_stream;
+mod store;
 mod streams;
 mod tasks;
 
@@ -71,7 +91,7 @@ pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
     MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, QuicLb,
-    RotateQuicLbError, ShardHandle, ShardStatistics, Steering, halt,
+    RotateQuicLbError, ShardFailure, ShardHandle, ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,

@@ -6,6 +6,10 @@ use clearway_transport::{Observer, Side};
 /// Creates an observer for each connection: for traces, metrics and checks.
 ///
 /// Closures of the type `Fn(Side) -> Option<Box<dyn Observer>>` are factories.
+///
+/// A factory that panics has made no observer, and an observer that panics is dropped; their connection goes on. Both are
+/// counted in [`ShardStatistics::panics`](crate::ShardStatistics::panics), unless the factory was called for a client's
+/// connection, on the thread of the caller.
 pub trait ObserverFactory: Send + Sync {
     /// The observer of a connection that is about to begin, with this endpoint as its `side`; `None` if it is not
     /// observed.
@@ -31,7 +35,10 @@ impl Observers {
     }
 
     pub(crate) fn observer(&self, side: Side) -> Option<Box<dyn Observer>> {
-        self.0.as_ref()?.observer(side)
+        const UNOBSERVED: &str =
+            "an observer factory panicked: a connection begins without observer";
+        let factory = self.0.as_ref()?;
+        clearway_io::guard(UNOBSERVED, || factory.observer(side)).flatten()
     }
 }
 

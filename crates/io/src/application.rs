@@ -177,7 +177,34 @@ pub enum ConnectFailure {
     Endpoint(ConnectError),
     /// The shard is shutting down and starts no new connections.
     ShuttingDown,
+    /// The shard has ended although nobody had asked it to.
+    ShardFailed(ShardFailure),
+    /// Code of the application that the connection was configured with panicked while it was started, such as a congestion
+    /// controller's factory.
+    Panicked,
 }
+
+/// Why a shard has ended although nobody had asked it to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ShardFailure {
+    /// It panicked; with the message of the panic. Panics of what users of this library write do not end a shard, so this is a
+    /// fault of the library.
+    Panicked(Arc<str>),
+    /// Its socket cannot receive any more.
+    SocketUnusable,
+}
+
+impl fmt::Display for ShardFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "the thread panicked: {message}"),
+            Self::SocketUnusable => f.write_str("the socket cannot receive any more"),
+        }
+    }
+}
+
+impl core::error::Error for ShardFailure {}
 
 impl fmt::Display for ConnectFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,6 +214,10 @@ impl fmt::Display for ConnectFailure {
             }
             Self::Endpoint(error) => error.fmt(f),
             Self::ShuttingDown => f.write_str("the endpoint is being shut down"),
+            Self::ShardFailed(failure) => write!(f, "the endpoint has failed: {failure}"),
+            Self::Panicked => {
+                f.write_str("code of the application panicked while the connection was started")
+            }
         }
     }
 }
@@ -195,7 +226,8 @@ impl core::error::Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Endpoint(error) => Some(error),
-            Self::UnsupportedAddress(_) | Self::ShuttingDown => None,
+            Self::ShardFailed(failure) => Some(failure),
+            Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Calls to what users of the library wrote. A panic there ends one connection, not its shard.
 
+use core::cell::Cell;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use clearway_transport::{Connection, Statistics};
+use clearway_transport::{Connection, Observation, Observer, Statistics};
 use clearway_units::Timestamp;
 
 use crate::application::Application;
@@ -11,23 +13,90 @@ use crate::application::Application;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Panicked;
 
-/// Calls `act`. What it was in the middle of changing may only be dropped after it panicked.
-pub(crate) fn guarded<T>(act: impl FnOnce() -> T) -> Result<T, Panicked> {
+thread_local! {
+    /// How many panics were caught on this thread, which is that of one shard.
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many panics were counted on this thread.
+pub(crate) fn panics() -> u64 {
+    PANICS.get()
+}
+
+/// Calls `act`, code that an application wrote, on the thread of a shard. If it panics, the panic is counted in
+/// [`ShardStatistics::panics`](crate::ShardStatistics::panics), `consequence` is reported as a `tracing` event, and `None` is
+/// returned. `consequence` says what panicked and what comes of it.
+///
+/// What `act` was in the middle of changing may only be dropped after it panicked.
+pub fn guard<T>(consequence: &str, act: impl FnOnce() -> T) -> Option<T> {
+    guarded(consequence, act).ok()
+}
+
+/// Calls `act`; see [`guard`].
+pub(crate) fn guarded<T>(consequence: &str, act: impl FnOnce() -> T) -> Result<T, Panicked> {
+    caught(act).map_err(|panic| {
+        PANICS.set(PANICS.get() + 1);
+        tracing::error!(%panic, "{consequence}");
+        Panicked
+    })
+}
+
+/// Calls `act`, and returns what its panic says.
+pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|payload| {
+        let message = message(&*payload);
         // Dropping what the panic carries may panic as well; then it is left alone.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(again);
         }
-        Panicked
+        message
     })
 }
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("the panic has no message").to_owned()
+}
+
+/// An observer that is dropped if it panics.
+pub(crate) struct GuardedObserver(Option<Box<dyn Observer>>);
+
+impl GuardedObserver {
+    pub(crate) fn guard(observer: Option<Box<dyn Observer>>) -> Option<Box<dyn Observer>> {
+        observer.map(|observer| Box::new(Self(Some(observer))) as Box<dyn Observer>)
+    }
+}
+
+impl Observer for GuardedObserver {
+    fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
+        let Some(observer) = &mut self.0 else { return };
+        let consequence = "an observer panicked: its connection continues without it";
+        if guarded(consequence, || observer.observe(now, observation)).is_err() {
+            let observer = self.0.take();
+            // One panic of an observer is reported once.
+            let _ = caught(|| drop(observer));
+        }
+    }
+}
+
+impl Drop for GuardedObserver {
+    fn drop(&mut self) {
+        if let Some(observer) = self.0.take() {
+            let _ = guarded("an observer panicked when it was dropped", || drop(observer));
+        }
+    }
+}
+
+const ENDS_CONNECTION: &str =
+    "an application panicked: its connection is closed with INTERNAL_ERROR";
 
 /// An application, or none any more after it panicked.
 pub(crate) struct Guarded(Option<Box<dyn Application>>);
 
 impl Guarded {
     pub(crate) fn new(make: impl FnOnce() -> Box<dyn Application>) -> Result<Self, Panicked> {
-        guarded(make).map(|application| Self(Some(application)))
+        guarded(ENDS_CONNECTION, make).map(|application| Self(Some(application)))
     }
 
     /// One that does nothing.
@@ -40,34 +109,40 @@ impl Guarded {
         now: Timestamp,
         connection: &mut Connection,
     ) -> Result<(), Panicked> {
-        self.call(|application| application.process(now, connection))
+        self.call(ENDS_CONNECTION, |application| application.process(now, connection))
     }
 
     /// Says farewell and drops the application.
     pub(crate) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
-        self.call(|application| application.closed(statistics))?;
-        self.forget()
+        const WAS_GONE: &str = "an application panicked when its connection was gone";
+        self.call(WAS_GONE, |application| application.closed(statistics))?;
+        let application = self.0.take();
+        guarded(WAS_GONE, || drop(application))
     }
 
-    fn call(&mut self, act: impl FnOnce(&mut Box<dyn Application>)) -> Result<(), Panicked> {
+    fn call(
+        &mut self,
+        consequence: &str,
+        act: impl FnOnce(&mut Box<dyn Application>),
+    ) -> Result<(), Panicked> {
         let Some(application) = &mut self.0 else { return Ok(()) };
-        let outcome = guarded(|| act(application));
+        let outcome = guarded(consequence, || act(application));
         if outcome.is_err() {
-            // One panic of an application is reported once.
-            let _ = self.forget();
+            self.forget();
         }
         outcome
     }
 
-    fn forget(&mut self) -> Result<(), Panicked> {
+    /// Drops the application. One panic of an application is reported once.
+    fn forget(&mut self) {
         let application = self.0.take();
-        guarded(|| drop(application))
+        let _ = caught(|| drop(application));
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
         // The shard ends, and this one's panic must not keep the others from being dropped.
-        let _ = self.forget();
+        self.forget();
     }
 }

@@ -86,7 +86,7 @@ mod timers;
 
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    MigrateFailure, Migration, MigrationStarted, ServerSetup,
+    MigrateFailure, Migration, MigrationStarted, ServerSetup, ShardFailure,
 };
 pub use balancers::MAX_BALANCERS;
 pub use driver_statistics::DriverStatistics;
@@ -96,6 +96,7 @@ pub use forward::{
     spawn_forwarders,
 };
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
+pub use guarded::guard;
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;

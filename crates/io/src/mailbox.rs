@@ -6,13 +6,13 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
 use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted};
+use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted, ShardFailure};
 use crate::busy_poll::MAX_BUSY_POLL;
 use crate::restart::{HandOver, Replaceable};
 use crate::socket::Socket;
@@ -63,6 +63,8 @@ pub(crate) struct Mailbox {
     /// See [`ShardHandle::set_busy_poll`]; in nanoseconds.
     busy_poll: AtomicU64,
     pub(crate) statistics: SharedStatistics,
+    /// Why the shard has ended, if nobody has asked it to.
+    failure: OnceLock<ShardFailure>,
 }
 
 #[derive(Default)]
@@ -81,6 +83,7 @@ impl Mailbox {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             busy_poll: AtomicU64::new(0),
             statistics: SharedStatistics::default(),
+            failure: OnceLock::new(),
         })
     }
 
@@ -163,6 +166,17 @@ impl Mailbox {
 
     pub(crate) fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+
+    /// The shard ends although nobody has asked it to.
+    pub(crate) fn fail(&self, failure: ShardFailure) {
+        // The first is the cause of others.
+        let _ = self.failure.set(failure);
+    }
+
+    /// Why the shard has ended, if nobody has asked it to.
+    pub(crate) fn failure(&self) -> Option<&ShardFailure> {
+        self.failure.get()
     }
 
     /// The shard has ended: returns the commands that are left, and rejects further ones.
@@ -262,6 +276,12 @@ impl ShardHandle {
         self.0.mailbox.send(command)
     }
 
+    /// Why the shard has ended, if it has ended although nobody had asked it to: all of its connections are gone then. `None`
+    /// while it runs, and after it ended as asked.
+    pub fn failure(&self) -> Option<ShardFailure> {
+        self.0.mailbox.failure().cloned()
+    }
+
     /// What the shard has done so far.
     pub fn statistics(&self) -> ShardStatistics {
         self.0.mailbox.statistics.read()
@@ -310,6 +330,12 @@ impl ConnectionWaker {
             // A shard that has ended has reported that to its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
         }
+    }
+
+    /// Why the connection's shard has ended, if it has ended although nobody had asked it to. It is known before the
+    /// connection's application is dropped.
+    pub fn shard_failure(&self) -> Option<ShardFailure> {
+        self.mailbox.failure().cloned()
     }
 
     /// Runs `task` on the shard's thread, between the batches of its connections: what the task does with them costs no

@@ -29,11 +29,11 @@ use clearway_transport::{
 use clearway_units::{Random, Timestamp};
 use rustix::event::{PollFd, PollFlags};
 
-use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup};
+use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup, ShardFailure};
 use crate::balancers::Balancers;
 use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
-use crate::guarded::guarded;
+use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::random::seed;
 use crate::receive_failures::Verdict;
@@ -41,9 +41,9 @@ use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
 use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
-use crate::tasks::Tasks;
+use crate::tasks::{TASK, Tasks};
 
-use connections::Connections;
+use connections::{Connections, REPLY};
 use frontier::{Frontier, ReceivedAll};
 use intake::{Intake, count};
 use partner::Partner;
@@ -142,7 +142,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     if !balancers.is_empty() {
         connections.behind_balancers();
     }
-    let shard = Shard {
+    let mut shard = Shard {
         clock,
         sockets,
         balancers,
@@ -161,7 +161,13 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         partner: predecessor.map(Partner::predecessor),
     };
     let thread = thread::Builder::new().name("clearway-shard".to_owned());
-    running::register(mailbox.clone(), thread.spawn(move || shard.run())?);
+    let run = move || {
+        let outcome = caught(|| shard.run());
+        if let Err(panic) = outcome {
+            shard.fail(ShardFailure::Panicked(panic.into()));
+        }
+    };
+    running::register(mailbox.clone(), thread.spawn(run)?);
     Ok(ShardHandle::new(mailbox, local_address, preferred))
 }
 
@@ -242,7 +248,7 @@ struct Shard {
 }
 
 impl Shard {
-    fn run(mut self) {
+    fn run(&mut self) {
         while !self.is_over() {
             self.receive();
             self.take_in();
@@ -253,7 +259,7 @@ impl Shard {
             self.process(now);
             let is_behind = self.is_behind(now);
             self.connections.retry_next(now);
-            self.connections.replace_ids();
+            self.connections.replace_ids(now);
             // A peer that has an answer finds what led to it counted.
             self.publish();
             self.sender.send(
@@ -300,7 +306,7 @@ impl Shard {
         let Self { clock, connections, sockets, balancers, statistics, siblings, .. } = self;
         let siblings = siblings.as_ref();
         let mut intake = Intake { clock: *clock, connections, balancers, statistics, siblings };
-        let mut unusable = Vec::new();
+        let (mut unusable, mut has_failed) = (Vec::new(), false);
         let mut all = ReceivedAll { own: true, beside: true };
         let (receiving, buffer) = sockets.receiving();
         for (index, open) in receiving {
@@ -318,9 +324,15 @@ impl Shard {
             });
         }
         for index in unusable {
-            self.is_halted |= !sockets.discard(index);
+            if !sockets.discard(index) {
+                self.is_halted = true;
+                has_failed = true;
+            }
         }
         self.frontier.on_received(began, all);
+        if has_failed {
+            self.fail(ShardFailure::SocketUnusable);
+        }
     }
 
     /// Receives what came to the sockets of other shards of the group, a bounded number. The clock is read after each is
@@ -392,8 +404,7 @@ impl Shard {
                     Some(destination) => self.connections.connect(now, *request, destination),
                     None => {
                         let failure = ConnectFailure::UnsupportedAddress(request.remote);
-                        // An application that panics here cannot be told of the failure.
-                        let _ = guarded(|| (request.on_failure)(failure));
+                        let _ = guarded(REPLY, || (request.on_failure)(failure));
                     }
                 },
                 Command::Wake(target) => self.connections.wake(&target),
@@ -430,7 +441,7 @@ impl Shard {
 
     fn publish(&mut self) {
         self.connections.report(&mut self.statistics);
-        self.statistics.panics += self.tasks.panicked();
+        self.statistics.panics = guarded::panics();
         self.mailbox.statistics.publish(&self.statistics);
     }
 
@@ -491,22 +502,42 @@ impl Shard {
     }
 }
 
+impl Shard {
+    /// The shard ends although nobody has asked it to. Whoever waits for it learns why.
+    fn fail(&mut self, failure: ShardFailure) {
+        let local = self.sockets.main().map(Socket::local_address);
+        tracing::error!(
+            error = %failure,
+            address = local.map(tracing::field::display),
+            connections = self.connections.len(),
+            "a shard has ended with all of its connections"
+        );
+        self.statistics.shards_failed = 1;
+        self.publish();
+        self.mailbox.fail(failure);
+    }
+}
+
 impl Drop for Shard {
     /// However the shard ends, no application waits for it any longer.
     fn drop(&mut self) {
+        let ended = || match self.mailbox.failure() {
+            Some(failure) => ConnectFailure::ShardFailed(failure.clone()),
+            None => ConnectFailure::ShuttingDown,
+        };
         let mut listening = self.sockets.take_listening();
         for command in self.mailbox.close() {
             match command {
                 Command::Adopt(mut sockets) => listening.append(&mut sockets),
                 Command::Connect(request) => {
-                    let _ = guarded(|| (request.on_failure)(ConnectFailure::ShuttingDown));
+                    let _ = guarded(REPLY, || (request.on_failure)(ended()));
                 }
                 Command::Migrate(request) => {
                     let failure = MigrateFailure::Refused(MigrationError::Closed);
-                    let _ = guarded(|| (request.on_start)(Err(failure)));
+                    let _ = guarded(REPLY, || (request.on_start)(Err(failure)));
                 }
                 Command::Spawn(task) => {
-                    let _ = guarded(|| drop(task));
+                    let _ = guarded(TASK, || drop(task));
                 }
                 _ => {}
             }

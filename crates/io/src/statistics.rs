@@ -68,8 +68,12 @@ pub struct ShardStatistics {
     pub busy_polls: u64,
     /// How many times there was something, so that it did not sleep.
     pub busy_polls_successful: u64,
-    /// Panics of applications and acceptors. Each ended one connection, or refused one client.
+    /// Panics of what users of this library wrote: applications, acceptors, observers, tasks and all else that the shard calls.
+    /// Each ended one connection or task, refused one client, or took one observer from its connection; never the shard.
     pub panics: u64,
+    /// Shards that have ended although nobody had asked them to, with all of their connections:
+    /// [`ShardHandle::failure`](crate::ShardHandle::failure) says why.
+    pub shards_failed: u64,
     /// How many attempts to receive from the socket failed.
     pub receive_failures: u64,
     /// UDP payloads received that were given to another shard of the group, whose connection ID they have.
@@ -180,6 +184,7 @@ impl ShardStatistics {
             busy_polls,
             busy_polls_successful,
             panics,
+            shards_failed,
             receive_failures,
             handed_over,
             handed_in,
@@ -222,6 +227,7 @@ impl ShardStatistics {
             busy_polls,
             busy_polls_successful,
             panics,
+            shards_failed,
             receive_failures,
             handed_over,
             handed_in,
@@ -237,7 +243,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 38;
+const COUNTERS: usize = 39;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -14,6 +14,8 @@ use crate::mailbox::Mailbox;
 /// A task of a shard's thread. It comes from any thread, and stays on that of the shard.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+pub(crate) const TASK: &str = "a task on a shard's thread panicked: it has ended";
+
 /// A turn runs at most this many tasks to their ends, so that they do not keep datagrams waiting.
 const MAX_COMPLETED: usize = 1024;
 
@@ -22,8 +24,6 @@ pub(crate) struct Tasks {
     running: FuturesUnordered<Task>,
     waker: Waker,
     mailbox: Arc<Mailbox>,
-    /// How many have panicked.
-    panicked: u64,
 }
 
 /// Rouses the shard when one of its tasks can continue.
@@ -45,13 +45,7 @@ impl Tasks {
             running: FuturesUnordered::new(),
             waker: Arc::new(Rouse(mailbox.clone())).into(),
             mailbox,
-            panicked: 0,
         }
-    }
-
-    /// How many tasks have panicked.
-    pub(crate) fn panicked(&self) -> u64 {
-        self.panicked
     }
 
     /// Adds a task, which runs for the first time in the next call of [`run`](Self::run).
@@ -69,14 +63,11 @@ impl Tasks {
         let mut context = Context::from_waker(&self.waker);
         for _ in 0..MAX_COMPLETED {
             let running = Pin::new(&mut self.running);
-            match guarded(|| running.poll_next(&mut context)) {
+            match guarded(TASK, || running.poll_next(&mut context)) {
                 Ok(Poll::Ready(Some(()))) => {}
                 // Those that can continue again have said so to the waker.
                 Ok(Poll::Ready(None) | Poll::Pending) => return true,
-                Err(Panicked) => {
-                    self.panicked += 1;
-                    tracing::error!("a task on a shard's thread panicked: it has ended");
-                }
+                Err(Panicked) => {}
             }
         }
         self.mailbox.note_ready_task();
@@ -89,7 +80,7 @@ impl Drop for Tasks {
         // A task's panic in its destructor must not keep the rest of the shard from ending in order.
         let running = core::mem::take(&mut self.running);
         for task in running {
-            let _ = guarded(|| drop(task));
+            let _ = guarded(TASK, || drop(task));
         }
     }
 }

@@ -72,7 +72,7 @@ fn a_task_that_panics_ends_alone() {
     let mut numbers: Vec<_> = finished.try_iter().collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [0, 2]);
-    assert_eq!(tasks.panicked(), 1);
+    assert_eq!(crate::guarded::panics(), 1);
 }
 
 /// Says that it was dropped.

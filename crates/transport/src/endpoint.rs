@@ -143,11 +143,19 @@ impl Endpoint {
     /// Whether a UDP payload from `remote` belongs to one of the endpoint's connections by its connection ID. One that does not
     /// may be the first packet of a new connection, a stateless reset, or nothing.
     pub fn has_connection_for(&mut self, remote: SocketAddr, datagram: &[u8]) -> bool {
-        let id_len = self.config.id_generator.len();
-        let invariant = Invariant::decode(datagram, id_len).ok();
-        let destination =
-            invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
-        destination.is_some_and(|it| self.routes.find(&it, remote).is_some())
+        self.connection_for(remote, datagram).is_some()
+    }
+
+    /// The connection that a UDP payload from `remote` belongs to by its connection ID, whether or not
+    /// [`receive`](Self::receive) has already processed it.
+    pub fn connection_for(
+        &mut self,
+        remote: SocketAddr,
+        datagram: &[u8],
+    ) -> Option<ConnectionHandle> {
+        let invariant = Invariant::decode(datagram, self.config.id_generator.len()).ok()?;
+        let destination = ConnectionId::new(invariant.destination_connection_id()).ok()?;
+        self.routes.find(&destination, remote).map(ConnectionHandle)
     }
 
     /// Processes one received UDP payload, which is decrypted in place: its bytes have no meaning afterwards.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
@@ -215,6 +216,9 @@ pub enum ConnectionError {
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
+    /// This end's thread that served the connection has ended, although nobody asked it to: it panicked, or its socket cannot
+    /// be used any more. The text says which. The peer was told nothing.
+    EndpointFailed(Arc<str>),
 }
 
 impl fmt::Display for ConnectionError {
@@ -245,6 +249,9 @@ impl fmt::Display for ConnectionError {
                 f.write_str("the server speaks no version of QUIC that this end speaks")
             }
             Self::Refused => f.write_str("the connection was refused"),
+            Self::EndpointFailed(reason) => {
+                write!(f, "this end's thread that served the connection has ended: {reason}")
+            }
         }
     }
 }

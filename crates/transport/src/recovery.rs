@@ -27,8 +27,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use clearway_congestion::{
-    Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler, Limitation, Pacer,
-    RateSample, SendIndex, SentPacket,
+    Algorithm, Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler,
+    Limitation, Pacer, RateSample, SendIndex, SentPacket,
 };
 use clearway_units::{Random, Timestamp, pack_fields};
 use clearway_wire::PacketNumber;
@@ -282,6 +282,13 @@ impl Recovery {
             self.path.pacer.set_max_datagram_size(now, bytes);
             self.path.controller.on_max_datagram_size(bytes);
         }
+    }
+
+    /// Replaces the controller, which has panicked, by one of ours. Returns the old one.
+    pub(crate) fn replace_controller(&mut self) -> Box<dyn Controller> {
+        let parameters =
+            self.config.controller_parameters(self.max_datagram_size, &mut self.random);
+        core::mem::replace(&mut self.path.controller, Algorithm::Reno.build(&parameters))
     }
 
     /// The connection rests: gives back the memory that only a busy connection needs.

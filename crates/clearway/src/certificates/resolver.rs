@@ -14,6 +14,9 @@ use super::{Identity, IdentityError};
 /// it chooses later concerns later connections only. [`Certificates`] is one that chooses by the server's name. Session
 /// resumption asks it, too, but a resumed connection shows no certificate.
 ///
+/// If it panics, only that client is refused, as with `None`; it is counted in
+/// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
+///
 /// [`ServerConfig::with_resolver`]: crate::ServerConfig::with_resolver
 pub trait CertificateResolver: fmt::Debug + Send + Sync {
     /// The certificate for a client, of which the ClientHello says the
@@ -29,7 +32,9 @@ pub(crate) struct Resolving(pub(crate) Arc<dyn CertificateResolver>);
 
 impl ResolvesServerCert for Resolving {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.resolve(&client_hello).map(|identity| identity.certified_key())
+        const REFUSED: &str = "a certificate resolver panicked: its client is refused";
+        let identity = clearway_io::guard(REFUSED, || self.0.resolve(&client_hello)).flatten();
+        identity.map(|identity| identity.certified_key())
     }
 }
 

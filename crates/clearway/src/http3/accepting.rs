@@ -2,6 +2,7 @@
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{Method, Request};
@@ -20,6 +21,8 @@ const MAX_DEPARTED: usize = 1024;
 #[derive(Default)]
 pub(super) struct Accepting {
     connections: Mutex<Connections>,
+    /// The number of shards that take clients.
+    shards: AtomicUsize,
     /// How requests are answered on the shard's thread, if they are.
     answer: OnceLock<Box<dyn Answer>>,
 }
@@ -62,6 +65,23 @@ impl Accepting {
     /// Takes the lock. Nothing that panics runs while it is held.
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another shard takes clients.
+    pub(super) fn add_shard(&self) {
+        self.shards.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A shard takes no more clients. After the last one the server is closing, whether or not it was asked to.
+    pub(super) fn remove_shard(&self) {
+        if self.shards.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let wakers = {
+                let mut connections = self.lock();
+                connections.is_closing = true;
+                core::mem::take(&mut connections.wakers)
+            };
+            wakers.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// Whether new clients are refused.

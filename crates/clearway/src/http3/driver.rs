@@ -54,6 +54,8 @@ pub(super) struct Driver {
     effects: Effects,
     /// Kept to reuse its memory.
     changed: Vec<usize>,
+    /// Left set by a panic.
+    is_processing: bool,
 }
 
 impl Driver {
@@ -87,6 +89,7 @@ impl Driver {
             watch: Watch::default(),
             effects: Effects::default(),
             changed: Vec::new(),
+            is_processing: false,
         }
     }
 }
@@ -108,6 +111,7 @@ impl Driver {
 
 impl Application for Driver {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        self.is_processing = true;
         if connection.is_resting() {
             self.rest();
             self.unasked_since = None;
@@ -121,6 +125,7 @@ impl Application for Driver {
         let mut fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
         while self.exchange(now, connection, core::mem::take(&mut fed)) {}
         self.effects.carry_out(&self.shared);
+        self.is_processing = false;
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -178,7 +183,10 @@ impl Driver {
 impl Drop for Driver {
     /// The shard has discarded the connection, or could not create it.
     fn drop(&mut self) {
-        self.shared.on_gone(Error::Closed);
+        self.shared
+            .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
+        // Some are left if something has panicked.
+        self.effects.carry_out(&self.shared);
         if let Some(listener) = &mut self.listener {
             listener.on_gone();
         }

@@ -48,6 +48,7 @@ impl Server {
         let http3 = Arc::new(supported(http3, &config.transport));
         let mut random = Random::from_seed(clearway_io::seed()?);
         let clients = |_| {
+            accepting.add_shard();
             let (accepting, config) = (accepting.clone(), http3.clone());
             Clients { accepting, config, random: random.fork() }
         };
@@ -81,7 +82,8 @@ impl Server {
     }
 
     /// Waits for the next request of any client; connections take turns. `None` when the server was
-    /// [shut down](Self::shutdown) and its last connection is gone.
+    /// [shut down](Self::shutdown), or its endpoint was closed or has [failed](Endpoint::failure), and its last connection is
+    /// gone.
     ///
     /// Any number of tasks may accept. Cancel-safe: if the future is dropped, no request is lost. Requests that are not
     /// accepted wait; their number is limited per connection by the transport's limit on open streams. A request that arrived
@@ -91,8 +93,8 @@ impl Server {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }
 
-    /// Answers every request with the response that `service` returns, each in a task of its own, until the
-    /// server was [shut down](Self::shutdown) and its last connection is gone.
+    /// Answers every request with the response that `service` returns, each in a task of its own, until
+    /// [`accept`](Self::accept) returns `None`. Then [`Endpoint::failure`] says whether that was asked for.
     ///
     /// If a client cancels its request, or its connection is lost, the future of `service` is dropped at its next
     /// await.
@@ -178,6 +180,13 @@ struct Clients {
     accepting: Arc<Accepting>,
     config: Arc<Config>,
     random: Random,
+}
+
+impl Drop for Clients {
+    /// The shard takes no more clients, for whatever reason.
+    fn drop(&mut self) {
+        self.accepting.remove_shard();
+    }
 }
 
 impl Acceptor for Clients {

@@ -3,10 +3,13 @@
 mod cancellation;
 mod closing;
 mod delivered;
+mod errors;
+mod failing;
 mod handles;
 mod promises;
 mod quinn;
 mod resources;
+mod responses;
 mod stack;
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../quic/support.rs"]

@@ -1,5 +1,6 @@
 //! A shard's connections with their applications and timers, and who of them has something to do.
 
+mod broken;
 mod half_open;
 mod migrating;
 mod newcomers;
@@ -24,7 +25,7 @@ use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
 use crate::balancers::Via;
-use crate::guarded::{Guarded, Panicked, guarded};
+use crate::guarded::{Guarded, GuardedObserver, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::restart::Pipe;
 use crate::socket::Meta;
@@ -42,6 +43,9 @@ const MAX_REPLIES: usize = 64;
 /// How much is reported of a datagram of no connection: a long header to the end of the longest destination connection ID.
 const BEGINNING: usize = 26;
 
+/// An application whose callback panics cannot be told anything.
+pub(super) const REPLY: &str = "a callback of the application panicked";
+
 /// A connection's application, and what the shard still has to do for it.
 struct Slot {
     handle: ConnectionHandle,
@@ -55,6 +59,8 @@ struct Slot {
     is_sending: bool,
     /// The application ran after the connection was closed, so it knows.
     knows_of_close: bool,
+    /// A panic has left its connection in a state that may be inconsistent.
+    is_broken: bool,
     /// When deadlines were last served, and which.
     served: Option<(Timestamp, Kind)>,
     /// Sockets that were opened for migrations, and that the connection uses.
@@ -135,6 +141,10 @@ impl Connections {
         self.has_balancers = true;
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -191,6 +201,20 @@ impl Connections {
         meta: &Meta,
         datagram: &mut [u8],
     ) -> Passed {
+        let received = guarded(broken::CLOSED, || self.take_in(now, socket, meta, datagram));
+        received.unwrap_or_else(|Panicked| {
+            self.on_broken_by(now, meta.remote, datagram);
+            Passed::No
+        })
+    }
+
+    fn take_in(
+        &mut self,
+        now: Timestamp,
+        socket: SocketIndex,
+        meta: &Meta,
+        datagram: &mut [u8],
+    ) -> Passed {
         let Meta { remote, local_ip, ecn, via } = *meta;
         let arrival = Arrival { remote, socket, local_ip, ecn };
         if is_long(datagram) && !self.endpoint.has_connection_for(remote, datagram) {
@@ -234,16 +258,20 @@ impl Connections {
     ) {
         let ConnectRequest { config, server_name, application, observer, on_failure, .. } = request;
         if self.is_shutting_down {
-            let _ = guarded(|| on_failure(ConnectFailure::ShuttingDown));
+            let _ = guarded(REPLY, || on_failure(ConnectFailure::ShuttingDown));
             return;
         }
-        match self.endpoint.connect(now, &config, destination, &server_name, observer) {
-            Ok(handle) => self.add(now, handle, application),
-            Err(error) => {
-                // An application that panics here cannot be told of the failure.
-                let _ = guarded(|| on_failure(ConnectFailure::Endpoint(error)));
-            }
-        }
+        const NOT_BEGUN: &str = "code of the application panicked: its connection does not begin";
+        let observer = GuardedObserver::guard(observer);
+        let begun = guarded(NOT_BEGUN, || {
+            self.endpoint.connect(now, &config, destination, &server_name, observer)
+        });
+        let failure = match begun {
+            Ok(Ok(handle)) => return self.add(now, handle, application),
+            Ok(Err(error)) => ConnectFailure::Endpoint(error),
+            Err(Panicked) => ConnectFailure::Panicked,
+        };
+        let _ = guarded(REPLY, || on_failure(failure));
     }
 
     fn add(&mut self, now: Timestamp, handle: ConnectionHandle, factory: ApplicationFactory) {
@@ -275,6 +303,7 @@ impl Connections {
             is_dirty: false,
             is_sending: false,
             knows_of_close: false,
+            is_broken: false,
             served: None,
             sockets: Vec::new(),
             migration: None,
@@ -337,10 +366,7 @@ impl Connections {
     pub(super) fn shut_down(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {
         self.is_shutting_down = true;
         self.stop_accepting();
-        self.each(|connection| {
-            connection.close(now, error_code, reason);
-            true
-        });
+        self.each(now, |connection| connection.close(now, error_code, reason));
     }
 
     /// An ICMP message reports that `destination` is unreachable. Only attempts to connect to it are looked at; returns
@@ -352,9 +378,7 @@ impl Connections {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
             slot.attempt = None;
             let handle = slot.handle;
-            if let Some(connection) = self.endpoint.connection_mut(handle) {
-                connection.on_unreachable(now);
-            }
+            self.guard(now, handle, |connection| connection.on_unreachable(now));
             self.mark_dirty(handle);
         }
         looked_at
@@ -370,20 +394,11 @@ impl Connections {
         }
     }
 
-    /// A connection's application is gone, so the connection has to end (RFC 9000 §20.1).
-    fn on_panic(&mut self, now: Timestamp, handle: ConnectionHandle, Panicked: Panicked) {
-        self.counts.panics += 1;
-        tracing::error!("an application panicked: its connection is closed with INTERNAL_ERROR");
-        if let Some(connection) = self.endpoint.connection_mut(handle) {
-            connection.close_with_internal_error(now, "the application failed");
-        }
-    }
-
-    /// Does something to all connections, and marks those dirty for which it returns `true`.
-    fn each(&mut self, mut act: impl FnMut(&mut Connection) -> bool) {
+    /// Does something to all connections, after which their applications are to run.
+    fn each(&mut self, now: Timestamp, mut act: impl FnMut(&mut Connection)) {
         for index in 0..self.slots.len() {
             let Some(handle) = self.slots[index].as_ref().map(|slot| slot.handle) else { continue };
-            if self.endpoint.connection_mut(handle).is_some_and(&mut act) {
+            if self.guard(now, handle, &mut act).is_some() {
                 self.mark_dirty(handle);
             }
         }
@@ -405,7 +420,9 @@ impl Connections {
             let Some(Some(slot)) = self.slots.get_mut(index) else { continue };
             let handle = slot.handle;
             slot.served = Some((now, kind));
-            self.endpoint.on_deadline(handle, now, received_until);
+            self.guard_endpoint(now, handle, |endpoint| {
+                endpoint.on_deadline(handle, now, received_until);
+            });
             self.mark_dirty(handle);
         }
     }
@@ -467,6 +484,12 @@ impl Connections {
 
     /// A connection has no more to send now: it waits for its deadline, or has ended.
     pub(super) fn rest(&mut self, now: Timestamp, handle: ConnectionHandle, sockets: &mut Sockets) {
+        if guarded(broken::CLOSED, || self.let_rest(now, handle, sockets)).is_err() {
+            self.on_broken(now, handle);
+        }
+    }
+
+    fn let_rest(&mut self, now: Timestamp, handle: ConnectionHandle, sockets: &mut Sockets) {
         if self.retry_migration(now, handle, sockets) {
             return self.mark_sending(handle);
         }
@@ -477,7 +500,7 @@ impl Connections {
             return self.mark_dirty(handle);
         }
         if let Some(connection) = self.endpoint.release(handle, now) {
-            self.end(handle, &connection);
+            self.end(handle, connection);
         }
         if self.endpoint.remove_released(handle) {
             return self.remove(handle, sockets);
@@ -497,9 +520,9 @@ impl Connections {
     }
 
     /// A connection has ended: its application is told, and what only a live connection needs is given back.
-    fn end(&mut self, handle: ConnectionHandle, connection: &Connection) {
+    fn end(&mut self, handle: ConnectionHandle, connection: Connection) {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
-        slot.record.end(connection, &mut self.counts);
+        slot.record.end(&connection, &mut self.counts);
         if let Some(waiting) = slot.migration.take() {
             waiting.end();
         }
@@ -507,10 +530,12 @@ impl Connections {
             self.attempts.remove(remote, handle.index());
         }
         let application = std::mem::replace(&mut slot.application, Guarded::gone());
-        if let Err(Panicked) = application.closed(&connection.statistics()) {
-            tracing::error!("an application panicked when its connection was gone");
-            self.counts.panics += 1;
+        // A congestion controller of the application makes a part of them, and is dropped with the connection.
+        const WAS_GONE: &str = "code of the application panicked when its connection was gone";
+        if let Ok(statistics) = guarded(WAS_GONE, || connection.statistics()) {
+            let _ = application.closed(&statistics);
         }
+        let _ = guarded(WAS_GONE, || drop(connection));
     }
 
     /// Nothing is known of a connection any more.

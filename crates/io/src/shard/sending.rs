@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 
-use clearway_transport::{ConnectionHandle, SocketIndex, Transmit};
+use clearway_transport::{ConnectionHandle, Endpoint, SocketIndex, Transmit};
 use clearway_units::Timestamp;
 use clearway_wire::preface;
 
@@ -111,9 +111,10 @@ impl Sender {
         // What a balancer needs before each datagram goes in between afterwards.
         let reserved = via.map_or(0, |_| segments * preface::MAX_LEN);
         let room = &mut self.buffer[self.filled..][..MAX_BATCH_BYTES];
-        let endpoint = &mut context.connections.endpoint;
-        let built =
-            endpoint.transmit(handle, now, &mut room[..MAX_BATCH_BYTES - reserved], segments);
+        let transmit = |endpoint: &mut Endpoint| {
+            endpoint.transmit(handle, now, &mut room[..MAX_BATCH_BYTES - reserved], segments)
+        };
+        let built = context.connections.guard_endpoint(now, handle, transmit).flatten();
         let Some(transmit) = built else {
             return context.connections.rest(now, handle, context.sockets);
         };
@@ -156,7 +157,7 @@ impl Sender {
         }
         for built in self.built.drain(..taken) {
             context.sent(&built.transmit);
-            context.connections.endpoint.transmitted(built.turn.handle, now);
+            context.transmitted(built.turn.handle, now);
             self.unfinished.push_back(built.turn);
         }
         taken
@@ -181,9 +182,12 @@ impl Sender {
             SendOutcome::Sent => {
                 context.statistics.send_calls += 1;
                 context.sent(&transmit);
-                context.connections.endpoint.transmitted(handle, now);
+                context.transmitted(handle, now);
             }
-            SendOutcome::TooLarge => context.connections.endpoint.transmit_refused(handle, now),
+            SendOutcome::TooLarge => {
+                let refused = |endpoint: &mut Endpoint| endpoint.transmit_refused(handle, now);
+                context.connections.guard_endpoint(now, handle, refused);
+            }
             SendOutcome::Failed(error) => {
                 tracing::debug!(%error, destination = %transmit.destination, "cannot send");
                 context.statistics.batches_failed += 1;
@@ -191,7 +195,7 @@ impl Sender {
                 if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
                     context.connections.on_unreachable(now, transmit.destination);
                 }
-                context.connections.endpoint.transmitted(handle, now);
+                context.transmitted(handle, now);
             }
         }
         self.unfinished.push_back(self.built.remove(0).turn);
@@ -212,6 +216,12 @@ impl Context<'_> {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let datagrams = transmit.size.div_ceil(segment) as u64;
         self.statistics.on_batch_sent(datagrams, transmit.size);
+    }
+
+    /// The last batch of a connection was passed to the kernel, or is lost.
+    fn transmitted(&mut self, handle: ConnectionHandle, now: Timestamp) {
+        let transmitted = |endpoint: &mut Endpoint| endpoint.transmitted(handle, now);
+        self.connections.guard_endpoint(now, handle, transmitted);
     }
 
     /// Sends the replies outside of connections. They are optional: those that cannot be sent at once are dropped.

@@ -12,6 +12,7 @@ use crate::ecn::EcnCodepoint;
 use crate::event::ConnectionError;
 use crate::observer::{ConnectionState, Observation};
 use crate::path::MINIMUM_INITIAL_SIZE;
+use crate::recovery::Recovery;
 use crate::space_id::SpaceId;
 
 /// The content of a CONNECTION_CLOSE.
@@ -77,6 +78,24 @@ impl Connection {
     pub fn close_with_internal_error(&mut self, now: Timestamp, reason: &'static str) {
         let error = TransportError::internal(reason);
         self.close_by_transport(now, error);
+    }
+
+    /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1) after code of the application panicked while the connection
+    /// was called: its congestion controller, its TLS session or whatever else the connection was configured with. The controller is
+    /// not called again.
+    ///
+    /// What the connection was in the middle of may be inconsistent. So it only sends CONNECTION_CLOSE and waits for the end of
+    /// the closing period; if it panics even so, [`abandon_after_panic`](Self::abandon_after_panic) ends it.
+    pub fn close_after_panic(&mut self, now: Timestamp, reason: &'static str) {
+        // Dropped last, since that may panic as well.
+        let _controller = self.recovery.awake_mut().map(Recovery::replace_controller);
+        self.close_by_transport(now, TransportError::internal(reason));
+    }
+
+    /// Ends the connection at once and without a CONNECTION_CLOSE, after [`close_after_panic`](Self::close_after_panic) or what
+    /// followed it panicked, too.
+    pub fn abandon_after_panic(&mut self, now: Timestamp, reason: &'static str) {
+        self.abandon(now, ConnectionError::TransportError(TransportError::internal(reason)));
     }
 
     /// An ICMP message reports that the peer's address is unreachable. Such a report is not authenticated, so it

@@ -63,6 +63,11 @@ impl Incoming {
         self.address_is_validated
     }
 
+    /// The same client without its datagram: enough to [refuse](Endpoint::refuse) it after the attempt to accept it panicked.
+    pub fn without_datagram(&self) -> Self {
+        Self { datagram: Vec::new(), ..*self }
+    }
+
     /// The datagram as it arrived, for another endpoint to receive.
     pub fn into_datagram(self) -> (Arrival, Vec<u8>) {
         (self.arrival, self.datagram)
@@ -268,6 +273,11 @@ impl Endpoint {
     /// Refuses the client with CONNECTION_REFUSED.
     pub fn refuse(&mut self, incoming: Incoming) {
         self.refuse_with(incoming, TransportErrorCode::CONNECTION_REFUSED);
+    }
+
+    /// Turns the client away with INTERNAL_ERROR (RFC 9000 §20.1), because this end could not begin the connection.
+    pub fn refuse_with_internal_error(&mut self, incoming: Incoming) {
+        self.refuse_with(incoming, TransportErrorCode::INTERNAL_ERROR);
     }
 
     /// Sends a Retry packet, which makes the client validate its address (RFC 9000 §8.1.2).

@@ -6,7 +6,7 @@ use core::time::Duration;
 use clearway_transport::{Connection, ConnectionHandle, MigrationError, SocketIndex};
 use clearway_units::Timestamp;
 
-use super::Connections;
+use super::{Connections, REPLY};
 use crate::application::{MigrateFailure, Migration};
 use crate::guarded::guarded;
 use crate::mailbox::MigrateRequest;
@@ -84,7 +84,7 @@ impl Connections {
         let started = begin(now, connection, &request, sockets, &mut slot.sockets);
         let has_begun = started.is_ok();
         // An application that panics here finds out how the migration ends by its events.
-        let _ = guarded(|| (request.on_start)(started));
+        let _ = guarded(REPLY, || (request.on_start)(started));
         has_begun
     }
 
@@ -103,7 +103,7 @@ impl Connections {
 }
 
 fn refuse(request: MigrateRequest, error: MigrationError) {
-    let _ = guarded(|| (request.on_start)(Err(MigrateFailure::Refused(error))));
+    let _ = guarded(REPLY, || (request.on_start)(Err(MigrateFailure::Refused(error))));
 }
 
 /// Opens a socket, and validates the path from there. `used` are the sockets that the connection already uses.

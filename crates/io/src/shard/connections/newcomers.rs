@@ -18,9 +18,9 @@ use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
 use clearway_wire::{ConnectionId, LongPacketType};
 
 use super::Connections;
-use crate::application::Decision;
+use crate::application::{Accept, Decision};
 use crate::balancers::Via;
-use crate::guarded::{Panicked, guarded};
+use crate::guarded::{GuardedObserver, Panicked, guarded};
 
 /// How many clients wait while further ones may.
 #[derive(Clone, Copy)]
@@ -42,6 +42,8 @@ const MAX_DATAGRAMS_PER_CLIENT: usize = 12;
 /// While there is more to receive, the shard does something else for this many times as long as a handshake took, before it
 /// begins the next.
 const PAUSE: u32 = 3;
+
+const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
 
 /// A client that has no connection yet: its first Destination Connection ID, and its address.
 pub(super) type Key = (ConnectionId, SocketAddr);
@@ -270,7 +272,7 @@ impl Connections {
 
     fn retry(&mut self, now: Timestamp, incoming: &Incoming, via: Option<Via>) {
         self.counts.retries += 1;
-        self.endpoint.retry(now, incoming);
+        let _ = guarded(NOT_ANSWERED, || self.endpoint.retry(now, incoming));
         self.take_replies(via);
     }
 
@@ -347,38 +349,52 @@ impl Connections {
             incoming.forbid_greasing();
         }
         let decision = match &mut self.acceptor {
-            Some(acceptor) => guarded(|| acceptor.incoming(&incoming)),
+            Some(acceptor) => guarded("an acceptor panicked: the client is refused", || {
+                acceptor.incoming(&incoming)
+            }),
             None => Ok(Decision::Refuse),
         };
-        let decision = decision.unwrap_or_else(|Panicked| {
-            tracing::error!("an acceptor panicked: the client is refused");
-            self.counts.panics += 1;
-            Decision::Refuse
-        });
-        match decision {
-            Decision::Accept(accept) => {
-                match self.endpoint.accept(now, incoming, accept.observer) {
-                    Ok(handle) => {
-                        self.add(now, handle, accept.application);
-                        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
-                            slot.record.accepted(&mut self.counts);
-                            slot.via = via;
-                        }
-                        return true;
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "a client could not be accepted");
-                        self.counts.refused += 1;
-                    }
-                }
-            }
+        match decision.unwrap_or(Decision::Refuse) {
+            Decision::Accept(accept) => return self.accept(now, incoming, via, accept),
             Decision::Refuse => {
                 self.counts.refused += 1;
-                self.endpoint.refuse(incoming);
+                let _ = guarded(NOT_ANSWERED, || self.endpoint.refuse(incoming));
             }
             Decision::Retry => self.retry(now, &incoming, via),
             Decision::Ignore => self.counts.refused += 1,
         }
+        false
+    }
+
+    /// Returns whether the client's connection has begun.
+    fn accept(
+        &mut self,
+        now: Timestamp,
+        incoming: Incoming,
+        via: Option<Via>,
+        accept: Accept,
+    ) -> bool {
+        const REFUSED: &str =
+            "code of the application panicked: a client is refused with INTERNAL_ERROR";
+        let Accept { application, observer } = accept;
+        let client = incoming.without_datagram();
+        let observer = GuardedObserver::guard(observer);
+        match guarded(REFUSED, || self.endpoint.accept(now, incoming, observer)) {
+            Ok(Ok(handle)) => {
+                self.add(now, handle, application);
+                if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
+                    slot.record.accepted(&mut self.counts);
+                    slot.via = via;
+                }
+                return true;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "a client could not be accepted"),
+            Err(Panicked) => {
+                let answer = || self.endpoint.refuse_with_internal_error(client);
+                let _ = guarded(NOT_ANSWERED, answer);
+            }
+        }
+        self.counts.refused += 1;
         false
     }
 }

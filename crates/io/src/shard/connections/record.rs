@@ -14,8 +14,6 @@ pub(super) struct Counts {
     /// Retry packets sent.
     pub(super) retries: u64,
     pub(super) refused: u64,
-    /// Panics of applications and acceptors.
-    pub(super) panics: u64,
     handshakes_completed: u64,
     handshakes_failed: u64,
     totals: Totals,
@@ -29,7 +27,6 @@ impl Counts {
             accepted: 0,
             retries: 0,
             refused: 0,
-            panics: 0,
             handshakes_completed: 0,
             handshakes_failed: 0,
             totals: Totals::default(),
@@ -41,7 +38,6 @@ impl Counts {
         statistics.connections_half_open = self.half_open.count() as u64;
         statistics.retries_sent = self.retries;
         statistics.incoming_refused = self.refused;
-        statistics.panics = self.panics;
         statistics.handshakes_completed = self.handshakes_completed;
         statistics.handshakes_failed = self.handshakes_failed;
         statistics.packets_sent = self.totals.packets_sent;

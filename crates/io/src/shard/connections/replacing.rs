@@ -1,5 +1,8 @@
 //! The connection IDs of all connections are replaced when new ones follow another configuration.
 
+use clearway_transport::Connection;
+use clearway_units::Timestamp;
+
 use super::Connections;
 
 /// How many connections are looked at in one turn. Each that has IDs of an earlier configuration sends a packet, which takes
@@ -18,14 +21,13 @@ impl Connections {
 
     /// Replaces the IDs of the next connections, a bounded number. Those that begin in the meantime have IDs of the new
     /// configuration, wherever their place is.
-    pub(in crate::shard) fn replace_ids(&mut self) {
+    pub(in crate::shard) fn replace_ids(&mut self, now: Timestamp) {
         let Some(first) = self.replacing else { return };
         let end = self.slots.len().min(first + IN_A_TURN);
         self.replacing = (end < self.slots.len()).then_some(end);
         for place in first..end {
             let Some(handle) = self.slots[place].as_ref().map(|slot| slot.handle) else { continue };
-            let connection = self.endpoint.connection_mut(handle);
-            if connection.is_some_and(|connection| connection.replace_connection_ids()) {
+            if self.guard(now, handle, Connection::replace_connection_ids) == Some(true) {
                 self.mark_sending(handle);
             }
         }

@@ -1,0 +1,32 @@
+//! Session stores of the application, whose panics concern only what they keep.
+
+use std::sync::Arc;
+
+use clearway_io::guard;
+use clearway_transport::{SavedSession, SessionStore};
+use clearway_wire::Version;
+
+/// A session store whose panics lose a session or token, and nothing else.
+#[derive(Debug)]
+pub(crate) struct GuardedStore(pub(crate) Arc<dyn SessionStore>);
+
+const NOT_KEPT: &str = "a session store panicked: a session or token is not kept";
+const NOT_USED: &str = "a session store panicked: a connection resumes no session or uses no token";
+
+impl SessionStore for GuardedStore {
+    fn put_session(&self, server_name: &str, session: SavedSession) {
+        guard(NOT_KEPT, || self.0.put_session(server_name, session));
+    }
+
+    fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession> {
+        guard(NOT_USED, || self.0.take_session(server_name, version)).flatten()
+    }
+
+    fn put_token(&self, server_name: &str, token: &[u8]) {
+        guard(NOT_KEPT, || self.0.put_token(server_name, token));
+    }
+
+    fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
+        guard(NOT_USED, || self.0.take_token(server_name)).flatten()
+    }
+}

@@ -1,0 +1,146 @@
+//! A shard that ends although nobody has asked it to does not do so silently.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use clearway::http3::{Client, PROTOCOL as H3, Server};
+use clearway::rustls::RootCertStore;
+use clearway::{
+    ClientConfig, ConnectError, ConnectFailure, ConnectionError, Endpoint, ServerConfig,
+};
+use http::{Request, Response};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Id, Level, Metadata, Subscriber, span};
+
+use crate::support::{Pair, identity, loopback, run};
+
+/// The port of the client whose connection ends the shard that it is on.
+static PORT: AtomicU64 = AtomicU64::new(0);
+/// An event of the level ERROR said that a shard has ended.
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Panics where a connection begins with the client at [`PORT`]: what nothing guards, since it is no part of the library's
+/// interface.
+struct Panicking;
+
+impl Subscriber for Panicking {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.name() == "connection" || *metadata.level() == Level::ERROR
+    }
+
+    fn new_span(&self, attributes: &span::Attributes<'_>) -> Id {
+        struct Remote;
+        impl Visit for Remote {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                let port = PORT.load(Ordering::SeqCst);
+                let is_wanted =
+                    field.name() == "remote" && format!("{value:?}").ends_with(&format!(":{port}"));
+                assert!(!is_wanted, "this panic is intended");
+            }
+        }
+        attributes.record(&mut Remote);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Message;
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" && format!("{value:?}").contains("a shard has ended") {
+                    IS_REPORTED.store(true, Ordering::SeqCst);
+                }
+            }
+        }
+        event.record(&mut Message);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// Lets the shard end that the next connection from `client` is on.
+fn end_shard_of(client: &Endpoint) {
+    PORT.store(client.local_address().port().into(), Ordering::SeqCst);
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// One after the other, since the subscriber is that of the whole process.
+#[test]
+fn a_shard_that_fails_says_so() {
+    tracing::subscriber::set_global_default(Panicking).expect("there is no other");
+    run(async {
+        raw_streams().await;
+        http3().await;
+        connecting().await;
+    });
+    assert!(IS_REPORTED.load(Ordering::SeqCst));
+}
+
+async fn raw_streams() {
+    let pair = Pair::new();
+    let (client, server) = pair.connect().await;
+    let other = Endpoint::client(loopback()).unwrap();
+    end_shard_of(&other);
+    let accepting = pair.server.clone();
+    let accepting = tokio::spawn(async move { while accepting.accept().await.is_some() {} });
+    let victim = other.connect_with(&pair.config, pair.server.local_address(), "localhost");
+    let victim = tokio::spawn(victim.unwrap());
+    tokio::time::timeout(PATIENCE, accepting).await.expect("accept() waits for ever").unwrap();
+    let failure = pair.server.failure().expect("it says why");
+    assert_eq!(failure.to_string(), "the thread panicked: this panic is intended");
+    let reason = tokio::time::timeout(PATIENCE, server.closed()).await.unwrap();
+    assert!(matches!(reason, ConnectionError::EndpointFailed(_)), "{reason}");
+    assert!(reason.to_string().contains("this panic is intended"), "{reason}");
+    assert_eq!(pair.server.statistics().shards_failed, 1);
+    tokio::time::timeout(PATIENCE, pair.server.wait_idle()).await.expect("nothing is left");
+    // The address is free again.
+    drop((client, victim));
+    Endpoint::server(pair.server.local_address(), configs().0).unwrap();
+}
+
+async fn http3() {
+    let (server, config) = configs();
+    let server = Arc::new(Server::bind(loopback(), server).unwrap());
+    let address = server.local_address();
+    let serving = server.clone();
+    let serving =
+        tokio::spawn(async move { serving.serve(|_| async { Response::new("fine") }).await });
+    let endpoint = Endpoint::client(loopback()).unwrap();
+    let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
+    let request = || Request::get("https://localhost/").body(()).unwrap();
+    assert_eq!(client.send(request()).await.unwrap().status(), 200);
+    let other = Endpoint::client(loopback()).unwrap();
+    end_shard_of(&other);
+    let victim = other.connect_with(&config, address, "localhost").unwrap();
+    let victim = tokio::spawn(victim);
+    tokio::time::timeout(PATIENCE, serving).await.expect("serve() waits for ever").unwrap();
+    assert!(server.endpoint().failure().is_some());
+    drop(victim);
+}
+
+/// A client's endpoint that has failed says so, too.
+async fn connecting() {
+    let pair = Pair::new();
+    // The client's shard sees the server's address.
+    PORT.store(pair.server.local_address().port().into(), Ordering::SeqCst);
+    let lost = tokio::time::timeout(PATIENCE, pair.connecting()).await.unwrap().unwrap_err();
+    assert!(matches!(lost, ConnectError::Lost(ConnectionError::EndpointFailed(_))), "{lost}");
+    let later = tokio::time::timeout(PATIENCE, pair.connecting()).await.unwrap().unwrap_err();
+    let is_known = matches!(later, ConnectError::NotStarted(ConnectFailure::ShardFailed(_)));
+    assert!(is_known && later.to_string().contains("this panic is intended"), "{later}");
+}
+
+fn configs() -> (ServerConfig, ClientConfig) {
+    let own = identity();
+    let mut roots = RootCertStore::empty();
+    roots.add(own.certificate.clone()).unwrap();
+    let server = ServerConfig::new(vec![own.certificate], own.key).application_protocols([H3]);
+    (server, ClientConfig::with_roots(roots).application_protocols([H3]))
+}

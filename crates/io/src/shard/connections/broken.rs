@@ -1,0 +1,77 @@
+//! Connections that end because code of the application panicked: in the application itself, or below, where the transport
+//! calls a congestion controller, a TLS session or an ID generator that came with the configuration.
+//!
+//! A panic below may leave the state of its connection inconsistent, but not that of others. So the connection only sends
+//! CONNECTION_CLOSE with INTERNAL_ERROR from then on, and if it panics even so, it ends without.
+
+use core::net::SocketAddr;
+
+use clearway_transport::{Connection, ConnectionHandle, Endpoint};
+use clearway_units::Timestamp;
+
+use super::Connections;
+use crate::guarded::{Panicked, guarded};
+
+/// The consequence of a panic below the application.
+pub(super) const CLOSED: &str =
+    "code that the transport calls panicked: its connection is closed with INTERNAL_ERROR";
+
+const ENDED: &str = "a connection panicked while it was closed: it ends without CONNECTION_CLOSE";
+
+/// What the peer is told.
+const REASON: &str = "the application failed";
+
+impl Connections {
+    /// A connection's application is gone, so the connection has to end (RFC 9000 §20.1).
+    pub(super) fn on_panic(&mut self, now: Timestamp, handle: ConnectionHandle, _: Panicked) {
+        let close = |connection: &mut Connection| connection.close_after_panic(now, REASON);
+        self.guard(now, handle, close);
+    }
+
+    /// Calls a connection, which ends if that panics. `None` then, or if there is no such connection.
+    pub(in crate::shard) fn guard<T>(
+        &mut self,
+        now: Timestamp,
+        handle: ConnectionHandle,
+        act: impl FnOnce(&mut Connection) -> T,
+    ) -> Option<T> {
+        self.guard_endpoint(now, handle, |endpoint| endpoint.connection_mut(handle).map(act))?
+    }
+
+    /// Calls the endpoint on behalf of a connection, which ends if that panics.
+    pub(in crate::shard) fn guard_endpoint<T>(
+        &mut self,
+        now: Timestamp,
+        handle: ConnectionHandle,
+        act: impl FnOnce(&mut Endpoint) -> T,
+    ) -> Option<T> {
+        match guarded(CLOSED, || act(&mut self.endpoint)) {
+            Ok(outcome) => Some(outcome),
+            Err(Panicked) => {
+                self.on_broken(now, handle);
+                None
+            }
+        }
+    }
+
+    /// A datagram from `remote` made the connection panic that it belongs to, if it belongs to one.
+    pub(super) fn on_broken_by(&mut self, now: Timestamp, remote: SocketAddr, datagram: &[u8]) {
+        const LOST: &str = "a connection ID generator panicked: a datagram is lost";
+        let handle = guarded(LOST, || self.endpoint.connection_for(remote, datagram));
+        if let Ok(Some(handle)) = handle {
+            self.on_broken(now, handle);
+        }
+    }
+
+    /// A connection was in the middle of something when it panicked.
+    pub(super) fn on_broken(&mut self, now: Timestamp, handle: ConnectionHandle) {
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        let was_broken = core::mem::replace(&mut slot.is_broken, true);
+        if let Some(connection) = self.endpoint.connection_mut(handle)
+            && (was_broken || guarded(ENDED, || connection.close_after_panic(now, REASON)).is_err())
+        {
+            connection.abandon_after_panic(now, REASON);
+        }
+        self.mark_dirty(handle);
+    }
+}
