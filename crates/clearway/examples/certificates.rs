@@ -62,5 +62,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Renewed for the next handshake; connections go on with what they have.
         certificates.replace([for_server("www.example.org")?, other.clone()])?;
     }
+    client.wait_idle().await;
     Ok(())
 }

@@ -142,5 +142,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("server: {} congestion events", statistics.congestion_events);
     println!("server: {} of {} packets lost", statistics.packets_lost, statistics.packets_sent);
     connection.close(VarInt::ZERO, b"done");
+    client.wait_idle().await;
     if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
 }

@@ -62,6 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let statistics = client.statistics().await;
     println!("client: {} packets sent", statistics.packets_sent);
     client.shutdown().await;
+    endpoint.wait_idle().await;
     Ok(())
 }
 

@@ -11,15 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_io::{
-    Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    GroupOptions, GroupServerSetup, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup,
-    ShardHandle, ShardStatistics, Steering,
+    Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision, GroupOptions,
+    GroupServerSetup, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup, ShardHandle,
+    ShardStatistics, Steering,
 };
 use clearway_transport::{
-    Connection, EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, Statistics,
-    TicketKeys,
+    EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, TicketKeys,
 };
-use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 use rustls::time_provider::DefaultTimeProvider;
 use tokio::runtime::Handle;
@@ -72,8 +70,6 @@ struct EndpointShared {
     has_waiting: Notify,
     /// The number of shards that take clients.
     accepting: AtomicUsize,
-    /// The number of connections that exist.
-    living: AtomicUsize,
     is_idle: Notify,
     /// Another process receives at the address.
     is_replaced: AtomicBool,
@@ -93,7 +89,6 @@ impl EndpointShared {
             waiting: Mutex::default(),
             has_waiting: Notify::new(),
             accepting: AtomicUsize::new(0),
-            living: AtomicUsize::new(0),
             is_idle: Notify::new(),
             is_replaced: AtomicBool::new(false),
             was_replaced: Notify::new(),
@@ -148,49 +143,10 @@ impl Drop for Accepting {
     }
 }
 
-/// Counts a connection as existing until it is dropped.
-struct Alive(Arc<EndpointShared>);
-
-impl Alive {
-    fn new(shared: &Arc<EndpointShared>) -> Self {
-        shared.living.fetch_add(1, Ordering::SeqCst);
-        Self(shared.clone())
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        if self.0.living.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.is_idle.notify_waiters();
-        }
-    }
-}
-
-/// An application whose connection is counted.
-struct Counted {
-    application: Box<dyn Application>,
-    _alive: Alive,
-}
-
-impl Application for Counted {
-    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        self.application.process(now, connection);
-    }
-
-    fn closed(&mut self, statistics: &Statistics) {
-        self.application.closed(statistics);
-    }
-}
-
-fn counted(factory: ApplicationFactory, alive: Alive) -> ApplicationFactory {
-    Box::new(move |waker| Box::new(Counted { application: factory(waker), _alive: alive }))
-}
-
 /// Applies the server's configuration to any acceptor.
 struct ConfiguredAcceptor<A> {
     acceptor: A,
     observers: Observers,
-    shared: Arc<EndpointShared>,
     _accepting: Accepting,
 }
 
@@ -198,7 +154,7 @@ impl<A: Acceptor> Acceptor for ConfiguredAcceptor<A> {
     fn incoming(&mut self, incoming: &Incoming) -> Decision {
         match self.acceptor.incoming(incoming) {
             Decision::Accept(Accept { application, observer }) => Decision::Accept(Accept {
-                application: counted(application, Alive::new(&self.shared)),
+                application,
                 observer: observer.or_else(|| self.observers.observer(Side::Server)),
             }),
             other => other,
@@ -256,7 +212,7 @@ impl Endpoint {
     }
 
     /// An endpoint whose connections are served inside their shards: acceptors decide whether to accept a client, and with
-    /// which [`Application`]. `acceptor` makes that of each shard, of which there is one unless the configuration says
+    /// which [`Application`](crate::Application). `acceptor` makes that of each shard, of which there is one unless the configuration says
     /// otherwise; they are counted from 0. Connections for which an acceptor gives no observer get one from the configuration.
     /// [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
@@ -283,7 +239,6 @@ impl Endpoint {
             Box::new(ConfiguredAcceptor {
                 acceptor: acceptor(shard),
                 observers: observers.clone(),
-                shared: shared.clone(),
                 _accepting: Accepting::new(&shared),
             })
         };
@@ -336,6 +291,12 @@ impl Endpoint {
         // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
+        let idle = Arc::downgrade(&shared);
+        group.on_idle(move || {
+            if let Some(shared) = idle.upgrade() {
+                shared.is_idle.notify_waiters();
+            }
+        });
         let owner = Owner { group, begun: AtomicUsize::new(0), shared };
         Ok(Self { owner: Arc::new(owner), default_client: None })
     }
@@ -393,7 +354,7 @@ impl Endpoint {
     }
 
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`. The connection is served
-    /// inside the shard by the [`Application`] that `application` creates. If the connection cannot be started,
+    /// inside the shard by the [`Application`](crate::Application) that `application` creates. If the connection cannot be started,
     /// `on_failure` is called instead.
     ///
     /// # Errors
@@ -410,7 +371,7 @@ impl Endpoint {
             config: Arc::new(config.build()?),
             remote,
             server_name: server_name.to_owned(),
-            application: counted(application, Alive::new(&self.owner.shared)),
+            application,
             observer: config.observers.observer(Side::Client),
             on_failure,
         };
@@ -479,14 +440,19 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until no connection is left: until each is closed and its closing or draining period has ended.
+    /// Waits until nothing is left of any connection: each has ended, and its closing or draining period is over, three probe
+    /// timeouts (RFC 9000 §10.2). A program should wait for this before it ends: the peer is told that a connection is
+    /// closed with one datagram, and in this time again if that was lost and the peer sends anything. An attempt to connect
+    /// that was never answered is not waited for after it has ended.
+    ///
+    /// This closes nothing: see [`close`](Self::close). Cancel-safe.
     pub async fn wait_idle(&self) {
         let shared = &self.owner.shared;
         loop {
             let mut notified = pin!(shared.is_idle.notified());
             // From here on no signal is missed.
             notified.as_mut().enable();
-            if shared.living.load(Ordering::SeqCst) == 0 {
+            if self.owner.group.connection_count() == 0 {
                 return;
             }
             notified.await;

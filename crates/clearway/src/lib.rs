@@ -47,6 +47,9 @@
 //! send.write_all(b"hello").await?;
 //! send.finish()?;
 //! let answer = recv.read_to_end(64 << 10).await?;
+//! connection.close(0_u32.into(), b"done");
+//! // The server is told, also if a datagram is lost.
+//! endpoint.wait_idle().await;
 //! # let _ = answer;
 //! # Ok(())
 //! # }
@@ -65,6 +68,8 @@
 //! let response = client.send(http::Request::get("https://example.org/").body(())?).await?;
 //! println!("{}", response.status());
 //! let body = response.into_body().bytes(1 << 20).await?;
+//! client.shutdown().await;
+//! endpoint.wait_idle().await;
 //! # let _ = body;
 //! # Ok(())
 //! # }

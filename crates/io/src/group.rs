@@ -12,6 +12,7 @@ use clearway_transport::{ConnectionIdGenerator, EndpointConfig, ServerConfig};
 
 use crate::application::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
+use crate::census::Census;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
@@ -68,6 +69,24 @@ impl ShardGroup {
     /// How the kernel finds the shard of a datagram; `None` if there is one shard only.
     pub fn steering(&self) -> Option<Steering> {
         self.steering
+    }
+
+    /// The number of connections, from when they are asked for until nothing is left of them: each has ended, and its closing or
+    /// draining period is over (RFC 9000 §10.2), in which CONNECTION_CLOSE is repeated if it was lost. An attempt that the
+    /// peer has never answered counts until it has ended.
+    pub fn connection_count(&self) -> usize {
+        self.census().count()
+    }
+
+    /// Has `callback` called whenever [`connection_count`](Self::connection_count) falls to 0, on any thread; it must not block.
+    /// Only the first one for a group counts. [`ShardHandle::statistics`] then say the same.
+    pub fn on_idle(&self, callback: impl Fn() + Send + Sync + 'static) {
+        self.census().on_empty(Box::new(callback));
+    }
+
+    fn census(&self) -> &Census {
+        // All shards have one.
+        self.shards[0].census()
     }
 
     /// Has new connection IDs follow another configuration of QUIC-LB from now on, and replaces those of all connections (§3.1),
@@ -197,7 +216,8 @@ pub(crate) fn spawn_steered(
             (sockets, Vec::new(), steering)
         }
     };
-    let mailboxes = (0..count).map(|_| Mailbox::new().map(Arc::new));
+    let census = Arc::<Census>::default();
+    let mailboxes = (0..count).map(|_| Mailbox::of_group(census.clone()).map(Arc::new));
     let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
     let generation = hot_restart.as_ref().map(HotRestart::generation).unwrap_or_default();
     let quic_lb = quic_lb.map(|config| SharedQuicLb::new(config, format, generation));

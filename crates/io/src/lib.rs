@@ -64,6 +64,7 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 mod application;
 mod balancers;
 mod busy_poll;
+mod census;
 mod clock;
 mod driver_statistics;
 mod drop_reasons;

@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted, ShardFailure};
 use crate::busy_poll::MAX_BUSY_POLL;
+use crate::census::{Census, Counted};
 use crate::restart::{HandOver, Replaceable};
 use crate::socket::Socket;
 use crate::statistics::{ShardStatistics, SharedStatistics};
@@ -21,7 +22,8 @@ use crate::tasks::Task;
 
 /// A command to a shard.
 pub(crate) enum Command {
-    Connect(Box<ConnectRequest>),
+    /// Start a connection, which counts as one already.
+    Connect(Box<ConnectRequest>, Counted),
     Wake(Arc<WakeTarget>),
     Migrate(Box<MigrateRequest>),
     /// Run a task on the shard's thread.
@@ -65,6 +67,8 @@ pub(crate) struct Mailbox {
     pub(crate) statistics: SharedStatistics,
     /// Why the shard has ended, if nobody has asked it to.
     failure: OnceLock<ShardFailure>,
+    /// The connections of the shard, and of the others of its group.
+    pub(crate) census: Arc<Census>,
 }
 
 #[derive(Default)]
@@ -74,8 +78,15 @@ struct Inbox {
 }
 
 impl Mailbox {
+    /// The mailbox of a shard that is alone.
     pub(crate) fn new() -> io::Result<Self> {
+        Self::of_group(Arc::default())
+    }
+
+    /// The mailbox of a shard whose connections `census` counts.
+    pub(crate) fn of_group(census: Arc<Census>) -> io::Result<Self> {
         Ok(Self {
+            census,
             inbox: Mutex::default(),
             has_commands: AtomicBool::new(false),
             has_ready_tasks: AtomicBool::new(false),
@@ -233,10 +244,15 @@ impl ShardHandle {
     /// The request, if the shard does not run any more. All other failures go to the request's
     /// `on_failure`.
     pub fn connect(&self, request: ConnectRequest) -> Result<(), Box<ConnectRequest>> {
-        match self.0.mailbox.send(Command::Connect(Box::new(request))) {
-            Err(Command::Connect(request)) => Err(request),
+        let mailbox = &self.0.mailbox;
+        match mailbox.send(Command::Connect(Box::new(request), mailbox.census.count_one())) {
+            Err(Command::Connect(request, _)) => Err(request),
             _ => Ok(()),
         }
+    }
+
+    pub(crate) fn census(&self) -> &Arc<Census> {
+        &self.0.mailbox.census
     }
 
     /// Runs `task` on the shard's thread; see [`ConnectionWaker::spawn`].

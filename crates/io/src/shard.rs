@@ -400,8 +400,10 @@ impl Shard {
         self.mailbox.take(&mut commands);
         for command in commands.drain(..) {
             match command {
-                Command::Connect(request) => match self.destination(request.remote) {
-                    Some(destination) => self.connections.connect(now, *request, destination),
+                Command::Connect(request, counted) => match self.destination(request.remote) {
+                    Some(destination) => {
+                        self.connections.connect(now, *request, destination, counted);
+                    }
                     None => {
                         let failure = ConnectFailure::UnsupportedAddress(request.remote);
                         let _ = guarded(REPLY, || (request.on_failure)(failure));
@@ -443,6 +445,8 @@ impl Shard {
         self.connections.report(&mut self.statistics);
         self.statistics.panics = guarded::panics();
         self.mailbox.statistics.publish(&self.statistics);
+        // Whoever waits for the end of the last connection finds none in the statistics.
+        self.connections.report_departed();
     }
 
     /// Announces that the shard is about to sleep, unless others have left something to do.
@@ -529,7 +533,7 @@ impl Drop for Shard {
         for command in self.mailbox.close() {
             match command {
                 Command::Adopt(mut sockets) => listening.append(&mut sockets),
-                Command::Connect(request) => {
+                Command::Connect(request, _counted) => {
                     let _ = guarded(REPLY, || (request.on_failure)(ended()));
                 }
                 Command::Migrate(request) => {

@@ -374,7 +374,8 @@ fn looked_at(others: u16) -> (usize, usize) {
             observer: None,
             on_failure: Box::new(|failure| panic!("{failure}")),
         };
-        connections.connect(Timestamp::ORIGIN, request, address(port));
+        let counted = mailbox.census.count_one();
+        connections.connect(Timestamp::ORIGIN, request, address(port), counted);
     }
     let forged = connections.on_unreachable(Timestamp::ORIGIN, address(9999));
     let first = connections.on_unreachable(Timestamp::ORIGIN, address(1));

@@ -8,6 +8,7 @@ mod failing;
 mod handles;
 mod promises;
 mod quinn;
+mod relay;
 mod resources;
 mod responses;
 mod stack;

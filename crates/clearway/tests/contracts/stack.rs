@@ -37,8 +37,9 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
     fn begin(&self, remote: SocketAddr) -> Self::Connecting;
     /// The next client of the server; its handshake may be in progress.
     fn accept(&self) -> impl Future<Output = Self::Connecting> + Send;
-    fn establish(it: Self::Connecting)
-    -> impl Future<Output = Result<Self::Connection, End>> + Send;
+    fn establish(
+        it: Self::Connecting,
+    ) -> impl Future<Output = Result<Self::Connection, End>> + Send;
     /// Waits until nothing is left of the client's connections.
     fn client_is_idle(&self) -> impl Future<Output = ()> + Send;
 

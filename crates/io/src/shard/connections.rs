@@ -25,6 +25,7 @@ use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::application::{Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest};
 use crate::balancers::Via;
+use crate::census::Counted;
 use crate::guarded::{Guarded, GuardedObserver, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
 use crate::restart::Pipe;
@@ -71,6 +72,8 @@ struct Slot {
     via: Option<Via>,
     packets_received: u64,
     record: Record,
+    /// Something is left of the connection that the end of the program has to wait for.
+    counted: Option<Counted>,
 }
 
 /// An answer outside of connections, and the balancer that it goes to.
@@ -99,6 +102,8 @@ pub(super) struct Connections {
     replacing: Option<usize>,
     is_shutting_down: bool,
     counts: Counts,
+    /// Connections of which nothing is left, until that is published.
+    departed: Vec<Counted>,
     /// What answers datagrams that are of no connection.
     replies: VecDeque<Reply>,
     /// Leads to the process that has replaced this one, which takes the clients that begin.
@@ -129,6 +134,7 @@ impl Connections {
             replacing: None,
             is_shutting_down: false,
             counts: Counts::new(retry_above),
+            departed: Vec::new(),
             replies: VecDeque::new(),
             successor: None,
             has_balancers: false,
@@ -255,6 +261,7 @@ impl Connections {
         now: Timestamp,
         request: ConnectRequest,
         destination: SocketAddr,
+        counted: Counted,
     ) {
         let ConnectRequest { config, server_name, application, observer, on_failure, .. } = request;
         if self.is_shutting_down {
@@ -267,14 +274,20 @@ impl Connections {
             self.endpoint.connect(now, &config, destination, &server_name, observer)
         });
         let failure = match begun {
-            Ok(Ok(handle)) => return self.add(now, handle, application),
+            Ok(Ok(handle)) => return self.add(now, handle, application, counted),
             Ok(Err(error)) => ConnectFailure::Endpoint(error),
             Err(Panicked) => ConnectFailure::Panicked,
         };
         let _ = guarded(REPLY, || on_failure(failure));
     }
 
-    fn add(&mut self, now: Timestamp, handle: ConnectionHandle, factory: ApplicationFactory) {
+    fn add(
+        &mut self,
+        now: Timestamp,
+        handle: ConnectionHandle,
+        factory: ApplicationFactory,
+        counted: Counted,
+    ) {
         self.generation += 1;
         let target = Arc::new(WakeTarget {
             index: handle.index(),
@@ -310,6 +323,7 @@ impl Connections {
             via: None,
             packets_received: 0,
             record,
+            counted: Some(counted),
         });
         self.count += 1;
         self.mark_dirty(handle);
@@ -499,6 +513,9 @@ impl Connections {
         if is_closed && !slot.knows_of_close {
             return self.mark_dirty(handle);
         }
+        if is_closed {
+            self.forget_attempt(handle);
+        }
         if let Some(connection) = self.endpoint.release(handle, now) {
             self.end(handle, connection);
         }
@@ -517,6 +534,24 @@ impl Connections {
         let patience = slot.migration.as_ref().and_then(Waiting::not_after);
         let own = own.into_iter().chain(patience).min();
         self.deadlines.set(handle.index(), Deadlines { own, silence });
+    }
+
+    /// A connection has ended, and has sent what it had to. If the peer has never answered, there may be none, and nobody waits
+    /// until the closing period is over.
+    fn forget_attempt(&mut self, handle: ConnectionHandle) {
+        let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
+        if let Some(Some(slot)) = self.slots.get_mut(handle.index())
+            && !is_answered
+        {
+            self.departed.extend(slot.counted.take());
+        }
+    }
+
+    /// The end of connections is published.
+    pub(super) fn report_departed(&mut self) {
+        if !self.departed.is_empty() {
+            self.departed.clear();
+        }
     }
 
     /// A connection has ended: its application is told, and what only a live connection needs is given back.
@@ -543,6 +578,7 @@ impl Connections {
         self.deadlines.set(handle.index(), Deadlines::default());
         let Some(slot) = self.slots.get_mut(handle.index()).and_then(Option::take) else { return };
         self.count -= 1;
+        self.departed.extend(slot.counted);
         slot.sockets.iter().for_each(|socket| sockets.release(*socket));
     }
 }

@@ -13,6 +13,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 use super::super::tests::{endpoint_config, server_config, wait_until};
 use super::super::{Sockets, Start, start};
 use crate::balancers::Balancers;
+use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
 use crate::socket::Socket;
 use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
@@ -114,14 +115,15 @@ fn connect(remote: std::net::SocketAddr) -> Command {
         transport: Arc::new(TransportConfig::default()),
         token: Vec::new(),
     };
-    Command::Connect(Box::new(ConnectRequest {
+    let request = ConnectRequest {
         config: Arc::new(config),
         remote,
         server_name: "localhost".to_owned(),
         application: Box::new(|_| Box::new(Uploading { stream: None, written: 0 })),
         observer: None,
         on_failure: Box::new(|failure| panic!("{failure}")),
-    }))
+    };
+    Command::Connect(Box::new(request), Arc::<Census>::default().count_one())
 }
 
 /// A call to the kernel takes longer than all else that sending a small datagram needs.

@@ -69,9 +69,14 @@ const CLOSE_TIMEOUTS: u32 = 3;
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
-    /// Whether no authentic packet of the peer has been received yet.
+    /// Whether an authentic packet of the peer was received.
+    pub fn is_answered(&self) -> bool {
+        self.counters.packets_received > 0
+    }
+
+    /// Whether the connection has not ended, and no authentic packet of the peer was received yet.
     pub fn is_unanswered(&self) -> bool {
-        self.counters.packets_received == 0 && !self.lifecycle.is_closed()
+        !self.is_answered() && !self.lifecycle.is_closed()
     }
 
     /// Closes the connection with INTERNAL_ERROR (RFC 9000 §20.1), for an application that cannot continue.
@@ -134,14 +139,8 @@ impl Connection {
         }
         let until = now + self.probe_timeout().saturating_mul(CLOSE_TIMEOUTS);
         let close = Box::new(close);
-        self.lifecycle = Lifecycle::Closing {
-            until,
-            close,
-            pending: true,
-            rounds: 0,
-            last: None,
-            received: 0,
-        };
+        self.lifecycle =
+            Lifecycle::Closing { until, close, pending: true, rounds: 0, last: None, received: 0 };
         if self.completes_handshake() {
             self.handshake.stream_mut(SpaceId::Handshake).retransmit_all_unacked();
         }

@@ -381,7 +381,8 @@ impl Connections {
         let observer = GuardedObserver::guard(observer);
         match guarded(REFUSED, || self.endpoint.accept(now, incoming, observer)) {
             Ok(Ok(handle)) => {
-                self.add(now, handle, application);
+                let counted = self.mailbox.census.count_one();
+                self.add(now, handle, application, counted);
                 if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
                     slot.record.accepted(&mut self.counts);
                     slot.via = via;
