@@ -22,10 +22,9 @@ use clearway_io::ConnectionWaker;
 use clearway_transport::{Connection, ConnectionError, EarlyData, Statistics, TransportError};
 use clearway_wire::VarInt;
 use rustls::pki_types::CertificateDer;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::tasks;
+use crate::tasks::{self, Runtime};
 pub(crate) use effects::{Effects, Replies, Signal, WakerSlot};
 pub(crate) use held::Total;
 use paths::PathState;
@@ -58,6 +57,8 @@ pub(crate) struct Shared<F: Face> {
     waker: OnceLock<ConnectionWaker>,
     /// Made when a task first waits for one of them.
     signals: OnceLock<Box<[Notify; Signal::COUNT]>>,
+    /// The runtime of the first task that was started on the shard's thread: its end is noticed as long as the connection lasts.
+    runtime: OnceLock<Runtime>,
     /// How often the lock was taken.
     #[cfg(test)]
     pub(crate) locks: core::sync::atomic::AtomicUsize,
@@ -112,6 +113,7 @@ impl<F: Face> Shared<F> {
             state: Mutex::new(state),
             waker: OnceLock::new(),
             signals: OnceLock::new(),
+            runtime: OnceLock::new(),
             #[cfg(test)]
             locks: Default::default(),
         })
@@ -145,11 +147,20 @@ impl<F: Face> Shared<F> {
         let _ = self.waker.set(waker);
     }
 
+    /// Runs `task` on the shard's thread, inside the caller's runtime if there is one.
+    pub(crate) fn spawn_here(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let runtime = Runtime::current();
+        if let Some(runtime) = &runtime {
+            self.runtime.get_or_init(|| runtime.clone());
+        }
+        self.spawn(runtime, task);
+    }
+
     /// Runs `task` on the shard's thread, inside `runtime`. The task is dropped if the shard has ended or has not created
     /// the connection.
     pub(crate) fn spawn(
         &self,
-        runtime: Option<Handle>,
+        runtime: Option<Runtime>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         if let Some(waker) = self.waker.get() {

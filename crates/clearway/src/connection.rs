@@ -14,7 +14,6 @@ use clearway_transport::{
 };
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustls::pki_types::CertificateDer;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
@@ -269,8 +268,12 @@ impl Connection {
     /// timers, sockets and [`tokio::spawn`] of the task belong to that. What such a task does with this connection costs no
     /// switch between threads. While it computes, the shard's connections wait, so it must not block, and work of more than
     /// some ten microseconds belongs in a task of the runtime. If the connection has ended, the task may not run.
+    ///
+    /// The task is dropped when the runtime shuts down, as the runtime's own tasks are, and when the shard ends, after the last
+    /// handle of the [`Endpoint`](crate::Endpoint) and its last connection. The end of this connection alone does not end it:
+    /// the connection's futures then return errors.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.reference.spawn(Handle::try_current().ok(), task);
+        self.reference.spawn_here(task);
     }
 
     /// Closes the connection at once: the peer gets `error_code` and `reason`, which is truncated to a few hundred

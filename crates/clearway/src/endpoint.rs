@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision, GroupOptions,
@@ -20,7 +20,6 @@ use clearway_transport::{
 };
 use clearway_wire::VarInt;
 use rustls::time_provider::DefaultTimeProvider;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::config::{ClientConfig, DEFAULT_MAX_CONNECTIONS, ServerConfig};
@@ -29,7 +28,7 @@ use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
 use crate::streams::Shared;
-use crate::tasks;
+use crate::tasks::{self, Runtime};
 
 /// How many clients may wait for [`Endpoint::accept`]; more are refused.
 const MAX_WAITING: usize = 1024;
@@ -74,6 +73,8 @@ struct EndpointShared {
     /// Another process receives at the address.
     is_replaced: AtomicBool,
     was_replaced: Notify,
+    /// The runtime of the first task that was started on the endpoint's thread: its end is noticed as long as the endpoint lasts.
+    runtime: OnceLock<Runtime>,
 }
 
 /// Clients that nobody has accepted yet.
@@ -92,6 +93,7 @@ impl EndpointShared {
             is_idle: Notify::new(),
             is_replaced: AtomicBool::new(false),
             was_replaced: Notify::new(),
+            runtime: OnceLock::new(),
         })
     }
 
@@ -406,7 +408,11 @@ impl Endpoint {
     /// and then makes requests has them in the first flight, however busy the machine is.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(shard) = self.owner.shards().first() {
-            shard.spawn_task(tasks::inside(Handle::try_current().ok(), task));
+            let runtime = Runtime::current();
+            if let Some(runtime) = &runtime {
+                self.owner.shared.runtime.get_or_init(|| runtime.clone());
+            }
+            shard.spawn_task(tasks::inside(runtime, task));
         }
     }
 

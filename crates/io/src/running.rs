@@ -1,22 +1,59 @@
 //! Which shards run, so that a program can end them all before it ends.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::mailbox::{Command, Mailbox};
 
 struct Running {
+    number: u64,
     mailbox: Arc<Mailbox>,
     thread: JoinHandle<()>,
 }
 
-static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
+/// The shards that run.
+#[derive(Default)]
+struct Registry {
+    shards: Vec<Running>,
+    /// How many were started.
+    started: u64,
+}
 
-/// Registers a shard that was started, and removes those that have ended.
-pub(crate) fn register(mailbox: Arc<Mailbox>, thread: JoinHandle<()>) {
-    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    running.retain(|shard| !shard.thread.is_finished());
-    running.push(Running { mailbox, thread });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { shards: Vec::new(), started: 0 });
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes a shard whose thread ends, however it ends: nobody joins that thread, and the mailbox's descriptor can be closed.
+struct Ending(u64);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let ended = {
+            let mut registry = registry();
+            let place = registry.shards.iter().position(|shard| shard.number == self.0);
+            place.map(|place| registry.shards.swap_remove(place))
+        };
+        // The thread is detached after the lock is released.
+        drop(ended);
+    }
+}
+
+/// Starts the thread of a shard, and registers it until it ends.
+pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let thread = thread::Builder::new().name("clearway-shard".to_owned());
+    let mut registry = registry();
+    let number = registry.started;
+    // If the thread ends at once, it waits for the lock, and finds itself registered.
+    let thread = thread.spawn(move || {
+        let _ending = Ending(number);
+        run();
+    })?;
+    registry.started += 1;
+    registry.shards.push(Running { number, mailbox, thread });
+    Ok(())
 }
 
 /// Ends all shards of this process and returns when their threads have ended. Each processes the commands that it has
@@ -26,7 +63,7 @@ pub(crate) fn register(mailbox: Arc<Mailbox>, thread: JoinHandle<()>) {
 /// thread in the middle of a handshake would then abort the process. This waits for a shard whose application blocks,
 /// but not for the shard that calls it.
 pub fn halt() {
-    let running = std::mem::take(&mut *RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
+    let running = std::mem::take(&mut registry().shards);
     for shard in &running {
         // One that has ended already takes nothing more.
         let _ = shard.mailbox.send(Command::Halt);

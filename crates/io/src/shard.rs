@@ -21,7 +21,6 @@ use core::net::SocketAddr;
 use core::slice;
 use std::io;
 use std::sync::Arc;
-use std::thread;
 
 use clearway_transport::{
     Endpoint, EndpointConfig, MigrationError, PreferredAddresses, ServerConfig, SocketIndex,
@@ -160,14 +159,13 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         siblings,
         partner: predecessor.map(Partner::predecessor),
     };
-    let thread = thread::Builder::new().name("clearway-shard".to_owned());
     let run = move || {
         let outcome = caught(|| shard.run());
         if let Err(panic) = outcome {
             shard.fail(ShardFailure::Panicked(panic.into()));
         }
     };
-    running::register(mailbox.clone(), thread.spawn(run)?);
+    running::start(mailbox.clone(), run)?;
     Ok(ShardHandle::new(mailbox, local_address, preferred))
 }
 

@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Request;
-use tokio::runtime::Handle;
 
 use super::exchanges::Shared;
 use super::{RecvBody, Responder};
+use crate::tasks::Runtime;
 
 /// Requests of one connection, one after the other.
 pub(super) type Requests<'a> = &'a mut dyn FnMut() -> Option<(Request<RecvBody>, Responder)>;
@@ -26,7 +26,7 @@ pub(super) trait Answer: Send + Sync {
 }
 
 /// Answers requests by the futures that `answer` makes, inside `runtime`.
-pub(super) fn answering<A, F>(runtime: Option<Handle>, answer: A) -> Box<dyn Answer>
+pub(super) fn answering<A, F>(runtime: Option<Runtime>, answer: A) -> Box<dyn Answer>
 where
     A: Fn(Request<RecvBody>, Responder) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
@@ -35,7 +35,7 @@ where
 }
 
 struct Answering<A, F> {
-    runtime: Option<Handle>,
+    runtime: Option<Runtime>,
     answer: A,
     /// Where the next future goes: most have ended when they were polled once, and leave their place to others.
     spare: Mutex<Option<Place<F>>>,
@@ -80,7 +80,11 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn answer(&self, shared: &Arc<Shared>, requests: Requests<'_>) {
-        let _guard = self.runtime.as_ref().map(Handle::enter);
+        let entered = self.runtime.as_ref().map(Runtime::enter);
+        if matches!(entered, Some(None)) {
+            // The runtime has ended: nobody answers any more, and the streams are reset.
+            return while requests().is_some() {};
+        }
         let mut spare = self.exchange_spare(None);
         while let Some(request) = requests() {
             let mut place = spare.take().unwrap_or_else(|| Box::pin(None));

@@ -9,7 +9,6 @@ use clearway_transport::Statistics;
 use clearway_units::Random;
 use clearway_wire::VarInt;
 use http::{Method, Request, Response, StatusCode};
-use tokio::runtime::Handle;
 
 use super::driver::{Driver, supported};
 use super::exchanges::{Exchange, Shared};
@@ -254,7 +253,7 @@ impl Client {
 
     /// Runs `task` on the thread of the connection's shard; see [`Connection::spawn`](crate::Connection::spawn).
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.shared().spawn(Handle::try_current().ok(), task);
+        self.shared().spawn_here(task);
     }
 
     /// Closes the connection at once with this error code. Exchanges in progress fail.

@@ -7,13 +7,13 @@ use clearway_io::{Accept, Acceptor, ApplicationFactory, ConnectionWaker, Decisio
 use clearway_transport::Incoming;
 use clearway_units::Random;
 use http::{Request, Response};
-use tokio::runtime::Handle;
 
 use super::accepting::Accepting;
 use super::answering::answering;
 use super::driver::{Driver, PROTOCOL, supported};
 use super::exchanges::Shared;
 use super::{Body, RecvBody, Responder, Timeouts};
+use crate::tasks::Runtime;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// An HTTP/3 server, for tasks.
@@ -115,14 +115,15 @@ impl Server {
     /// microseconds belongs in [`tokio::spawn`] or [`tokio::task::spawn_blocking`], which can be awaited there as
     /// everywhere, like timers, sockets and files: if this is called in a tokio runtime, the tasks run inside it.
     ///
-    /// If this future is dropped, requests are answered as before until the server is shut down.
+    /// If this future is dropped, requests are answered as before until the server is shut down. When the runtime shuts down,
+    /// the tasks are dropped, as its own tasks are, and further requests are reset.
     pub async fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<B>> + Send + 'static,
         B: Into<Body> + Send + 'static,
     {
-        let runtime = Handle::try_current().ok();
+        let runtime = Runtime::current();
         let answer = move |request, responder| answer(service.clone(), request, responder);
         self.accepting.answer_with(answering(runtime, answer));
         // Those that came before.

@@ -1,13 +1,13 @@
 //! Closing: the reason reaches the peer, and `wait_idle` returns when nothing is left.
 
 use std::net::UdpSocket;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clearway::http3::{self, Client};
 use clearway::{ClientConfig, Endpoint, ServerConfig};
 use http::{Request, Response};
 
+use crate::programs::{run_program, server_of_program};
 use crate::relay::Relay;
 use crate::stack::{Clearway, End, Stack, deliver, over_each_stack};
 use crate::support::{Pair, identity, loopback, run};
@@ -150,24 +150,9 @@ fn an_attempt_that_fails_is_not_waited_for() {
     });
 }
 
-/// Names a server for a test that is run as a program of its own.
-const SERVER: &str = "CLEARWAY_CONTRACTS_SERVER";
-
-/// Runs the test `name` as a program that ends with it, with a server at this address.
-fn run_program(name: &str, server: std::net::SocketAddr) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--ignored"]).env(SERVER, server.to_string());
-    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-    assert!(status.success());
-}
-
-fn server_of_program() -> Option<std::net::SocketAddr> {
-    std::env::var(SERVER).ok().map(|address| address.parse().unwrap())
-}
-
 /// What README.md shows, in a program of its own.
 #[test]
-#[ignore = "the programs of other tests"]
+#[ignore = "a program of another test"]
 fn readme_client() {
     let Some(server) = server_of_program() else { return };
     run(async {
@@ -193,7 +178,7 @@ fn a_program_as_in_the_readme_tells_the_server_that_it_is_gone() {
         let address = server.local_address();
         for _ in 0..10 {
             let program = tokio::task::spawn_blocking(move || {
-                run_program("closing::readme_client", address);
+                run_program("closing::readme_client", Some(address));
             });
             let (_, responder) = server.accept().await.unwrap();
             responder.respond(Response::new("hello")).await.unwrap();
