@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use clearway_io::Application;
-use clearway_transport::{
-    self as transport, Connection, ConnectionError, Event, ReadOutcome, Statistics,
-};
+use clearway_transport::{self as transport, Connection, Event, ReadOutcome, Statistics};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId};
 

@@ -46,4 +46,4 @@ pub use progress::Timeouts;
 pub use recv_body::RecvBody;
 pub use responder::Responder;
 pub use send_body::SendBody;
-pub use server::Server;
+pub use server::{ResponseFailure, Server};

@@ -2,29 +2,60 @@
 
 use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{Method, Request};
 use slab::Slab;
+use tokio::sync::Notify;
 
 use super::answering::Answer;
 use super::driver::Listener;
 use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
-use super::{RecvBody, Responder, SendBody, Timeouts};
+use super::{RecvBody, Responder, ResponseFailure, SendBody, Timeouts};
 
 /// How many connections that are gone may have requests that wait to be accepted; those of others are discarded.
 const MAX_DEPARTED: usize = 1024;
 
 /// The connections of one server.
-#[derive(Default)]
 pub(super) struct Accepting {
     connections: Mutex<Connections>,
     /// The number of shards that take clients.
     shards: AtomicUsize,
     /// How requests are answered on the shard's thread, if they are.
     answer: OnceLock<Box<dyn Answer>>,
+    /// What is told of responses that fail.
+    on_error: OnceLock<ErrorHook>,
+    /// See [`Server::discard_limit`](super::Server::discard_limit).
+    discard_limit: AtomicU64,
+    /// Gets the news that this was dropped, for a task that lasts as long.
+    ended: Arc<Notify>,
+}
+
+/// See [`Server::on_error`](super::Server::on_error).
+pub(super) type ErrorHook = Box<dyn Fn(&ResponseFailure) + Send + Sync>;
+
+/// See [`Server::discard_limit`](super::Server::discard_limit).
+const DISCARD_LIMIT: u64 = 8 << 20;
+
+impl Default for Accepting {
+    fn default() -> Self {
+        Self {
+            connections: Mutex::default(),
+            shards: AtomicUsize::new(0),
+            answer: OnceLock::new(),
+            on_error: OnceLock::new(),
+            discard_limit: AtomicU64::new(DISCARD_LIMIT),
+            ended: Arc::default(),
+        }
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        self.ended.notify_one();
+    }
 }
 
 #[derive(Default)]
@@ -92,8 +123,10 @@ impl Accepting {
     /// Adds a connection.
     pub(super) fn register(self: &Arc<Self>, shared: Arc<Shared>) -> Box<dyn Listener> {
         let mut connections = self.lock();
-        if connections.is_closing {
-            shared.lock().face.is_finishing = true;
+        {
+            let face = &mut shared.lock().face;
+            face.is_finishing |= connections.is_closing;
+            face.discard_limit = self.discard_limit.load(Ordering::Relaxed);
         }
         let key = connections.all.insert(shared);
         Box::new(Registration { accepting: self.clone(), key })
@@ -103,6 +136,21 @@ impl Accepting {
     pub(super) fn answer_with(&self, answer: Box<dyn Answer>) {
         // A server is served in one way: the first one.
         let _ = self.answer.set(answer);
+    }
+
+    /// From now on, `hook` is told of responses that fail.
+    pub(super) fn report_to(&self, hook: ErrorHook) {
+        // There is one: the first.
+        let _ = self.on_error.set(hook);
+    }
+
+    pub(super) fn set_discard_limit(&self, bytes: u64) {
+        self.discard_limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Gets the news that this was dropped.
+    pub(super) fn ended(&self) -> Arc<Notify> {
+        self.ended.clone()
     }
 
     /// Starts the task that answers a request, if there is one way to do so; else the request is reset.
@@ -221,7 +269,7 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     };
     exchange.is_queued = false;
     exchange.handles = 2;
-    let send = SendBody::new(shared.clone(), key, request.method() == Method::HEAD);
+    let send = SendBody::of_response(shared.clone(), key, request.method() == Method::HEAD);
     let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
     Taken { request: Some((request.map(|()| body), responder)), has_more, has_departed }
@@ -254,6 +302,13 @@ impl Listener for Registration {
             None
         };
         answer.answer(shared, &mut next);
+    }
+
+    fn on_failure(&self, failure: &ResponseFailure) {
+        const HOOK: &str = "a hook for failed responses panicked";
+        if let Some(hook) = self.accepting.on_error.get() {
+            clearway_io::guard(HOOK, || hook(failure));
+        }
     }
 
     fn on_gone(&mut self) {

@@ -13,7 +13,7 @@ use clearway_wire::{StreamId, VarInt};
 use super::Error;
 use super::driver::{FIRST_REQUEST, PROTOCOL};
 use super::early;
-use super::exchanges::{Effects, Exchange, Head, State};
+use super::exchanges::{Effects, Exchange, Failure, Head, State};
 use super::feed::Undelivered;
 use super::progress::{Look, Stalled, Watch};
 use crate::bridge::{SendState, Signal};
@@ -100,9 +100,12 @@ impl Batch<'_> {
                     writable.push(stream);
                 }
                 Event::Reset { stream, code } => self.on_reset(stream, code),
-                Event::Stopped { stream, code } => self.with(stream, |exchange, effects| {
-                    exchange.send.fail(&Error::Stopped(code), effects);
-                }),
+                Event::Stopped { stream, code } => {
+                    self.with(stream, |exchange, effects| {
+                        exchange.send.fail(&Error::Stopped(code), effects);
+                    });
+                    self.by_stream(stream, Self::read);
+                }
                 Event::Failed { stream, error } => self.on_failed(stream, error),
                 Event::GoAway { .. } => self.on_goaway(),
                 Event::Closed(error) => self.state.fail(Error::Protocol(error), self.effects),
@@ -272,15 +275,21 @@ impl Batch<'_> {
 
     /// Sends requests that wait for a stream, as far as the peer allows more streams.
     pub(super) fn open_waiting(&mut self) {
+        let mut are_settings_unknown = false;
         while self.state.is_open()
-            && let Some(key) = self.next_waiting()
+            && let Some(key) = self.next_waiting(are_settings_unknown)
         {
             let opened = match self.state.face.all.get_mut(key) {
                 Some(_) => self.send_request(key),
                 None => Ok(()),
             };
             match opened {
-                Err(SendError::StreamsBlocked | SendError::SettingsUnknown) => return,
+                Err(SendError::StreamsBlocked) => return,
+                // Others need not wait for them (RFC 9114 §7.2.4.2).
+                Err(SendError::SettingsUnknown) => {
+                    are_settings_unknown = true;
+                    continue;
+                }
                 Ok(()) => self.dequeue(key),
                 Err(error) => {
                     self.dequeue(key);
@@ -291,13 +300,15 @@ impl Batch<'_> {
         }
     }
 
-    /// The next request to send: any, or while the handshake is not complete the first that may be sent early.
-    fn next_waiting(&self) -> Option<usize> {
+    /// The next request to send: any, or while the handshake is not complete the first that may be sent early, or while the
+    /// server's settings are not known the first that does not depend on them.
+    fn next_waiting(&self, are_settings_unknown: bool) -> Option<usize> {
         let face = &self.state.face;
         let is_complete = self.state.established.is_some();
         let may_go = |key: &usize| {
             let exchange = face.all.get(*key);
-            is_complete || exchange.is_none_or(early::may_be_sent)
+            (is_complete || exchange.is_none_or(early::may_be_sent))
+                && !(are_settings_unknown && exchange.is_some_and(Exchange::needs_settings))
         };
         face.waiting.iter().copied().find(may_go)
     }
@@ -364,8 +375,11 @@ impl Batch<'_> {
             Role::Client => Code::REQUEST_CANCELLED,
             Role::Server => Code::INTERNAL_ERROR,
         };
+        if self.http3.role() == Role::Server {
+            self.state.face.failures.push(Failure { stream, error: error.clone() });
+        }
         self.http3.reset(&mut self.streams, stream, code);
-        if self.http3.role() == Role::Client {
+        if self.http3.role() == Role::Client || exchange.receive.discarded.is_some() {
             self.http3.stop(&mut self.streams, stream, code);
             exchange.fail_receiving(&error, self.effects);
         }
@@ -375,6 +389,9 @@ impl Batch<'_> {
     fn read(&mut self, key: usize) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
+        if exchange.receive.discarded.is_some() {
+            return self.discard(key, stream);
+        }
         let buffer = &mut exchange.receive.buffer;
         let mut has_news = false;
         let config = self.streams.connection().config();
@@ -390,6 +407,26 @@ impl Batch<'_> {
         }
         if has_news {
             buffer.wake(self.effects);
+        }
+    }
+
+    /// Reads and discards what no task needs any more of a request, up to a limit.
+    fn discard(&mut self, key: usize, stream: u64) {
+        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let mut left = exchange.receive.discarded.filter(|_| !exchange.send.is_abandoned());
+        while exchange.receive.buffer.has_more {
+            let Some(rest) = left else { break };
+            match self.http3.read_body(&mut self.streams, stream, READ) {
+                Some(chunk) => left = rest.checked_sub(chunk.len() as u64),
+                None => exchange.receive.buffer.has_more = false,
+            }
+        }
+        match left {
+            Some(_) => exchange.receive.discarded = left,
+            None => {
+                self.http3.stop(&mut self.streams, stream, Code::NO_ERROR);
+                exchange.fail_receiving(&Error::Cancelled, self.effects);
+            }
         }
     }
 
@@ -413,8 +450,8 @@ impl Batch<'_> {
         let progress = self.streams.connection_mut().stream_progress(id)?;
         let key = self.state.face.by_stream.get(stream);
         let exchange = key.and_then(|key| self.state.face.all.get(key));
-        let awaits_content = exchange
-            .is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.buffer.is_awaited());
+        let awaits_content =
+            exchange.is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.is_awaited());
         let awaits_request = awaits_content || self.http3.awaits_request(stream);
         Some(Look { stream, progress, awaits_request })
     }

@@ -199,7 +199,7 @@ impl Client {
         let key = state.face.all.insert(Exchange::request(request, &state.face.totals));
         state.change(key);
         let end = ReceiveEnd::new(shared.clone(), key, true);
-        Ok((SendBody::new(shared.clone(), key, false), PendingResponse(end)))
+        Ok((SendBody::of_request(shared.clone(), key), PendingResponse(end)))
     }
 
     /// The server's current address.

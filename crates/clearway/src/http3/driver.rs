@@ -1,5 +1,6 @@
 //! HTTP/3 inside the shard, on behalf of tasks.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use clearway_io::Application;
 use clearway_transport::{Connection, Statistics, TransportConfig};
 use clearway_units::{Random, Timestamp};
 
-use super::Error;
 use super::batch::Batch;
 use super::early;
-use super::exchanges::{Effects, Shared};
+use super::exchanges::{Effects, Failure, Shared};
 use super::feed::{Feed, Undelivered, feed};
 use super::progress::Watch;
+use super::{Error, ResponseFailure};
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
@@ -35,6 +36,9 @@ pub(super) trait Listener: Send {
 
     /// Requests wait in `shared`.
     fn on_requests(&mut self, shared: &Arc<Shared>);
+
+    /// A response has failed because of this end.
+    fn on_failure(&self, failure: &ResponseFailure);
 
     /// The connection is gone.
     fn on_gone(&mut self);
@@ -170,13 +174,27 @@ impl Driver {
         }
         batch.report_statistics();
         let listener = self.listener.as_mut().filter(|_| batch.has_requests);
+        let failures = core::mem::take(&mut batch.state.face.failures);
         let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
         state.is_attended = are_answered;
         drop(state);
         if let Some(listener) = listener {
             listener.on_requests(&self.shared);
         }
+        if !failures.is_empty() {
+            self.report(failures, connection.remote_address());
+        }
         are_answered
+    }
+
+    /// Says which responses have failed because of this end: the task that has answered may not wait for that.
+    fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
+        for Failure { stream, error } in failures {
+            tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
+            if let Some(listener) = &self.listener {
+                listener.on_failure(&ResponseFailure { error, remote_address, stream });
+            }
+        }
     }
 }
 

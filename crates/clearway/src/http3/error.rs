@@ -45,6 +45,8 @@ pub enum Error {
     /// The peer made no progress for longer than the server's [`Timeouts`](super::Timeouts) permit, and this endpoint
     /// abandoned the exchange.
     TimedOut,
+    /// The task that was to answer panicked.
+    Panicked,
     /// The body to send could not be produced.
     Body(Arc<dyn core::error::Error + Send + Sync>),
     /// The content is larger than the caller's limit.
@@ -120,6 +122,7 @@ impl fmt::Display for Error {
             Self::Datagram(error) => error.fmt(f),
             Self::Cancelled => f.write_str("the exchange was abandoned by this end"),
             Self::TimedOut => f.write_str("the peer made no progress for too long"),
+            Self::Panicked => f.write_str("the task that was to answer the request panicked"),
             Self::Body(error) => write!(f, "the body could not be produced: {error}"),
             Self::TooLarge { limit } => write!(f, "the content is larger than {limit} bytes"),
         }

@@ -4,10 +4,11 @@ use core::task::{Context, Poll};
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use clearway_http3::{Code, Priority};
+use clearway_http3::{Code, Priority, Protocol};
 use clearway_units::StreamKeys;
 use clearway_wire::VarInt;
-use http::{HeaderMap, Method, Request, Response};
+use http::header::EXPECT;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slab::Slab;
 
 use super::datagrams::ExchangeDatagrams;
@@ -45,6 +46,17 @@ pub(super) struct Exchanges {
     /// The server has requested a check for streams without progress, with these timeouts.
     pub(super) wants_look: Option<Timeouts>,
     pub(super) wants_statistics: bool,
+    /// How many bytes of a request that no task reads any more are read and discarded, before the client is told to stop.
+    pub(super) discard_limit: u64,
+    /// Responses that have failed because of this end, and were not reported yet.
+    pub(super) failures: Vec<Failure>,
+}
+
+/// A response that has failed because of this end.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) stream: u64,
+    pub(super) error: Error,
 }
 
 /// The bytes that all streams of a connection hold, by direction: one direction does not take room from the other.
@@ -171,6 +183,8 @@ pub(super) struct Exchange {
     pub(super) is_tunnel: bool,
     /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
+    /// The client waits for an interim response before it sends content (RFC 9110 §10.1.1), and has got none.
+    pub(super) expects_continue: bool,
     /// The header section that comes next: first that of the request, until the protocol or a task has taken it, then that of
     /// the response.
     pub(super) head: Option<Head>,
@@ -197,6 +211,7 @@ impl Exchange {
             handles: if is_queued { 0 } else { 2 },
             is_changed: false,
             is_tunnel: false,
+            expects_continue: false,
             is_queued,
             head: Some(Head::Request(request)),
             send: Sending::new(&totals.sending),
@@ -216,7 +231,33 @@ impl Exchange {
     /// A request received on `stream` (server). No task holds it yet.
     pub(super) fn incoming(stream: u64, request: Request<()>, totals: &Totals) -> Self {
         let is_tunnel = request.method() == Method::CONNECT;
-        Self { is_tunnel, ..Self::new(Some(stream), request, totals) }
+        let expects_continue = expects_continue(&request);
+        Self { is_tunnel, expects_continue, ..Self::new(Some(stream), request, totals) }
+    }
+
+    /// The task waits for content: lets the client begin that waits until it is asked to, unless it has got a response.
+    pub(super) fn ask_for_content(&mut self) -> bool {
+        let is_due = core::mem::take(&mut self.expects_continue) && self.send.check_open().is_ok();
+        if is_due {
+            self.send.informational.push(continue_response());
+        }
+        is_due
+    }
+
+    /// The task reads no more of the request. The rest is read and discarded as far as `limit` permits. Returns whether
+    /// something has to be done for that; `None` if the client has to be told to stop.
+    pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
+        if limit == 0 || self.is_tunnel || self.send.is_abandoned() {
+            return None;
+        }
+        self.receive.discard(limit);
+        Some(self.receive.buffer.has_more)
+    }
+
+    /// Whether the request can be sent only once the server's settings are known (RFC 9220 §3).
+    pub(super) fn needs_settings(&self) -> bool {
+        let Some(Head::Request(request)) = &self.head else { return false };
+        request.extensions().get::<Protocol>().is_some()
     }
 
     /// The header section of the response, if it comes next.
@@ -226,6 +267,19 @@ impl Exchange {
             Head::Request(_) => None,
         }
     }
+}
+
+/// Whether a client waits for an interim response before it sends the content of `request`.
+pub(super) fn expects_continue(request: &Request<()>) -> bool {
+    let expected = request.headers().get(EXPECT);
+    expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// The interim response that lets it begin (RFC 9110 §15.2.1).
+pub(super) fn continue_response() -> Response<()> {
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::CONTINUE;
+    response
 }
 
 /// The header section of a message.
@@ -292,6 +346,14 @@ impl Sending {
         true
     }
 
+    /// Whether the message was cancelled or has failed.
+    pub(super) fn is_abandoned(&self) -> bool {
+        matches!(
+            self.buffer.state(),
+            SendState::Resetting(_) | SendState::Reset | SendState::Failed(_)
+        )
+    }
+
     /// Whether the message consists of the header section only.
     pub(super) fn is_head_only(&self) -> bool {
         let is_finishing = matches!(self.buffer.state(), SendState::Finishing);
@@ -332,7 +394,7 @@ impl Sending {
         }
     }
 
-    /// Waits until the protocol has taken the whole message.
+    /// Waits until the protocol has taken the whole message, or never will.
     pub(super) fn poll_over(
         &mut self,
         context: &Context<'_>,
@@ -340,6 +402,7 @@ impl Sending {
     ) -> Poll<Result<(), Error>> {
         match self.buffer.state() {
             SendState::Failed(error) => Poll::Ready(Err(Error::clone(error))),
+            SendState::Resetting(_) | SendState::Reset => Poll::Ready(Err(Error::Cancelled)),
             _ if self.buffer.is_over() => Poll::Ready(Ok(())),
             _ => {
                 self.buffer.watch_end(context, effects);
@@ -354,6 +417,8 @@ pub(super) struct Receiving {
     pub(super) informational: Interim,
     pub(super) buffer: ReceiveBuffer<Box<Error>>,
     pub(super) trailers: Option<Box<HeaderMap>>,
+    /// No task reads the rest: this many bytes of it may still come.
+    pub(super) discarded: Option<u64>,
 }
 
 impl Receiving {
@@ -363,6 +428,7 @@ impl Receiving {
             informational: Interim::default(),
             buffer: ReceiveBuffer::new(Some(total)),
             trailers: None,
+            discarded: None,
         }
     }
 
@@ -376,6 +442,11 @@ impl Receiving {
     /// The message is complete.
     pub(super) fn end(&mut self, effects: &mut Effects) {
         self.buffer.finish(Ok(()), effects);
+    }
+
+    /// Whether somebody waits for more: a task, or this end to discard it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.buffer.is_awaited() || (self.discarded.is_some() && !self.is_over())
     }
 
     /// Whether receiving has ended.
@@ -392,6 +463,13 @@ impl Receiving {
         }
         self.buffer.stop(VarInt::saturating(code.get()));
         true
+    }
+
+    /// Discards what is not read yet, and what still comes, up to `limit` bytes.
+    fn discard(&mut self, limit: u64) {
+        self.buffer.clear();
+        self.trailers = None;
+        self.discarded = (!self.is_over()).then_some(limit);
     }
 
     /// Moves everything that was received into the empty `chunks`. `Ready(Ok(true))` if the transport has

@@ -157,7 +157,7 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
     let locks = || shared.locks.load(core::sync::atomic::Ordering::Relaxed);
     let context = &mut Context::from_waker(Waker::noop());
 
-    let mut send = SendBody::new(shared.clone(), key, false);
+    let mut send = SendBody::of_request(shared.clone(), key);
     let before = locks();
     assert!(send.poll_write_chunk(context, &mut Bytes::from_static(b"content")).is_ready());
     assert_eq!(locks() - before, 1);
@@ -169,7 +169,7 @@ fn a_write_or_a_read_that_need_not_wait_takes_the_lock_once() {
 
     // A response that gives all its content when it is first asked.
     let key = shared.act(|state, _| state.face.all.insert(request()));
-    let mut send = SendBody::new(shared.clone(), key, false);
+    let mut send = SendBody::of_request(shared.clone(), key);
     let before = locks();
     assert!(Body::wrap(Whole(Some("content"))).begin(&mut send, Some(Response::new(()))).is_none());
     assert_eq!(locks() - before, 1);

@@ -15,6 +15,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::driver::{PROTOCOL, supported};
 use super::early;
+use super::exchanges::{continue_response, expects_continue};
 use super::feed::{Undelivered, feed};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -27,7 +28,7 @@ const SHORT: usize = 16 << 10;
 /// Answers the requests of one connection inside the shard. Its methods must not block.
 pub trait Handler: Send {
     /// A request was received; its content, if there is any, follows. It may be answered now or in a later
-    /// call for the same stream.
+    /// call for the same stream. If it is not answered now, a client that waits for it gets 100 (Continue; RFC 9110 §10.1.1).
     fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>);
 
     /// Content of a request was received. There is no back-pressure: it is passed on as fast as the client sends it.
@@ -363,7 +364,13 @@ impl<H: Handler> HandlerApplication<H> {
                 if early::is_refused(streams, &mut self.exchanges.http3, stream, &mut request) {
                     return;
                 }
-                self.handler.request(&mut self.exchanges.stream(streams, stream), request)
+                let is_asked_for = expects_continue(&request);
+                self.handler.request(&mut self.exchanges.stream(streams, stream), request);
+                if is_asked_for {
+                    // Not after a response, since the content is not needed then.
+                    let begin = continue_response();
+                    let _ = self.exchanges.http3.send_informational(streams, stream, &begin);
+                }
             }
             Event::Data { stream } => {
                 while let Some(content) = self.exchanges.http3.read_body(streams, stream, CHUNK) {

@@ -23,8 +23,14 @@ use super::{Datagrams, Error};
 /// The end is reported only if the message is complete: it has the length of its content-length field, and
 /// was not cut off.
 ///
-/// Dropping it before the end tells the peer to stop: a server with H3_NO_ERROR, since it may respond
-/// without the rest (RFC 9114 §4.1); a client with H3_REQUEST_CANCELLED, which also cancels the request.
+/// A server that drops it before the end responds without the rest: that is read and discarded, up to
+/// [8 MiB](super::Server::discard_limit), and only a client that sends more is told to stop, with H3_NO_ERROR (RFC 9114 §4.1).
+/// Some clients ignore a response if they are told to stop before they have sent everything, Chromium 156 among them. If the
+/// response is reset, or was, and in a tunnel, the client is told to stop at once. A client that drops it tells the server to
+/// stop with H3_REQUEST_CANCELLED, which also cancels the request.
+///
+/// If the client waits for 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server sends that when this is
+/// first waited for, unless the response has begun.
 pub struct RecvBody {
     end: ReceiveEnd,
     chunks: VecDeque<Bytes>,
@@ -162,12 +168,15 @@ impl ReceiveEnd {
     ) -> Poll<Result<bool, Error>> {
         self.shared.act(|state, effects| {
             let exchange = state.face.all.get_mut(self.key).ok_or(Error::Cancelled)?;
-            if ready!(exchange.receive.poll_take(context, effects, chunks))? {
+            let taken = exchange.receive.poll_take(context, effects, chunks);
+            let is_over = matches!(exchange.receive.buffer.end(), Some(Ok(())));
+            let asks = taken.is_pending() && exchange.ask_for_content();
+            let has_more = matches!(taken, Poll::Ready(Ok(true)));
+            if asks || has_more {
                 state.change(self.key);
                 effects.wake_shard();
-                return Poll::Ready(Ok(false));
             }
-            Poll::Ready(Ok(matches!(exchange.receive.buffer.end(), Some(Ok(())))))
+            taken.map_ok(|_| is_over && !has_more)
         })
     }
 
@@ -230,6 +239,23 @@ impl ReceiveEnd {
         self.shared.act(|state, effects| self.cancel_in(state, effects, code));
     }
 
+    /// A server needs no more of a request.
+    fn discard_in(&self, state: &mut State, effects: &mut Effects) {
+        let limit = state.face.discard_limit;
+        let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+        if exchange.receive.buffer.is_stopped() {
+            return;
+        }
+        match exchange.discard(limit) {
+            Some(true) => {
+                state.change(self.key);
+                effects.wake_shard();
+            }
+            Some(false) => {}
+            None => self.cancel_in(state, effects, Code::NO_ERROR),
+        }
+    }
+
     fn cancel_in(&self, state: &mut State, effects: &mut Effects, code: Code) {
         let Some(exchange) = state.face.all.get_mut(self.key) else { return };
         if !exchange.receive.cancel(code) {
@@ -246,9 +272,11 @@ impl ReceiveEnd {
 
 impl Drop for ReceiveEnd {
     fn drop(&mut self) {
-        let code = if self.is_client { Code::REQUEST_CANCELLED } else { Code::NO_ERROR };
         self.shared.act(|state, effects| {
-            self.cancel_in(state, effects, code);
+            match self.is_client {
+                true => self.cancel_in(state, effects, Code::REQUEST_CANCELLED),
+                false => self.discard_in(state, effects),
+            }
             state.face.release(self.key);
         });
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use clearway_http3::{Code, Priority};
 use clearway_wire::VarInt;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 use tokio::io::AsyncWrite;
 
-use super::exchanges::{Effects, Exchange, Head, Shared};
+use super::exchanges::{Effects, Exchange, Failure, Head, Shared};
 use super::{Datagrams, Error};
 use crate::bridge::SendState;
 
@@ -19,8 +19,8 @@ const COPY: usize = 64 << 10;
 
 /// The sending end of one message: content, then [`finish`](Self::finish).
 ///
-/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, and never takes a part of the
-/// message for a complete one. Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection,
+/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or H3_INTERNAL_ERROR if a task of a server
+/// drops it because it panics, and never takes a part of the message for a complete one. Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection,
 /// plus a chunk for each; then writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
@@ -29,11 +29,19 @@ pub struct SendBody {
     is_committed: bool,
     /// The message must not have content (RFC 9110 §6.4.1): content is left out.
     is_bodiless: bool,
+    /// It is that of a response.
+    is_response: bool,
 }
 
 impl SendBody {
-    pub(super) fn new(shared: Arc<Shared>, key: usize, is_bodiless: bool) -> Self {
-        Self { shared, key, is_committed: false, is_bodiless }
+    /// The sending end of a request.
+    pub(super) fn of_request(shared: Arc<Shared>, key: usize) -> Self {
+        Self { shared, key, is_committed: false, is_bodiless: false, is_response: false }
+    }
+
+    /// The sending end of a response.
+    pub(super) fn of_response(shared: Arc<Shared>, key: usize, is_bodiless: bool) -> Self {
+        Self { shared, key, is_committed: false, is_bodiless, is_response: true }
     }
 
     /// Sends content, without copying it, as soon as there is room. A chunk of any size is taken as a whole.
@@ -41,8 +49,9 @@ impl SendBody {
     /// Cancel-safe: if the future is dropped, nothing of the chunk is sent.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Send`] if the content is longer than the
-    /// content-length field says, and the error that ended the connection.
+    /// [`Error::Stopped`] if the peer has stopped reading, [`Error::Cancelled`] if the other handle of a client's request was
+    /// dropped, [`Error::Send`] if the content is longer than the content-length field says, and the error that ended the
+    /// connection.
     pub async fn write_chunk(&mut self, chunk: impl Into<Bytes>) -> Result<(), Error> {
         let mut chunk = chunk.into();
         poll_fn(|context| self.poll_write_chunk(context, &mut chunk)).await
@@ -150,15 +159,32 @@ impl SendBody {
     /// Cancels the message because it could not be produced; the local receiving end of the exchange fails
     /// with `error`.
     pub(super) fn fail(mut self, error: &Error) {
+        self.fail_in_place(error);
+    }
+
+    fn fail_in_place(&mut self, error: &Error) {
         self.is_committed = true;
+        let code = self.fault();
         self.shared.act(|state, effects| {
             let Some(exchange) = state.face.all.get_mut(self.key) else { return };
+            if exchange.send.buffer.is_over() {
+                return;
+            }
+            if let Some(stream) = exchange.stream.filter(|_| self.is_response) {
+                let error = error.clone();
+                state.face.failures.push(Failure { stream, error });
+            }
             exchange.fail_receiving(error, effects);
-            exchange.receive.buffer.stop(VarInt::saturating(Code::REQUEST_CANCELLED.get()));
-            exchange.send.cancel(Code::REQUEST_CANCELLED);
+            exchange.receive.buffer.stop(VarInt::saturating(code.get()));
+            exchange.send.cancel(code);
             state.change(self.key);
             effects.wake_shard();
         });
+    }
+
+    /// The error code for a message that this end cannot produce.
+    fn fault(&self) -> Code {
+        if self.is_response { Code::INTERNAL_ERROR } else { Code::REQUEST_CANCELLED }
     }
 
     /// Ends the message.
@@ -180,6 +206,7 @@ impl SendBody {
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
         // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
+            exchange.expects_continue = false;
             if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
                 exchange.head = Some(Head::Response(head));
             }
@@ -193,6 +220,7 @@ impl SendBody {
     /// Passes on the header section of a response.
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
+            exchange.expects_continue = false;
             if !exchange.send.buffer.is_over() {
                 exchange.head = Some(Head::Response(response));
             }
@@ -204,6 +232,7 @@ impl SendBody {
         self.act(|exchange, effects| match exchange.send.buffer.state() {
             SendState::Failed(error) => Err(Error::clone(error)),
             _ => {
+                exchange.expects_continue &= response.status() != StatusCode::CONTINUE;
                 exchange.send.informational.push(response);
                 effects.wake_shard();
                 Ok(())
@@ -269,7 +298,10 @@ impl SendBody {
 
 impl Drop for SendBody {
     fn drop(&mut self) {
-        self.cancel(Code::REQUEST_CANCELLED);
+        match self.is_response && !self.is_committed && std::thread::panicking() {
+            true => self.fail_in_place(&Error::Panicked),
+            false => self.cancel(Code::REQUEST_CANCELLED),
+        }
         release(&self.shared, self.key);
     }
 }

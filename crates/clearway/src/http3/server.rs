@@ -12,7 +12,7 @@ use super::accepting::Accepting;
 use super::answering::answering;
 use super::driver::{Driver, PROTOCOL, supported};
 use super::exchanges::Shared;
-use super::{Body, RecvBody, Responder, Timeouts};
+use super::{Body, Error, RecvBody, Responder, Timeouts};
 use crate::tasks::Runtime;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -60,14 +60,37 @@ impl Server {
     /// Lets the server abandon streams on which the client makes no progress. Without this, it waits for them as long
     /// as the connection lasts. This must be called inside a tokio runtime with timers enabled.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
-        let accepting = Arc::downgrade(&self.accepting);
+        let (accepting, ended) = (Arc::downgrade(&self.accepting), self.accepting.ended());
         tokio::spawn(async move {
             loop {
-                tokio::time::sleep(timeouts.interval()).await;
+                tokio::select! {
+                    () = tokio::time::sleep(timeouts.interval()) => {}
+                    () = ended.notified() => return,
+                }
                 let Some(accepting) = accepting.upgrade() else { return };
                 accepting.look(timeouts);
             }
         });
+        self
+    }
+
+    /// Reports responses that fail because of this end to `hook`: those that HTTP/3 cannot send, whose body fails, and whose
+    /// task panics. Each is reset with H3_INTERNAL_ERROR. A `tracing` event of the level WARN says the same, whether or not there
+    /// is a hook. What the client causes, by cancelling its request or by going away, is not reported.
+    ///
+    /// The hook is called on the thread of a shard, so it must not block. It is told of failures in every way to use a server:
+    /// [`serve`](Self::serve), [`serve_on_shards`](Self::serve_on_shards), and after [`accept`](Self::accept). There is one hook:
+    /// the first.
+    pub fn on_error(self, hook: impl Fn(&ResponseFailure) + Send + Sync + 'static) -> Self {
+        self.accepting.report_to(Box::new(hook));
+        self
+    }
+
+    /// How many bytes of a request are read and discarded that was answered without them, before the client is told to stop
+    /// sending (RFC 9114 §4.1): 8 MiB by default. With 0 it is told at once, which some clients take for the failure of the
+    /// request. This concerns connections that begin later.
+    pub fn discard_limit(self, bytes: u64) -> Self {
+        self.accepting.set_discard_limit(bytes);
         self
     }
 
@@ -97,7 +120,7 @@ impl Server {
     /// [`accept`](Self::accept) returns `None`. Then [`Endpoint::failure`] says whether that was asked for.
     ///
     /// If a client cancels its request, or its connection is lost, the future of `service` is dropped at its next
-    /// await.
+    /// await. Responses that fail are [reported](Self::on_error).
     pub async fn serve<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
@@ -144,6 +167,18 @@ impl Server {
     }
 }
 
+/// A response that has failed because of this end; see [`Server::on_error`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ResponseFailure {
+    /// Why it failed.
+    pub error: Error,
+    /// The client's address.
+    pub remote_address: SocketAddr,
+    /// The ID of the request's stream.
+    pub stream: u64,
+}
+
 /// Answers a request by `service`, unless it is cancelled before there is a response.
 async fn answer<S, F, B>(service: S, request: Request<RecvBody>, mut responder: Responder)
 where
@@ -159,7 +194,7 @@ where
     };
     // What is at hand is sent without this task.
     if let (send, Some(pump)) = responder.begin(response) {
-        // An error means that the client is gone, or that the response failed and its stream was reset.
+        // An error means that the client is gone, or that the response failed, which is reported elsewhere.
         let _ = Box::pin(pump.run(send)).await;
     }
 }

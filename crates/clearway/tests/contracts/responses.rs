@@ -1,1 +1,522 @@
-//! What becomes of responses that fail.
+//! What becomes of responses: those that fail are reset as the server's fault and reported, those that come early reach the
+//! client although nobody reads its content, and clients that wait to be asked for content are asked.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clearway::http3::{
+    Body, BodySource, Client, Code, Config, Error, Handler, PROTOCOL as H3, Protocol, RecvBody,
+    RequestStream, ResponseFailure, Server, serve_in_shard,
+};
+use clearway::rustls::RootCertStore;
+use clearway::{ClientConfig, Endpoint, ServerConfig};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
+
+use crate::support::{identity, loopback, run};
+
+/// How requests reach the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Face {
+    Serve,
+    OnShards,
+    /// An accept loop of one's own.
+    Accept,
+}
+
+const FACES: [Face; 3] = [Face::Serve, Face::OnShards, Face::Accept];
+
+fn configs() -> (ServerConfig, ClientConfig) {
+    let own = identity();
+    let mut roots = RootCertStore::empty();
+    roots.add(own.certificate.clone()).unwrap();
+    let server = ServerConfig::new(vec![own.certificate], own.key).application_protocols([H3]);
+    (server, ClientConfig::with_roots(roots).application_protocols([H3]))
+}
+
+struct World {
+    server: Arc<Server>,
+    _endpoint: Endpoint,
+    client: Client,
+    failures: Arc<Mutex<Vec<ResponseFailure>>>,
+}
+
+impl World {
+    async fn new(adapt: impl FnOnce(Server) -> Server) -> Self {
+        let (server, config) = configs();
+        let failures = Arc::<Mutex<Vec<_>>>::default();
+        let noted = failures.clone();
+        let hook = move |failure: &ResponseFailure| noted.lock().unwrap().push(failure.clone());
+        let server = Server::bind(loopback(), server).unwrap().on_error(hook);
+        let server = Arc::new(adapt(server));
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        let address = server.local_address();
+        let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
+        Self { server, _endpoint: endpoint, client, failures }
+    }
+
+    /// Answers with `service` from now on.
+    fn serve<S, F>(&self, face: Face, service: S)
+    where
+        S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let server = self.server.clone();
+        tokio::spawn(async move {
+            match face {
+                Face::Serve => server.serve(service).await,
+                Face::OnShards => server.serve_on_shards(service).await,
+                Face::Accept => {
+                    while let Some((request, responder)) = server.accept().await {
+                        let service = service.clone();
+                        tokio::spawn(async move {
+                            let _ = responder.respond(service(request).await).await;
+                        });
+                    }
+                }
+            }
+        });
+    }
+
+    async fn get(&self, path: &str) -> Result<(http::response::Parts, Bytes), Error> {
+        let request = Request::get(format!("https://localhost{path}")).body(()).unwrap();
+        let (parts, mut body) = self.client.send(request).await?.into_parts();
+        Ok((parts, body.bytes(1 << 20).await?))
+    }
+
+    fn failures(&self) -> Vec<ResponseFailure> {
+        std::mem::take(&mut *self.failures.lock().unwrap())
+    }
+}
+
+fn full(text: &'static str) -> Response<Body> {
+    Response::new(Body::full(text))
+}
+
+/// RFC 9114 §4.2: what belongs to a connection of HTTP/1.1 is left out, as other servers do it.
+#[test]
+fn connection_specific_fields_are_left_out_of_responses() {
+    async fn answer(_: Request<RecvBody>) -> Response<Body> {
+        let mut response = full("fine");
+        let fields = [
+            ("connection", "keep-alive, X-Hop"),
+            ("connection", "x-other"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "close"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("te", "gzip"),
+            ("x-hop", "1"),
+            ("x-other", "2"),
+            ("x-end", "3"),
+        ];
+        for (name, value) in fields {
+            response.headers_mut().append(name, value.parse().unwrap());
+        }
+        response
+    }
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, answer);
+            let (parts, body) = world.get("/").await.unwrap();
+            assert_eq!((parts.status, &body[..]), (StatusCode::OK, &b"fine"[..]), "{face:?}");
+            let mut names: Vec<_> = parts.headers.keys().map(|name| name.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, ["content-length", "x-end"], "{face:?}");
+            assert!(world.failures().is_empty());
+        }
+    });
+}
+
+/// A body that panics after its first chunk.
+struct Panicking(bool);
+
+impl http_body::Body for Panicking {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        assert!(!self.0, "this panic is intended");
+        self.0 = true;
+        context.waker().wake_by_ref();
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"begin")))))
+    }
+}
+
+async fn faulty(request: Request<RecvBody>) -> Response<Body> {
+    let mut response = full("abc");
+    match request.uri().path() {
+        "/status" => *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS,
+        "/short" => {
+            response.headers_mut().insert("content-length", "10".parse().unwrap());
+        }
+        "/error" => {
+            let (sender, body) = Body::channel();
+            tokio::spawn(async move {
+                sender.send("begin").await.unwrap();
+                sender.fail(io::Error::other("the disk is gone")).await;
+            });
+            *response.body_mut() = body;
+        }
+        "/incomplete" => {
+            let (sender, body) = Body::channel();
+            sender.send("begin").await.unwrap();
+            drop(sender);
+            *response.body_mut() = body;
+        }
+        "/panic" => panic!("this panic is intended"),
+        "/panic_later" => {
+            tokio::task::yield_now().await;
+            panic!("this panic is intended");
+        }
+        "/body" => *response.body_mut() = Body::wrap(Panicking(false)),
+        _ => {}
+    }
+    response
+}
+
+#[test]
+fn responses_that_fail_are_the_servers_fault_and_reported() {
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, faulty);
+            let paths =
+                ["/status", "/short", "/error", "/incomplete", "/panic", "/panic_later", "/body"];
+            for path in paths {
+                let outcome = world.get(path).await;
+                let is_fault = matches!(outcome, Err(Error::Reset(Code::INTERNAL_ERROR)));
+                assert!(is_fault, "{face:?}, {path}: {outcome:?}");
+                // A client that has the reset finds the failure reported.
+                let failures = world.failures();
+                let [failure] = &failures[..] else {
+                    panic!("{face:?}, {path}: {} were reported", failures.len());
+                };
+                let is_true = match path {
+                    "/status" | "/short" => matches!(failure.error, Error::Send(_)),
+                    "/error" | "/incomplete" => matches!(failure.error, Error::Body(_)),
+                    _ => matches!(failure.error, Error::Panicked),
+                };
+                assert!(is_true, "{face:?}, {path}: {}", failure.error);
+                assert!(failure.remote_address.ip().is_loopback());
+            }
+            assert_eq!(world.get("/fine").await.unwrap().1, "abc");
+        }
+    });
+}
+
+/// What the client causes is not reported.
+#[test]
+fn what_a_client_cancels_is_no_failure() {
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, |_| async {
+                let (sender, body) = Body::channel();
+                tokio::spawn(async move { while sender.send("more").await.is_ok() {} });
+                Response::new(body)
+            });
+            for round in 0..20 {
+                let request = Request::get("https://localhost/").body(()).unwrap();
+                let pending = world.client.start(request).unwrap();
+                if round % 2 == 0 {
+                    drop(pending.response().await.unwrap());
+                }
+            }
+            world.client.close(Code::NO_ERROR);
+            world.server.shutdown().await;
+            assert!(world.failures().is_empty(), "{face:?}");
+        }
+    });
+}
+
+/// A handler in the shard that panics, blocks, or sends what cannot be sent.
+struct Faulty;
+
+impl Handler for Faulty {
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        struct Source;
+        impl BodySource for Source {
+            fn next(&mut self, _: usize) -> Option<Bytes> {
+                panic!("this panic is intended");
+            }
+        }
+        let mut response = Response::new(());
+        match request.uri().path() {
+            "/panic" => panic!("this panic is intended"),
+            "/source" => {
+                let _ = stream.respond(&response, Some(Box::new(Source)));
+            }
+            "/block" => std::thread::sleep(Duration::from_secs(1)),
+            "/status" => *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS,
+            _ => {}
+        }
+        if stream.respond(&response, None).is_err() {
+            stream.reset(Code::INTERNAL_ERROR);
+        }
+    }
+}
+
+#[test]
+fn a_handler_in_the_shard_that_panics_ends_only_its_connection() {
+    run(async {
+        let (server, config) = configs();
+        let server = serve_in_shard(loopback(), server, Config::default(), |_| Faulty).unwrap();
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        let connect = || Client::connect(&endpoint, &config, server.local_address(), "localhost");
+        let get = |path: &str| Request::get(format!("https://localhost{path}")).body(()).unwrap();
+        let bystander = connect().await.unwrap();
+        for (path, panics) in [("/panic", 1), ("/source", 2), ("/block", 2), ("/status", 2)] {
+            let victim = connect().await.unwrap();
+            let outcome = victim.send(get(path)).await;
+            match path {
+                "/block" => assert_eq!(outcome.unwrap().status(), 200),
+                "/status" => {
+                    let error = outcome.unwrap_err();
+                    assert!(matches!(error, Error::Reset(Code::INTERNAL_ERROR)), "{error}");
+                }
+                _ => assert!(outcome.unwrap_err().to_string().contains("INTERNAL_ERROR"), "{path}"),
+            }
+            assert_eq!(server.statistics().panics, panics, "{path}");
+            assert_eq!(bystander.send(get("/")).await.unwrap().status(), 200, "{path}");
+        }
+    });
+}
+
+/// Chromium 156 never resolves a `fetch` whose upload is answered before it is read, if it is told to stop. So the rest is
+/// read, up to a limit.
+#[test]
+fn an_upload_that_is_answered_early_is_read_to_its_end() {
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, |_| async { full("early") });
+            // More than a window of a stream and all that is buffered.
+            for megabytes in [1, 4, 7] {
+                let request = Request::post("https://localhost/").body(()).unwrap();
+                let (mut send, pending) = world.client.open(request).unwrap();
+                let mut response = pending.response().await.unwrap();
+                assert_eq!(response.body_mut().bytes(10).await.unwrap(), "early");
+                for _ in 0..megabytes {
+                    send.write_chunk(vec![7; 1 << 20]).await.unwrap();
+                }
+                let outcome = send.finish().await;
+                assert!(outcome.is_ok(), "{face:?}, {megabytes} MiB: {outcome:?}");
+            }
+            let error = endless_upload(&world).await;
+            assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{face:?}: {error}");
+            assert!(world.failures().is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_server_may_stop_uploads_at_once() {
+    run(async {
+        let world = World::new(|server| server.discard_limit(0)).await;
+        world.serve(Face::Serve, |_| async { full("early") });
+        let request = Request::post("https://localhost/").body(()).unwrap();
+        let (mut send, pending) = world.client.open(request).unwrap();
+        assert!(pending.response().await.is_ok());
+        // Nothing has been sent that could exceed a limit.
+        let error = loop {
+            match send.write_chunk("x").await {
+                Ok(()) => tokio::task::yield_now().await,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{error}");
+    });
+}
+
+/// After a reset nobody needs the rest, and the client is told so at once.
+#[test]
+fn an_upload_whose_response_is_reset_is_stopped_at_once() {
+    run(async {
+        for is_body_first in [false, true] {
+            let world = World::new(|server| server).await;
+            let request = Request::post("https://localhost/").body(()).unwrap();
+            let (mut send, _pending) = world.client.open(request).unwrap();
+            send.write_chunk("begin").await.unwrap();
+            let (request, responder) = world.server.accept().await.unwrap();
+            let body = request.into_body();
+            if is_body_first {
+                drop(body);
+                drop(responder);
+            } else {
+                drop(responder);
+                drop(body);
+            }
+            let error = loop {
+                match send.write_chunk("x").await {
+                    Ok(()) => tokio::task::yield_now().await,
+                    Err(error) => break error,
+                }
+            };
+            assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{error}");
+        }
+    });
+}
+
+/// Sends until that fails, and returns the error.
+async fn endless_upload(world: &World) -> Error {
+    let request = Request::post("https://localhost/").body(()).unwrap();
+    let (mut send, pending) = world.client.open(request).unwrap();
+    assert!(pending.response().await.is_ok());
+    loop {
+        if let Err(error) = send.write_chunk(vec![7; 1 << 20]).await {
+            return error;
+        }
+    }
+}
+
+fn expecting() -> Request<()> {
+    Request::post("https://localhost/").header("expect", "100-continue").body(()).unwrap()
+}
+
+/// RFC 9110 §10.1.1: the client is asked for its content when the program waits for it.
+#[test]
+fn a_client_that_waits_to_be_asked_for_content_is_asked() {
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, |request: Request<RecvBody>| async move {
+                Response::new(Body::full(request.into_body().bytes(100).await.unwrap()))
+            });
+            let (mut send, mut pending) = world.client.open(expecting()).unwrap();
+            let interim = pending.informational().await.unwrap().expect("an interim response");
+            assert_eq!(interim.status(), StatusCode::CONTINUE, "{face:?}");
+            send.write_chunk("asked ").await.unwrap();
+            send.write_chunk("for").await.unwrap();
+            send.finish().await.unwrap();
+            assert!(pending.informational().await.unwrap().is_none(), "{face:?}: only once");
+            let mut response = pending.response().await.unwrap();
+            assert_eq!(response.body_mut().bytes(100).await.unwrap(), "asked for");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_is_answered_is_not_asked_for_content() {
+    run(async {
+        for face in FACES {
+            let world = World::new(|server| server).await;
+            world.serve(face, |request: Request<RecvBody>| async move {
+                let (sender, body) = Body::channel();
+                tokio::spawn(async move {
+                    sender.send("no").await.unwrap();
+                    // After the response has begun.
+                    let _ = request.into_body().bytes(100).await;
+                    let _ = sender.finish().await;
+                });
+                Response::builder().status(413).body(body).unwrap()
+            });
+            let (send, mut pending) = world.client.open(expecting()).unwrap();
+            assert!(pending.informational().await.unwrap().is_none(), "{face:?}");
+            let mut response = pending.response().await.unwrap();
+            assert_eq!(response.status(), 413);
+            send.finish().await.unwrap();
+            assert_eq!(response.body_mut().bytes(100).await.unwrap(), "no");
+        }
+    });
+}
+
+/// Whoever asks for itself, or has content already, does not ask again.
+#[test]
+fn a_client_is_asked_for_content_once() {
+    run(async {
+        let world = World::new(|server| server).await;
+        let (mut send, mut pending) = world.client.open(expecting()).unwrap();
+        let (request, mut responder) = world.server.accept().await.unwrap();
+        let asked = Response::builder().status(StatusCode::CONTINUE).body(()).unwrap();
+        responder.inform(asked).unwrap();
+        assert!(pending.informational().await.unwrap().is_some());
+        let mut body = request.into_body();
+        let reading = tokio::spawn(async move { body.bytes(100).await });
+        send.write_chunk("content").await.unwrap();
+        send.finish().await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap(), "content");
+        responder.respond(full("fine")).await.unwrap();
+        assert!(pending.informational().await.unwrap().is_none());
+    });
+}
+
+/// Answers with the length of the content.
+struct Counting(usize);
+
+impl Handler for Counting {
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        if request.uri().path() == "/refused" {
+            let refused = Response::builder().status(413).body(()).unwrap();
+            stream.respond(&refused, None).unwrap();
+        }
+    }
+
+    fn data(&mut self, _: &mut RequestStream<'_>, content: Bytes) {
+        self.0 += content.len();
+    }
+
+    fn finished(&mut self, stream: &mut RequestStream<'_>, _: Option<HeaderMap>) {
+        let length = Bytes::from(self.0.to_string());
+        let _ = stream.respond(&Response::new(()), Some(Box::new(length)));
+    }
+}
+
+#[test]
+fn a_handler_in_the_shard_asks_for_content_too() {
+    run(async {
+        let (server, config) = configs();
+        let server =
+            serve_in_shard(loopback(), server, Config::default(), |_| Counting(0)).unwrap();
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        let address = server.local_address();
+        let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
+        let (mut send, mut pending) = client.open(expecting()).unwrap();
+        assert!(pending.informational().await.unwrap().is_some());
+        send.write_chunk("content").await.unwrap();
+        send.finish().await.unwrap();
+        let mut response = pending.response().await.unwrap();
+        assert_eq!(response.body_mut().bytes(10).await.unwrap(), "7");
+
+        let mut refused = expecting();
+        *refused.uri_mut() = "https://localhost/refused".parse().unwrap();
+        let (_send, mut pending) = client.open(refused).unwrap();
+        assert!(pending.informational().await.unwrap().is_none());
+        assert_eq!(pending.response().await.unwrap().status(), 413);
+    });
+}
+
+/// RFC 9114 §7.2.4.2: requests do not wait for SETTINGS; one that must wait does not hold up others.
+#[test]
+fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
+    run(async {
+        let (server, config) = configs();
+        // Accepts connections, and says nothing of HTTP/3.
+        let server = Endpoint::server(loopback(), server).unwrap();
+        let endpoint = Endpoint::client(loopback()).unwrap();
+        let (client, silent) = tokio::join!(
+            Client::connect(&endpoint, &config, server.local_address(), "localhost"),
+            async { server.accept().await.unwrap().await.unwrap() },
+        );
+        let client = client.unwrap();
+        let mut tunnel = Request::connect("https://localhost/").body(Body::empty()).unwrap();
+        tunnel.extensions_mut().insert(Protocol::new("echo").unwrap());
+        let _tunnel = client.start(tunnel).unwrap();
+        let get = || Request::get("https://localhost/").body(()).unwrap();
+        let _requests = [client.start(get()).unwrap(), client.start(get()).unwrap()];
+        for _ in 0..2 {
+            let arrived = tokio::time::timeout(Duration::from_secs(5), silent.accept_bi()).await;
+            arrived.expect("the request waits").unwrap();
+        }
+    });
+}

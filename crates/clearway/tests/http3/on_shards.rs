@@ -106,7 +106,7 @@ fn a_service_that_panics_fails_its_request_alone() {
         });
         let client = pair.client().await;
         let error = client.send(get("/panic")).await.unwrap_err();
-        assert!(matches!(error, Error::Reset(Code::REQUEST_CANCELLED)), "{error}");
+        assert!(matches!(error, Error::Reset(Code::INTERNAL_ERROR)), "{error}");
         let mut response = client.send(get("/")).await.unwrap();
         assert_eq!(response.body_mut().bytes(100).await.unwrap(), "well");
         assert_eq!(pair.server.endpoint().statistics().panics, 1);

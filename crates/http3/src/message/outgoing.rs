@@ -1,5 +1,5 @@
-use http::header::{CONTENT_LENGTH, HOST, TE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 
 use super::fields;
 use crate::qpack::FieldLines;
@@ -79,10 +79,11 @@ pub(crate) fn encode_request(
         return Err(malformed("te may only be \"trailers\""));
     }
     encode_priority(lines, request.extensions(), request.headers());
-    encode_fields(lines, request.headers(), true)
+    encode_fields(lines, request.headers(), Kind::Request)
 }
 
-/// Encodes a response's header section (RFC 9114 §4.3.2).
+/// Encodes a response's header section (RFC 9114 §4.3.2), without the fields that belong to a connection of HTTP/1.1 (§4.2):
+/// responses are often copied from there.
 pub(crate) fn encode_response(
     lines: &mut FieldLines,
     response: &Response<()>,
@@ -93,7 +94,7 @@ pub(crate) fn encode_response(
     lines.clear();
     lines.field(b":status", response.status().as_str().as_bytes(), false);
     encode_priority(lines, response.extensions(), response.headers());
-    encode_fields(lines, response.headers(), false)
+    encode_fields(lines, response.headers(), Kind::Response)
 }
 
 /// The priority among the extensions of a message (RFC 9218 §5), unless it has the field already.
@@ -111,7 +112,7 @@ pub(crate) fn encode_trailers(
     trailers: &HeaderMap,
 ) -> Result<(), SendError> {
     lines.clear();
-    encode_fields(lines, trailers, false)
+    encode_fields(lines, trailers, Kind::Trailers)
 }
 
 /// RFC 9297 §3.2: fields that a message with capsules must not have.
@@ -122,14 +123,26 @@ fn check_capsule_protocol(headers: &HeaderMap) -> Result<(), SendError> {
     Ok(())
 }
 
-fn encode_fields(
-    lines: &mut FieldLines,
-    headers: &HeaderMap,
-    is_request: bool,
-) -> Result<(), SendError> {
+/// The kind of a section of fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Request,
+    Response,
+    Trailers,
+}
+
+fn encode_fields(lines: &mut FieldLines, headers: &HeaderMap, kind: Kind) -> Result<(), SendError> {
+    let is_request = kind == Kind::Request;
+    let names_others = kind == Kind::Response && headers.contains_key(CONNECTION);
     for (name, value) in headers {
         if fields::is_connection_specific(name.as_str().as_bytes()) || name == TE && !is_request {
+            if kind == Kind::Response {
+                continue;
+            }
             return Err(malformed("a field is specific to HTTP/1.1 connections"));
+        }
+        if names_others && is_named_by_connection(headers, name) {
+            continue;
         }
         if !fields::is_valid_value(value.as_bytes()) {
             return Err(malformed("a field value begins or ends with white space"));
@@ -140,4 +153,11 @@ fn encode_fields(
         lines.field(name.as_str().as_bytes(), value.as_bytes(), value.is_sensitive());
     }
     Ok(())
+}
+
+/// Whether the field Connection names `name` (RFC 9110 §7.6.1).
+fn is_named_by_connection(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let values = headers.get_all(CONNECTION).iter();
+    let mut names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    names.any(|named| named.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
 }
