@@ -205,7 +205,8 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         let doctor = Carried::start(move || metrics::application(&told))?;
         tokio::spawn(exporter.run(metrics::registry(counted.clone(), doctor)));
     }
-    output::result(&format!("listening on {} for {summary}", balancer.local_address))?;
+    output::settle();
+    output::event(&format!("listening on {} for {summary}", balancer.local_address));
     let (file_sender, file) = mpsc::channel(1);
     tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, file_sender));
     let (sender, changes) = mpsc::channel(1);
@@ -216,7 +217,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
         never = balancer.supervisor.run(changes) => match never {},
     }
     let summary = Summary::of(&counted);
-    output::result(&match command.json {
+    output::last_result(&match command.json {
         true => summary.json().to_string(),
         false => summary.text(),
     })

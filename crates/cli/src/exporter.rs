@@ -2,13 +2,17 @@
 //!
 //! What is counted is read when the metrics are requested, and nothing else happens then. `docs/metrics.md` lists all.
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use http::{Response, StatusCode};
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -102,7 +106,26 @@ pub(crate) fn registry() -> Registry {
     let mut registry = Registry::with_prefix("clearway");
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The version of the program", build);
+    registry.sub_registry_with_prefix("output").register_collector(Box::new(Printed));
     registry
+}
+
+/// What this program could not print.
+#[derive(Debug)]
+struct Printed;
+
+impl Collector for Printed {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Lines left out because their reader was too slow or they could not be written.";
+        let mut metric =
+            encoder.encode_descriptor("lines_dropped", help, None, MetricType::Counter)?;
+        for (stream, count) in ["stdout", "stderr"].into_iter().zip(output::dropped()) {
+            metric
+                .encode_family(&[("stream", stream)])?
+                .encode_counter::<NoLabelSet, _, f64>(&count, None)?;
+        }
+        Ok(())
+    }
 }
 
 struct Metrics(Registry);

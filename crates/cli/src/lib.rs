@@ -32,11 +32,13 @@ mod units;
 mod view;
 mod watch;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clearway_lab_command as lab;
-use clearway_terminal::{failure, interrupt, output, whole_file};
+use clearway_terminal::{bars, failure, interrupt, output, whole_file};
 
 use failure::Failure;
 
@@ -63,6 +65,7 @@ enum Command {
 
 /// Runs the command that the program was started with; its exit status.
 pub fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(panicked));
     let program = match Program::try_parse() {
         Ok(program) => program,
         Err(error) => return refuse(&error),
@@ -75,12 +78,28 @@ pub fn main() -> ExitCode {
             runtime.shutdown_background();
             clearway::halt();
             qlog_files::finish();
-            log::finish();
             outcome
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
     };
     failure::conclude("clearway", outcome)
+}
+
+/// Prints a panic as the default hook does, but without waiting for standard error: it may be that of a shard's thread.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
+    let message = panic.payload_as_str().unwrap_or("no message");
+    output::status(&format!("thread '{name}' panicked{place}:\n{message}"));
+    let backtrace = Backtrace::capture();
+    if backtrace.status() == BacktraceStatus::Captured {
+        output::status(&format!("stack backtrace:\n{backtrace}"));
+    }
+    if name == "main" {
+        // The program ends with it.
+        output::finish();
+    }
 }
 
 /// Prints what is wrong with the arguments, or the help that they ask for.

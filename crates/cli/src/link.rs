@@ -76,7 +76,7 @@ pub(crate) async fn run(command: LinkCommand) -> Result<(), Failure> {
         failure = relay.failed() => Err(failure),
     };
     let status = relay.stop().await;
-    output::result(&match json {
+    output::last_result(&match json {
         true => report::json(&status).to_string(),
         false => report::text(&status),
     })?;

@@ -1,5 +1,6 @@
 //! `clearway serve`: a file server.
 
+mod access_log;
 mod answer;
 mod certificates;
 mod conditions;
@@ -37,8 +38,8 @@ use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
-use crate::units::bytes_text;
 use crate::{output, quic_version, ticket_keys};
+use access_log::AccessLog;
 use certificates::{CertificateOptions, Presented};
 use files::Files;
 use metrics::Requests;
@@ -214,7 +215,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
-    command.reports.start()?;
+    command.reports.start();
     let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
     let exporter = command.metrics.listen(beginning.is_replacing).await?;
@@ -226,7 +227,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(following) = &quic_lb {
         config = config.quic_lb(following.config());
     }
-    let log = AccessLog { is_quiet: command.quiet };
+    let log = AccessLog::new(command.quiet);
     let (interrupt, [hung_up, also_hung_up]) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
         tokio::spawn(reloading.run(hung_up));
@@ -352,7 +353,9 @@ fn announce(
         let count = endpoint.shard_statistics().len();
         output::status(&format!("{count} shards; datagrams find theirs {steering}"));
     }
-    output::result(&format!("listening on https://{} ({protocol})", endpoint.local_address()))
+    output::settle();
+    output::event(&format!("listening on https://{} ({protocol})", endpoint.local_address()));
+    Ok(())
 }
 
 /// The failure of a server that cannot start.
@@ -375,45 +378,6 @@ fn cannot_serve(listen: SocketAddr, error: EndpointError) -> Failure {
                 .advise("give --preferred-address an address of this machine")
         }
         error => Failure::new(format!("cannot serve at {listen}: {error}")),
-    }
-}
-
-/// The access log: one line for each request.
-#[derive(Clone, Copy, Debug)]
-struct AccessLog {
-    is_quiet: bool,
-}
-
-impl AccessLog {
-    /// Prints why a path could not be served, even with `--quiet`.
-    fn problem(self, path: &str, problem: &str) {
-        output::status(&format!("clearway: cannot serve \"{}\": {problem}", path.escape_debug()));
-    }
-
-    /// Prints a line; `outcome` is the length of the content, or why it was cut off.
-    fn line(
-        self,
-        client: Option<SocketAddr>,
-        method: &str,
-        path: &str,
-        status: u16,
-        outcome: Result<u64, String>,
-        time: Duration,
-    ) {
-        if self.is_quiet {
-            return;
-        }
-        let client = client.map_or_else(|| "-".to_owned(), |client| client.to_string());
-        let outcome = match outcome {
-            Ok(length) => bytes_text(length),
-            Err(error) => format!("cut off: {error}"),
-        };
-        // The client chooses the path: it must not contain control characters for the terminal.
-        let path = path.escape_debug();
-        let line =
-            format!("{client} {method} \"{path}\" {status} {outcome} {:.3} s", time.as_secs_f64());
-        // If the log cannot be written any more, the server continues.
-        let _ = output::result(&line);
     }
 }
 

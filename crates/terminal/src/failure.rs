@@ -45,15 +45,17 @@ impl Failure {
     }
 }
 
-/// Says on standard error why `program` has failed, if it has: its exit status.
+/// Prints on standard error why `program` has failed, if it has, and waits for what is printed. Returns its exit status.
 pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
-    match outcome {
+    let status = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::status(&format!("{program}: {failure}"));
             ExitCode::from(failure.exit_status())
         }
-    }
+    };
+    output::finish();
+    status
 }
 
 impl fmt::Display for Failure {

@@ -1,17 +1,41 @@
 //! The signals that end a program.
+//!
+//! A thread of its own receives them, so that they arrive whatever the threads of the program wait for.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal as Number;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::failure::Failure;
 
-/// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP.
+/// How long the program may take to end by itself at the second signal, such as to remove what is incomplete.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Whether the program has been interrupted twice.
+static IS_URGENT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program has been interrupted twice, and must wait for nothing any more.
+pub(crate) fn is_urgent() -> bool {
+    IS_URGENT.load(Ordering::Relaxed)
+}
+
+/// Receives the signals with which a user or a service manager ends the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP. If it
+/// does not end within half a second of the second one, or nobody waits for the first any more, it is ended.
 #[derive(Debug)]
-pub struct Interrupt {
+pub struct Interrupt(Receiver<Ended>);
+
+/// The signals, as the thread receives them.
+#[derive(Debug)]
+struct Signals {
     interrupt: Signal,
     terminate: Signal,
     /// SIGHUP, when the terminal is closed; `None` if the program has no terminal.
@@ -50,37 +74,92 @@ impl Ended {
 
 impl Interrupt {
     /// Installs the handlers: from now on these signals do not end the program by default.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses the handlers or a thread.
     pub fn listen() -> Result<Self, Failure> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))
-        };
-        // With a handler for SIGXFSZ, a write that makes a file too large returns an error instead of ending the
-        // program. Nobody waits for the signal itself.
-        drop(listen(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
-        // nohup(1) detaches the program from the terminal, so that it survives the terminal's end.
-        let has_terminal = std::io::stdin().is_terminal();
-        let hang_up = has_terminal.then(|| listen(SignalKind::hangup())).transpose()?;
-        let interrupt = listen(SignalKind::interrupt())?;
-        let terminate = listen(SignalKind::terminate())?;
-        Ok(Self { interrupt, terminate, hang_up, reload: Vec::new(), has_terminal })
+        Self::start(Vec::new())
     }
 
     /// As [`listen`](Self::listen), but SIGHUP ends the program only when its terminal was closed. Otherwise, as for other
     /// servers, it means to read the configuration again, and each of the `N` that are returned is notified.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen).
     pub fn listen_and_reload<const N: usize>() -> Result<(Self, [Arc<Notify>; N]), Failure> {
-        let mut interrupt = Self::listen()?;
         let reload = core::array::from_fn(|_| Arc::new(Notify::new()));
-        if interrupt.hang_up.is_none() {
-            let hang_up = signal(SignalKind::hangup())
-                .map_err(|error| Failure::new(format!("cannot handle SIGHUP: {error}")))?;
-            interrupt.hang_up = Some(hang_up);
-        }
-        interrupt.reload = reload.to_vec();
-        Ok((interrupt, reload))
+        Ok((Self::start(reload.to_vec())?, reload))
+    }
+
+    fn start(reload: Vec<Arc<Notify>>) -> Result<Self, Failure> {
+        let (sender, receiver) = channel(1);
+        let (starting, started) = sync_channel(1);
+        let thread = move || {
+            // Its own, which no task of the program can hold up.
+            let runtime = Builder::new_current_thread().enable_io().build();
+            let listen = |runtime: Runtime| {
+                let signals = runtime.block_on(async { Signals::listen(reload) })?;
+                Ok((runtime, signals))
+            };
+            // The other end waits for what is sent.
+            match runtime.and_then(listen) {
+                Ok((runtime, signals)) => {
+                    let _ = starting.send(Ok(()));
+                    runtime.block_on(signals.pass_on(&sender));
+                }
+                Err(error) => drop(starting.send(Err(error))),
+            }
+        };
+        let thread = thread::Builder::new().name("clearway-signals".to_owned()).spawn(thread);
+        thread
+            .and_then(|_| started.recv().unwrap_or_else(|error| Err(std::io::Error::other(error))))
+            .map_err(|error| Failure::new(format!("cannot handle Ctrl-C: {error}")))?;
+        Ok(Self(receiver))
     }
 
     /// Waits for the next signal that ends the program.
     pub async fn received(&mut self) -> Ended {
+        match self.0.recv().await {
+            Some(ended) => ended,
+            // The thread ends only with the program.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Signals {
+    fn listen(reload: Vec<Arc<Notify>>) -> std::io::Result<Self> {
+        // With a handler for SIGXFSZ, a write that makes a file too large returns an error instead of ending the
+        // program. Nobody waits for the signal itself.
+        drop(signal(SignalKind::from_raw(Number::XFSZ.as_raw()))?);
+        // nohup(1) detaches the program from the terminal, so that it survives the terminal's end.
+        let has_terminal = std::io::stdin().is_terminal();
+        let hears_hang_up = has_terminal || !reload.is_empty();
+        let hang_up = hears_hang_up.then(|| signal(SignalKind::hangup())).transpose()?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        let terminate = signal(SignalKind::terminate())?;
+        Ok(Self { interrupt, terminate, hang_up, reload, has_terminal })
+    }
+
+    /// Passes the signals on to the program, and ends it if it does not end at the second one.
+    async fn pass_on(mut self, program: &Sender<Ended>) {
+        let mut is_first = true;
+        loop {
+            let ended = self.next().await;
+            let is_heard = program.try_send(ended).is_ok();
+            if !is_first || !is_heard {
+                IS_URGENT.store(true, Ordering::Relaxed);
+                thread::sleep(GRACE);
+                std::process::exit(ended.exit_status().into());
+            }
+            is_first = false;
+        }
+    }
+
+    /// The next signal that ends the program.
+    async fn next(&mut self) -> Ended {
         loop {
             let hung_up = async {
                 match &mut self.hang_up {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::watch::Watch;
-use crate::output;
 use crate::relay::{LossWindow, Relay};
 use crate::units::{bytes_text, goodput, rate_text};
+use crate::{bars, output};
 
 /// Progress bars if standard error is a terminal; otherwise a line at the end of each run.
 pub(super) struct Display {
@@ -37,7 +37,8 @@ pub(super) struct Bar {
 
 impl Display {
     pub(super) fn new() -> Self {
-        Self { bars: MultiProgress::new(), is_terminal: std::io::stderr().is_terminal() }
+        let bars = MultiProgress::with_draw_target(bars::target());
+        Self { bars, is_terminal: std::io::stderr().is_terminal() }
     }
 
     /// A bar for a run of `size` bytes through `relay`.

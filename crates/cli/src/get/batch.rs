@@ -106,7 +106,9 @@ impl<'a> Batch<'a> {
         let (bytes, time, rate) = (progress.received(), progress.elapsed(), progress.goodput());
         if self.command.json {
             let line = json_line(&job.target, file.as_deref(), &progress, &outcome);
-            return output::result(&line);
+            // Its reader may be slow: the other downloads and the signals do not wait for it.
+            let printing = tokio::task::spawn_blocking(move || output::result(&line));
+            return printing.await.unwrap_or(Ok(()));
         }
         drop(progress);
         if !self.command.quiet && file.is_some() {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-use crate::output;
 use crate::units::{bytes_text, goodput, rate_text};
+use crate::{bars, output};
 
 /// How often a bar is redrawn while nothing arrives, so that the falling rate shows it.
 const TICK: Duration = Duration::from_millis(200);
@@ -18,10 +18,7 @@ pub(super) struct Bars(MultiProgress);
 impl Bars {
     /// Nothing is drawn if `is_quiet`, or if standard error is not a terminal.
     pub(super) fn new(is_quiet: bool) -> Self {
-        let target = match is_quiet {
-            true => ProgressDrawTarget::hidden(),
-            false => ProgressDrawTarget::stderr(),
-        };
+        let target = if is_quiet { ProgressDrawTarget::hidden() } else { bars::target() };
         Self(MultiProgress::with_draw_target(target))
     }
 

@@ -179,7 +179,7 @@ mod tests {
         let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
         let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
         let address = server.endpoint().local_address();
-        let log = AccessLog { is_quiet: true };
+        let log = AccessLog::new(true);
         let site = Site { files, log, requests: Requests::new() };
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {

@@ -18,6 +18,7 @@ mod page;
 mod quic_lb;
 mod refusals;
 mod serve_get;
+mod stalled;
 mod support;
 mod traces;
 mod view;

@@ -1,0 +1,97 @@
+//! Progress bars whose drawing does not wait for a terminal that is stopped.
+
+use std::io;
+
+use indicatif::{ProgressDrawTarget, TermLike};
+
+use crate::lines::Frame;
+use crate::output;
+
+/// Where progress bars are drawn: standard error, if it is a terminal, else nowhere.
+pub fn target() -> ProgressDrawTarget {
+    match io::IsTerminal::is_terminal(&io::stderr()) {
+        true => ProgressDrawTarget::term_like_with_hz(Box::new(StandardError::default()), 20),
+        false => ProgressDrawTarget::hidden(),
+    }
+}
+
+/// The terminal behind standard error. What is drawn is written when it is flushed, after the lines that wait.
+#[derive(Debug, Default)]
+struct StandardError(Frame);
+
+impl StandardError {
+    fn draw(&self, text: &str) -> io::Result<()> {
+        self.0.append(text.as_bytes());
+        Ok(())
+    }
+
+    fn move_cursor(&self, lines_or_columns: usize, direction: char) -> io::Result<()> {
+        match lines_or_columns {
+            0 => Ok(()),
+            count => self.draw(&format!("\x1b[{count}{direction}")),
+        }
+    }
+}
+
+impl TermLike for StandardError {
+    fn width(&self) -> u16 {
+        rustix::termios::tcgetwinsize(io::stderr()).map_or(80, |size| size.ws_col)
+    }
+
+    fn height(&self) -> u16 {
+        rustix::termios::tcgetwinsize(io::stderr()).map_or(24, |size| size.ws_row)
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        self.move_cursor(lines, 'A')
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        self.move_cursor(lines, 'B')
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        self.move_cursor(columns, 'C')
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        self.move_cursor(columns, 'D')
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        self.draw(text)?;
+        self.draw("\n")
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        self.draw(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        self.draw("\r\x1b[2K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let frame = self.0.take();
+        if !frame.is_empty() {
+            output::frame(frame);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_moves_the_cursor_as_a_terminal_does() {
+        let terminal = StandardError::default();
+        terminal.move_cursor_up(2).unwrap();
+        terminal.move_cursor_down(0).unwrap();
+        terminal.clear_line().unwrap();
+        terminal.write_line("a").unwrap();
+        terminal.write_str("b").unwrap();
+        assert_eq!(terminal.0.take(), b"\x1b[2A\r\x1b[2Ka\nb");
+    }
+}
