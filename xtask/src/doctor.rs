@@ -6,6 +6,7 @@ mod fixture;
 mod host;
 pub(crate) mod judge;
 mod matrix;
+mod noise;
 mod object;
 mod packet;
 pub(crate) mod reader;
@@ -51,6 +52,8 @@ struct Options {
     only: Vec<String>,
     runs: usize,
     host: bool,
+    /// Whether hosts are quiet but for the fault.
+    is_quiet: bool,
     only_lists: bool,
     json: bool,
     /// A folder for the snapshots of each fault's first run with root, as fixtures.
@@ -119,7 +122,7 @@ fn all_runs(
     for number in 1..=options.runs {
         let save = options.save.as_ref().filter(|_| number == 1);
         let saved = save.map(|_| folder.join(format!("{}.jsonl", fault.name)));
-        let outcome = once(fault, programs, &log, saved.as_deref());
+        let outcome = once(fault, !options.is_quiet, (programs, &log), saved.as_deref());
         check_interrupt()?;
         if let (Some(folder), Some(saved), false) = (save, &saved, fault.is_carried) {
             let written = fixture::write(saved, &folder.join(format!("{}.jsonl", fault.name)));
@@ -149,14 +152,17 @@ fn all_runs(
 /// Makes a fault happen once, and has it looked at by two doctors at the same time.
 fn once(
     fault: &Fault,
-    programs: &Programs,
-    log: &Path,
+    is_noisy: bool,
+    (programs, log): (&Programs, &Path),
     save: Option<&Path>,
 ) -> Result<Vec<(Rights, Judgement)>, String> {
     let site = if fault.is_routed { Site::routed() } else { Site::direct() };
     let site = site.map_err(|error| format!("the network: {error}"))?;
     let mut scene = Scene::new(site, programs, log);
     (fault.inject)(&mut scene)?;
+    if is_noisy {
+        noise::make(&mut scene, fault)?;
+    }
     scene.wait_for_senders()?;
     if fault.is_carried {
         let verdict = judge::read(&scene.ask(SECONDS)?)?;
@@ -223,7 +229,8 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
 
 fn parse(arguments: &[&str]) -> Result<Options, String> {
     let (only, save) = (Vec::new(), None);
-    let mut options = Options { only, runs: 20, host: false, only_lists: false, json: false, save };
+    let (host, is_quiet, only_lists, json) = (false, false, false, false);
+    let mut options = Options { only, runs: 20, host, is_quiet, only_lists, json, save };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
@@ -233,6 +240,7 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
                 options.runs = 1;
                 options.only.extend(SHORT.map(str::to_owned));
             }
+            "--quiet" => options.is_quiet = true,
             "--list" => options.only_lists = true,
             "--json" => options.json = true,
             "--save" => options.save = Some(value()?.into()),

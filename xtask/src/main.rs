@@ -45,6 +45,7 @@ The project's development tasks.
         --only NAME          only this fault; may be given several times
         --runs N             how often each happens (default 20)
         --host               also the faults that need a setting of the whole host for some seconds
+        --quiet              without the port scans, multicast and other programs that every host has beside its fault
         --short              one run of a fault of each stage whose verdict does not depend on how busy the host is (less
                              than a minute)
         --list               only print their names

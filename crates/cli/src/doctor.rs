@@ -2,7 +2,6 @@
 
 mod carried;
 mod collecting;
-mod narrow;
 mod page;
 mod saved;
 mod view;
@@ -13,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clearway_doctor::{Outcome, Verdict};
+use clearway_doctor::{Certainty, Outcome, Scope, Stage, Verdict, diagnose_for};
 use clearway_network::parse_duration;
 
 use crate::failure::Failure;
@@ -21,7 +20,6 @@ use crate::interrupt::Interrupt;
 use crate::output;
 pub(crate) use carried::Carried;
 use collecting::{Collecting, Gathered, Pace};
-use narrow::Narrow;
 use saved::Saving;
 
 /// The exit status if the command itself failed, or its arguments are wrong. 1 and 2 say what the doctor found.
@@ -33,54 +31,60 @@ const LEAST_TIME: Duration = Duration::from_secs(3);
 /// No more snapshots are kept: with a thousand sockets each takes 200 kB.
 const MAX_SNAPSHOTS: u32 = 3000;
 
-/// Say where this host loses datagrams of UDP, and why.
+/// Report where this host loses UDP datagrams, and why.
 ///
-/// The doctor reads what the kernel counts at every stage, from the device to the application and back, and names the first
-/// stage that loses. If a socket overflows, it measures how fast datagrams arrive and how fast they are taken, and so says
-/// whether its reader is too slow, bursts are too large for the buffer, or something keeps the reader from running.
+/// The doctor reads what the kernel counts at every stage, from the device to the application and back, and reports the stages
+/// that lose packets, the worst first. If a socket overflows, it measures how fast datagrams arrive and how fast they are read,
+/// and so reports whether the reader is too slow, bursts are too large for the buffer, or something keeps the reader from
+/// running.
+///
+/// Losses count from 1 packet in 1,000 and 1 per second. Packets that are refused (by a firewall, for a bad checksum, without a
+/// route), as some are on every host on the Internet, count from 1 in 10 and 10 per second. Smaller losses are listed as below
+/// the floor. Stray packets, to ports without a socket, are no loss of this host.
 ///
 /// It sends nothing and changes nothing. It works for every user, in the network namespace where it runs; with more rights
-/// (root; or CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON) it sees more, and says what it could not see.
+/// (root; or CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON) it sees more, and it reports what it could not see.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorCommand {
-    /// Look for this long. By default for ten seconds, or less if the verdict is certain before.
+    /// How long to look. By default ten seconds, or less if the verdict is certain before.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Take a snapshot so often. Causes are found by how a queue fills and empties between snapshots. By default every 100ms,
-    /// or less often if it would take a hundredth of a core, as it does with many hundreds of sockets.
+    /// Interval between snapshots. Causes are found by how a queue fills and empties between snapshots. By default 100ms, or
+    /// longer where snapshots would take more than a hundredth of a core, as with many hundreds of sockets.
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     interval: Option<Duration>,
-    /// Only say what concerns this process: losses at other sockets are no loss.
+    /// Only look at the sockets of this process: losses at other sockets do not count.
     #[arg(long, value_name = "PID")]
     process: Option<u32>,
-    /// Only say what concerns sockets at this port.
+    /// Only look at sockets at this port: losses at other sockets do not count, and packets to other closed ports do not either.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Print the verdict as one JSON object.
     #[arg(long)]
     json: bool,
-    /// Also save the snapshots in this file, a line of JSON for each.
+    /// Also save the snapshots in this file, one line of JSON each.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "watch", "listen"])]
     save: Option<PathBuf>,
-    /// Diagnose the snapshots in this file, which --save has written, here or on another host.
+    /// Diagnose the snapshots in this file, written by --save on this host or another.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "interval", "watch", "listen"])]
     from: Option<PathBuf>,
     /// Show the path of datagrams in this terminal, with rates, until q or Ctrl-C.
     #[arg(long, conflicts_with_all = ["time", "json", "listen"])]
     watch: bool,
-    /// Show the same as a page at http://ADDRESS, to everyone who can reach that, until Ctrl-C; port 0 means any free port.
+    /// Show the same as a page at http://ADDRESS until Ctrl-C, to everyone who can reach it; port 0 means any free port.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["time", "json"])]
     listen: Option<SocketAddr>,
 }
 
 const AFTER_HELP: &str = "\
-Exit status: 0 if no datagram is lost, 1 if some are, 2 if that cannot be told, 3 if the command failed.
+Exit status: 0 if nothing is lost above the floor (1 packet in 1,000 and 1 per second; for refused packets 1 in 10 and 10 per
+second) or packets are only stray, 1 if datagrams are lost, 2 if that cannot be told, 3 if the command failed.
 
 Examples:
   What is wrong on this host:
     sudo clearway doctor
-  Does the server at port 443 lose anything:
+  Whether the server at port 443 loses anything:
     clearway doctor --port 443 --for 30s
   Watch while load comes:
     clearway doctor --watch
@@ -121,29 +125,32 @@ pub(crate) async fn run(command: DoctorCommand) -> Result<(), Failure> {
 
 /// The failure of a verdict that is not good, or that of the command.
 async fn examine(command: DoctorCommand) -> Result<Result<(), Failure>, Failure> {
-    let narrow = Narrow { process: command.process, port: command.port };
+    let scope = match (command.process, command.port) {
+        (None, None) => Scope::Host,
+        (process, port) => Scope::Sockets { process, port },
+    };
     if let (Some(process), None) = (command.process, &command.from) {
         check_process(process)?;
     }
     if command.watch {
-        return watch::run(Pace::new(command.interval), narrow)
+        return watch::run(Pace::new(command.interval), scope)
             .await
             .map(|verdict| conclusion(&verdict));
     }
     let mut interrupt = Interrupt::listen()?;
     if let Some(address) = command.listen {
-        page::serve(address, Pace::new(command.interval), narrow, &mut interrupt).await?;
+        page::serve(address, Pace::new(command.interval), scope, &mut interrupt).await?;
         return Ok(Ok(()));
     }
     let saving = command.save.as_deref().map(Saving::create).transpose()?;
     let snapshots = match &command.from {
         Some(file) => saved::read(file)?,
-        None => gather(&command, narrow, &mut interrupt).await?.snapshots,
+        None => gather(&command, scope, &mut interrupt).await?.snapshots,
     };
     if let Some(saving) = saving {
         saving.finish(&snapshots)?;
     }
-    let verdict = narrow.diagnose(&snapshots);
+    let verdict = diagnose_for(&snapshots, scope);
     print(&verdict, command.json)?;
     Ok(conclusion(&verdict))
 }
@@ -163,14 +170,15 @@ fn check_process(process: u32) -> Result<(), Failure> {
 /// Takes snapshots until the time is over, the verdict is certain, or the user has seen enough.
 async fn gather(
     command: &DoctorCommand,
-    narrow: Narrow,
+    scope: Scope,
     interrupt: &mut Interrupt,
 ) -> Result<Gathered, Failure> {
     let time = command.time.unwrap_or(DEFAULT_TIME);
     let pace = Pace::new(command.interval).at_least(time / MAX_SNAPSHOTS);
     let least = if command.time.is_some() { time } else { LEAST_TIME };
     let mut collecting = Collecting::start(pace, time)?;
-    output::status(&format!("looking for {:.1} s", time.as_secs_f64()));
+    let up_to = if command.time.is_some() { "" } else { "up to " };
+    output::status(&format!("looking for {up_to}{:.1} s", time.as_secs_f64()));
     let mut previous = None;
     loop {
         let ended = tokio::select! {
@@ -183,8 +191,8 @@ async fn gather(
         if collecting.elapsed() < least || command.time.is_some() {
             continue;
         }
-        let verdict = narrow.diagnose(&collecting.snapshots());
-        let certain = narrow::certain_causes(&verdict);
+        let verdict = diagnose_for(&collecting.snapshots(), scope);
+        let certain = certain_causes(&verdict);
         if certain.is_some() && certain == previous {
             return Ok(collecting.finish().await);
         }
@@ -192,10 +200,24 @@ async fn gather(
     }
 }
 
+/// The stages and causes of a verdict, the worst first, as far as they count.
+fn causes(verdict: &Verdict) -> Vec<(Stage, &'static str)> {
+    let above = verdict.findings.iter().filter(|finding| finding.is_above_floor);
+    above.map(|finding| (finding.stage, finding.cause.name())).collect()
+}
+
+/// The same, if the verdict is of loss and what is lost at its worst stage is certain.
+fn certain_causes(verdict: &Verdict) -> Option<Vec<(Stage, &'static str)>> {
+    let worst = verdict.findings.first()?.stage;
+    let mut at_worst = verdict.findings.iter().filter(|it| it.stage == worst && it.is_above_floor);
+    let is_certain = at_worst.all(|it| it.certainty == Certainty::Certain);
+    (verdict.outcome == Outcome::Loss && is_certain).then(|| causes(verdict))
+}
+
 fn print(verdict: &Verdict, as_json: bool) -> Result<(), Failure> {
     output::result(&match as_json {
         true => serde_json::to_string(verdict)
-            .map_err(|error| Failure::new(format!("the verdict has no form in JSON: {error}")))?,
+            .map_err(|error| Failure::new(format!("cannot write the verdict as JSON: {error}")))?,
         false => verdict.to_string().trim_end().to_owned(),
     })
 }
@@ -204,18 +226,67 @@ fn print(verdict: &Verdict, as_json: bool) -> Result<(), Failure> {
 fn conclusion(verdict: &Verdict) -> Result<(), Failure> {
     let status = verdict.outcome.exit_status();
     match verdict.outcome {
-        Outcome::NoLoss => Ok(()),
+        Outcome::NoLoss | Outcome::Stray => Ok(()),
         Outcome::Loss => Err(Failure::new("datagrams are lost").with_exit_status(status)),
         Outcome::Unknown => {
-            Err(Failure::new("it cannot be told whether datagrams are lost")
-                .with_exit_status(status))
+            Err(Failure::new("cannot tell whether datagrams are lost").with_exit_status(status))
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use clearway_doctor::{Cause, Finding, Queue};
+
     use super::*;
+
+    /// A verdict of a slow reader at a port.
+    pub(crate) fn slow(process: u32, port: u16) -> Verdict {
+        let queue = Queue {
+            local: format!("127.0.0.1:{port}"),
+            process: Some((process, "reader".to_owned())),
+            arrival_rate: Some(30_000.0),
+            drain_rate: Some(20_000.0),
+            are_rates_exact: true,
+            charge: Some(2304.0),
+            buffer: Some(212_992),
+            buffer_seconds: Some(0.009),
+            sufficient_buffer: None,
+        };
+        let finding = Finding {
+            stage: Stage::Socket,
+            cause: Cause::Rate(queue),
+            consequence_of: None,
+            lost: 10_000,
+            per_second: 1000.0,
+            share: Some(0.033),
+            is_above_floor: true,
+            certainty: Certainty::Certain,
+            evidence: Vec::new(),
+            actions: Vec::new(),
+        };
+        Verdict {
+            outcome: Outcome::Loss,
+            seconds: 10.0,
+            findings: vec![finding],
+            elsewhere: Vec::new(),
+            unseen: Vec::new(),
+            oddities: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_certain_if_its_worst_stage_is_and_little_losses_do_not_count() {
+        let mut verdict = slow(7, 4433);
+        let expected = Some(vec![(Stage::Socket, "rate")]);
+        assert_eq!(certain_causes(&verdict), expected);
+        let possible = Finding { certainty: Certainty::Possible, ..verdict.findings[0].clone() };
+        verdict.findings.push(Finding { is_above_floor: false, ..possible.clone() });
+        assert_eq!(certain_causes(&verdict), expected);
+        verdict.findings.push(possible);
+        assert_eq!(certain_causes(&verdict), None);
+        assert_eq!(certain_causes(&Verdict { outcome: Outcome::NoLoss, ..slow(7, 4433) }), None);
+    }
 
     #[test]
     fn times_are_seconds_or_have_a_unit() {

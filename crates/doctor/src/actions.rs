@@ -1,5 +1,6 @@
 //! What to do about each cause, with names and numbers.
 
+use crate::numbers::{count, whole};
 use crate::{Action, Cause, Evidence, Queue, Stage, Starvation};
 
 /// What to do, the best first.
@@ -9,8 +10,8 @@ pub(crate) fn actions(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Vec
         Cause::Burst(queue) => burst(queue),
         Cause::Starved(queue, starvation) => starved(queue, starvation),
         Cause::Overflow(queue) => vec![only(format!(
-            "Watch {} for longer and with more rights: whether the rate, bursts or a reader that is kept from running makes it \
-             overflow is not known, and each needs something else.",
+            "Watch {} for longer and with more rights: a reader that is too slow, bursts, and a reader that is kept from running \
+             each need a different remedy, and which it is was not determined.",
             queue.local
         ))],
         Cause::HotSocket(queue) => vec![only(format!(
@@ -31,7 +32,7 @@ fn with(text: impl Into<String>, command: impl Into<String>) -> Action {
     Action { text: text.into(), command: Some(command.into()) }
 }
 
-/// Causes of which a sentence says all.
+/// Causes for which one sentence is enough.
 fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
     let device =
         evidence.iter().find_map(|it| it.counter.split_once(": ")).map_or("DEVICE", |it| it.0);
@@ -52,7 +53,7 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "ss --xdp --extended --processes",
         ),
         Cause::BacklogFull => with(
-            "Spread received packets over more cores (queues of the device, RPS): a core gets more than it processes. \
+            "Spread received packets over more cores (device queues, RPS): one core gets more than it can process. \
              A longer backlog (net.core.netdev_max_backlog) only helps against bursts.",
             "cat /proc/net/softnet_stat",
         ),
@@ -61,8 +62,8 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "nstat -az 'IpIn*'",
         ),
         Cause::ReversePathFilter => with(
-            "Compare the routes with the device at which the packets arrive: the way back to their source leads through another \
-             device. Mend the routes, or set rp_filter to 2 for this device if the asymmetry is meant.",
+            "Compare the routes with the device on which the packets arrive: the route back to their source leaves through \
+             another device. Fix the routes, or set rp_filter to 2 for this device if the asymmetry is intended.",
             "sysctl -a --pattern 'rp_filter'",
         ),
         Cause::Reassembly => only(
@@ -78,8 +79,8 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
         ),
         Cause::NoSocket => with(
-            "Find out who sends to a port that nobody listens on: a server that is not running, another port or address, or a \
-             client that does not know that the server ended.",
+            "If a server should be there, start it, or compare ports and addresses (`clearway doctor --port PORT` looks at one \
+             port). If not, these are port scans or clients of a server that has ended: nothing is to be done.",
             "ss -uanp",
         ),
         Cause::BadChecksum => with(
@@ -96,28 +97,26 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
             "ss -uanp0 --bpf",
         ),
         Cause::UdpMemory => with(
-            "Find the sockets whose queues hold the memory of all (the slow readers), before the limit net.ipv4.udp_mem is \
-             raised.",
+            "Find the sockets whose queues hold most of the memory (slow readers) before raising the limit net.ipv4.udp_mem.",
             "ss -uamn",
         ),
         Cause::TruncatedReads => only(
-            "Read with buffers of 65,535 bytes where UDP_GRO is on: what does not fit is lost, and no counter of the kernel \
-             moves.",
+            "Read with buffers of 65,535 bytes where UDP_GRO is on: what does not fit is lost, and no kernel counter shows it.",
         ),
         Cause::ApplicationQueue => only(
-            "Look at what empties this queue of the application: it takes less than it is given.",
+            "Look at the part of the application that empties this queue: it is slower than the part that fills it.",
         ),
         Cause::SendBuffer => only(
-            "Send no faster than the device takes: pace, and wait until the socket is writable when a send is refused. A larger \
-             send buffer only delays that.",
+            "Send no faster than the device can: pace, and wait until the socket is writable after a refused send. A larger send \
+             buffer only delays the refusals.",
         ),
         Cause::PathMtu => with(
-            "Send smaller datagrams to these destinations, and let ICMP's messages through: a path takes less than was sent.",
+            "Send smaller datagrams to these destinations, and let ICMP messages through: the path has a smaller MTU.",
             "ip route show cache",
         ),
         Cause::NoRoute => with("Add a route to the destination.", "ip route get DESTINATION"),
         Cause::QdiscFull => with(
-            "Send no faster than the device takes (pacing), or see whether the limit of the queueing discipline is meant.",
+            "Send no faster than the device can (pacing), or check whether the limit of the queueing discipline is intended.",
             "tc -s qdisc show",
         ),
         Cause::DeviceSend => with(
@@ -126,10 +125,10 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
         ),
         _ => with(
             format!(
-                "Find out what the counters of {} count here; more rights show the kernel's reason.",
+                "Look at the counters of the {} stage; as root, the doctor also shows the kernel's reasons for drops.",
                 stage.title()
             ),
-            "clearway doctor --watch",
+            "sudo clearway doctor",
         ),
     }
 }
@@ -146,18 +145,20 @@ fn rate(queue: &Queue) -> Vec<Action> {
     let (most, least) = if queue.are_rates_exact { ("", "") } else { ("at most ", "at least ") };
     let first = match (queue.arrival_rate, queue.drain_rate) {
         (Some(arrival), Some(drain)) if drain >= 1.0 => format!(
-            "Make {reader} faster or give it help: {most}{arrival:.0} datagrams arrive each second and it takes \
-             {most}{drain:.0}, {least}{:.2} for each that it takes. Cheaper work for each datagram, reads in batches (recvmmsg, UDP_GRO), or more threads with \
-             sockets of their own (SO_REUSEPORT).",
+            "Make {reader} faster: {most}{} datagrams arrive per second and it reads {most}{} ({least}{:.2} arrive for each \
+             that it reads). Do less work for each datagram, read in batches (recvmmsg, UDP_GRO), or add threads with sockets \
+             of their own (SO_REUSEPORT).",
+            whole(arrival),
+            whole(drain),
             arrival / drain
         ),
         (Some(arrival), Some(_)) => format!(
-            "Find out what {reader} waits for: {arrival:.0} datagrams arrive each second and it reads none."
+            "Find out what {reader} waits for: {} datagrams arrive per second and it reads none.",
+            whole(arrival)
         ),
         _ => format!(
-            "Make {reader} faster or give it help: more datagrams arrive than it takes, and its queue is never empty. Cheaper \
-             work for each datagram, reads in batches (recvmmsg, UDP_GRO), or more threads with sockets of their own \
-             (SO_REUSEPORT)."
+            "Make {reader} faster: more datagrams arrive than it reads, and its queue is never empty. Do less work for each \
+             datagram, read in batches (recvmmsg, UDP_GRO), or add threads with sockets of their own (SO_REUSEPORT)."
         ),
     };
     let mut actions = vec![match &queue.process {
@@ -176,8 +177,9 @@ fn lasts(queue: &Queue) -> Option<String> {
     let (seconds, buffer) = (queue.buffer_seconds?, queue.buffer.filter(|size| *size > 0)?);
     let of_large = seconds * LARGE / buffer as f64;
     Some(format!(
-        "Leave the buffer as it is: at these rates one of {buffer} bytes is full after {}, one of 25 MB after {}, and then as \
-         many are lost as now.",
+        "Do not enlarge the receive buffer: at these rates one of {} bytes is full after {}, one of 25 MB after {}, and from \
+         then on as many datagrams are lost as now.",
+        count(buffer),
         duration(seconds),
         duration(of_large)
     ))
@@ -195,20 +197,20 @@ pub(crate) fn duration(seconds: f64) -> String {
 fn burst(queue: &Queue) -> Vec<Action> {
     let local = &queue.local;
     let pace = only(format!(
-        "Pace the senders if they are yours: {local} is emptied fast enough on average, and bursts are larger than its buffer."
+        "Pace the senders if they are yours: {local} is emptied fast enough on average, but bursts are larger than its buffer."
     ));
     let Some(size) = queue.sufficient_buffer else { return vec![pace] };
     let charged = match queue.charge {
-        Some(charge) => format!("each datagram is charged with {charge:.0} bytes"),
+        Some(charge) => format!("the kernel charges {} bytes for each datagram", whole(charge)),
         None => {
-            "what a datagram is charged with was not measured, so this is for the most it may be"
-                .to_owned()
+            "the charge for a datagram was not measured, so this assumes the largest".to_owned()
         }
     };
     let enlarge = with(
         format!(
-            "Give {local} a receive buffer of {size} bytes (SO_RCVBUF; the kernel doubles it): that would have held the bursts \
-             that were seen ({charged}). The limit net.core.rmem_max has to permit it."
+            "Give {local} a receive buffer of {} bytes (SO_RCVBUF; the kernel doubles it): that would have held the bursts \
+             that were seen ({charged}). The limit net.core.rmem_max has to permit it.",
+            count(size)
         ),
         "sysctl net.core.rmem_max",
     );
@@ -221,14 +223,14 @@ fn starved(queue: &Queue, starvation: &Starvation) -> Vec<Action> {
     let action = match starvation {
         Starvation::Stopped => with(
             format!(
-                "Continue {reader}: it was stopped (SIGSTOP, a debugger), and nobody emptied its socket."
+                "Continue {reader}: it was stopped (SIGSTOP, a debugger), so its socket was not read."
             ),
             format!("kill -CONT {id}"),
         ),
         Starvation::CpuPressure(part) => with(
             format!(
                 "Give {reader} a core: it was ready to run and waited for {:.0} % of the time in which datagrams were lost. Pin \
-                 it and keep others off that core, raise its priority, or move the others.",
+                 it and keep other programs off that core, raise its priority, or move the others.",
                 part * 100.0
             ),
             "cat /proc/pressure/cpu; top -H",

@@ -60,8 +60,8 @@ type Applications = Box<dyn FnMut() -> Reading<BTreeMap<String, Application>> + 
 /// ```
 pub struct Collector {
     files: Files,
-    routing: Option<Netlink>,
-    diagnosis: Option<Netlink>,
+    routing: Result<Netlink, Missing>,
+    diagnosis: Result<Netlink, Missing>,
     owners: Owners,
     only: Option<u32>,
     drop_reasons: DropReasons,
@@ -117,8 +117,8 @@ impl Collector {
 
     fn with(files: Files, only: Option<u32>) -> Self {
         Self {
-            routing: Netlink::open(None).ok(),
-            diagnosis: Netlink::open(Some(SOCK_DIAG)).ok(),
+            routing: Netlink::open(None),
+            diagnosis: Netlink::open(Some(SOCK_DIAG)),
             owners: Owners::new(only, &files),
             files,
             only,
@@ -184,20 +184,20 @@ impl Collector {
     fn take(&mut self) -> Snapshot {
         let taken = boot_time();
         // First what is to fit together: where datagrams are counted, and where they wait.
-        let mut sockets = sockets::sockets(self.diagnosis.as_mut(), &self.files);
-        let xdp_sockets = xdp_sockets::xdp_sockets(self.diagnosis.as_mut(), &self.files);
+        let mut sockets = sockets::sockets(diagnosis(&mut self.diagnosis), &self.files);
+        let xdp_sockets = xdp_sockets::xdp_sockets(diagnosis(&mut self.diagnosis), &self.files);
         let protocols = protocols(&self.files);
         let drop_reasons = (self.drop_reasons)();
         let applications = (self.applications)();
         let softnet = parsed(&self.files.net("softnet_stat"), text::softnet);
         let mut devices = match &mut self.routing {
-            Some(netlink) => links::devices(netlink),
-            None => Reading::Missing(Missing::Kernel),
+            Ok(netlink) => links::devices(netlink),
+            Err(missing) => Reading::Missing(missing.clone()),
         };
         let qdiscs = match (&mut self.routing, &devices) {
-            (Some(netlink), Reading::Seen(devices)) => links::qdiscs(netlink, devices),
+            (Ok(netlink), Reading::Seen(devices)) => links::qdiscs(netlink, devices),
             (_, Reading::Missing(missing)) => Reading::Missing(missing.clone()),
-            (None, _) => Reading::Missing(Missing::Kernel),
+            (Err(missing), _) => Reading::Missing(missing.clone()),
         };
         let processes = match &mut sockets {
             Reading::Seen(sockets) => {
@@ -248,8 +248,8 @@ impl Collector {
             boot: parsed(&path, |text| Ok(text.trim().to_owned())),
             backlog: backlog(files),
             paths: match &mut self.routing {
-                Some(netlink) => links::paths(netlink),
-                None => Reading::Missing(Missing::Kernel),
+                Ok(netlink) => links::paths(netlink),
+                Err(missing) => Reading::Missing(missing.clone()),
             },
             limits: parsed(&files.proc("sys/net/ipv4/udp_mem"), text::three).seen().copied(),
             receive_buffer_max: number(&files.proc("sys/net/core/rmem_max")).seen().copied(),
@@ -280,6 +280,11 @@ impl Drivers {
             }
         }
     }
+}
+
+/// The socket that was opened, or why there is none.
+fn diagnosis(socket: &mut Result<Netlink, Missing>) -> Result<&mut Netlink, Missing> {
+    socket.as_mut().map_err(|missing| missing.clone())
 }
 
 /// The CPU time of this thread.

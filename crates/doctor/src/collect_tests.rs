@@ -81,15 +81,16 @@ fn a_driver_that_takes_long_is_asked_seldom_and_its_last_answer_stays() {
 fn without_files_everything_of_them_is_missing() {
     let files = Files::below(Path::new("/nonexistent"));
     let mut collector = Collector::with(files, None);
-    collector.diagnosis = None;
-    collector.routing = None;
+    collector.diagnosis = Err(Missing::Sandbox("AF_NETLINK".to_owned()));
+    collector.routing = Err(Missing::Sandbox("AF_NETLINK".to_owned()));
     let snapshot = collector.collect();
     assert_eq!(snapshot.protocols, Reading::Missing(Missing::Namespace));
     assert_eq!(snapshot.sockets, Reading::Missing(Missing::Namespace));
     assert_eq!(snapshot.processes, Reading::Missing(Missing::Namespace));
     assert_eq!(snapshot.softnet, Reading::Missing(Missing::Namespace));
-    assert_eq!(snapshot.devices, Reading::Missing(Missing::Kernel));
-    assert_eq!(snapshot.qdiscs, Reading::Missing(Missing::Kernel));
+    let sandbox = || Missing::Sandbox("AF_NETLINK".to_owned());
+    assert_eq!(snapshot.devices, Reading::Missing(sandbox()));
+    assert_eq!(snapshot.qdiscs, Reading::Missing(sandbox()));
     assert_eq!(snapshot.memory, Reading::Missing(Missing::Namespace));
     assert_eq!(snapshot.pressure, Reading::Missing(Missing::Kernel));
     for is_missing in [

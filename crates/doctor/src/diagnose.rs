@@ -1,45 +1,80 @@
 //! From snapshots to a verdict.
 
-use crate::change::rise;
+use crate::change::{covers, rise};
 use crate::examination::Examination;
+use crate::floor::{rank, weigh};
+use crate::scope::Split;
 use crate::span::{Span, Table};
 use crate::stages::{application, conntrack, device, ip, sending, socket, softnet, udp, xdp};
-use crate::{Cause, Finding, Outcome, Snapshot, Stage, Verdict};
+use crate::{Cause, Finding, Outcome, Scope, Snapshot, Stage, Verdict};
 
-/// Says where datagrams are lost and why, from two snapshots or more in the order in which they were taken.
+/// Says where datagrams are lost on this host and why, from two snapshots or more in the order in which they were taken.
 ///
 /// Two show where; the more there are, and the closer together, the more is known of why a socket overflows: ten each
 /// second are good. Only the last of them that are of one boot and one namespace are compared.
 pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
+    diagnose_for(snapshots, Scope::Host)
+}
+
+/// The same for a process or a port: what others lose is listed, and does not decide the outcome.
+pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     let (span, oddities) = Span::new(snapshots);
     let seconds = span.seconds;
     let mut examination = Examination::new(span, oddities);
     if !examination.span.is_comparable() {
         let count = examination.span.snapshots.len();
         examination.odd(format!(
-            "there are {count} snapshots to compare: two are needed, of different times"
+            "at least two snapshots of different times are needed, and there are {count}"
         ));
         let oddities = examination.take_oddities();
-        let (first, later, unseen) = (Vec::new(), Vec::new(), Vec::new());
-        return Verdict { outcome: Outcome::Unknown, seconds, first, later, unseen, oddities };
+        return Verdict { seconds, oddities, ..Verdict::unknown() };
     }
     examine(&mut examination);
-    let has_traffic = has_traffic(&examination);
-    if !has_traffic && examination.findings.is_empty() {
-        examination
-            .odd("no datagram of UDP was received or sent, and nothing was forwarded".to_owned());
+    let findings = std::mem::take(&mut examination.findings);
+    let Split { concerned: mut findings, mut elsewhere } = scope.split(&examination, findings);
+    note_consequences(&mut findings);
+    let traffic = scope.traffic(&examination);
+    for list in [&mut findings, &mut elsewhere] {
+        weigh(list, &traffic);
+        rank(list);
     }
-    let (first, later) = ordered(std::mem::take(&mut examination.findings));
+    note_silence(&mut examination, scope, &findings);
     let oddities = examination.take_oddities();
-    let is_blind = examination.is_blind || !oddities.is_empty();
-    let outcome = match (first.is_empty(), is_blind) {
-        (false, _) => Outcome::Loss,
-        (true, false) => Outcome::NoLoss,
-        (true, true) => Outcome::Unknown,
-    };
+    let is_blind = scope.is_blind(&examination);
     let mut unseen = examination.unseen;
+    unseen.retain(|it| scope.needs(it));
     unseen.sort_by_key(|it| it.stage);
-    Verdict { outcome, seconds, first, later, unseen, oddities }
+    let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
+    let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
+    // Packets to a port that was asked about are not stray: somebody expects a program there.
+    let has_strays_as_loss = matches!(scope, Scope::Sockets { .. });
+    let outcome = outcome(&findings, is_blind, has_strays_as_loss);
+    Verdict { outcome, seconds, findings, elsewhere, unseen, oddities }
+}
+
+fn outcome(findings: &[Finding], is_blind: bool, has_strays_as_loss: bool) -> Outcome {
+    let mut above = findings.iter().filter(|it| it.is_above_floor);
+    match above.any(|it| has_strays_as_loss || !it.cause.is_stray()) {
+        true => Outcome::Loss,
+        false if is_blind => Outcome::Unknown,
+        false if findings.iter().any(|it| it.is_above_floor) => Outcome::Stray,
+        false => Outcome::NoLoss,
+    }
+}
+
+/// Notes that there is nothing from which to conclude: no traffic, or no socket at the port.
+fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Finding]) {
+    if findings.iter().any(|it| it.is_above_floor) {
+        return;
+    }
+    if let Scope::Sockets { port: Some(port), .. } = scope
+        && scope.has_closed_port(&examination.span.snapshots)
+    {
+        examination.odd(format!("no UDP socket is bound to port {port}"));
+    }
+    if !has_traffic(examination) {
+        examination.odd("no UDP datagram was received, sent or forwarded".to_owned());
+    }
 }
 
 /// Looks at every stage. What a counter means depends on others: those of a stage are measured before it is judged.
@@ -74,18 +109,18 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
     counters.into_iter().filter_map(rose).any(|rise| rise.total > 0)
 }
 
-/// The findings of the first stage that loses, and those of later ones.
-fn ordered(mut findings: Vec<Finding>) -> (Vec<Finding>, Vec<Finding>) {
-    findings.sort_by_key(|it| (it.stage, std::cmp::Reverse(it.lost)));
-    let Some(first_stage) = findings.first().map(|it| it.stage) else {
-        return (Vec::new(), Vec::new());
+/// Fragments that were lost before IP leave datagrams that cannot be completed, at most one for each fragment.
+fn note_consequences(findings: &mut [Finding]) {
+    let before_ip = findings.iter().filter(|it| it.stage < Stage::Ip);
+    let Some(cause) = before_ip.max_by_key(|it| (it.lost, core::cmp::Reverse(it.stage))) else {
+        return;
     };
-    // Fragments that were lost before IP leave datagrams that cannot be completed.
-    if first_stage < Stage::Ip {
-        let incomplete = findings.iter_mut().filter(|it| it.cause == Cause::Reassembly);
-        incomplete.for_each(|it| it.consequence_of = Some(first_stage));
+    let (stage, fragments) = (cause.stage, cause.lost);
+    for finding in findings.iter_mut().filter(|it| it.cause == Cause::Reassembly) {
+        if covers(fragments, finding.lost) {
+            finding.consequence_of = Some(stage);
+        }
     }
-    findings.into_iter().partition(|it| it.stage == first_stage)
 }
 
 #[cfg(test)]

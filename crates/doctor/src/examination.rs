@@ -2,6 +2,7 @@
 
 use crate::actions;
 use crate::change::{Rise, rise};
+use crate::floor::Traffic;
 use crate::span::{Span, Table};
 use crate::{Cause, Certainty, Evidence, Finding, Missing, Reading, Snapshot, Stage, Unseen};
 
@@ -15,16 +16,15 @@ pub(crate) struct Examination<'a> {
     pub(crate) findings: Vec<Finding>,
     pub(crate) unseen: Vec<Unseen>,
     pub(crate) oddities: Vec<String>,
-    /// Whether a stage that may lose could not be seen.
-    pub(crate) is_blind: bool,
+    traffic: Traffic,
     /// Oddities beyond the limit.
     untold: usize,
 }
 
 impl<'a> Examination<'a> {
     pub(crate) fn new(span: Span<'a>, oddities: Vec<String>) -> Self {
-        let (findings, unseen) = (Vec::new(), Vec::new());
-        Self { span, findings, unseen, oddities, is_blind: false, untold: 0 }
+        let (findings, unseen, traffic) = (Vec::new(), Vec::new(), Traffic::of(&span));
+        Self { span, findings, unseen, oddities, traffic, untold: 0 }
     }
 
     /// A reading contradicts another.
@@ -49,16 +49,40 @@ impl<'a> Examination<'a> {
 
     /// Something of `stage` was not seen that would only have explained more.
     pub(crate) fn unseen(&mut self, stage: Stage, why: String, needed: Option<String>) {
-        let unseen = Unseen { stage, why, needed };
-        if self.unseen.len() < UNSEEN && !self.unseen.contains(&unseen) {
+        self.note(Unseen { stage, why, needed, may_hide_loss: false });
+    }
+
+    fn note(&mut self, unseen: Unseen) {
+        if self.unseen.contains(&unseen) {
+            return;
+        }
+        if self.unseen.len() < UNSEEN {
             self.unseen.push(unseen);
+        } else if unseen.may_hide_loss
+            && let Some(place) = self.unseen.iter_mut().find(|it| !it.may_hide_loss)
+        {
+            // That losses may hide is never left out.
+            *place = unseen;
         }
     }
 
     /// Something of `stage` was not seen, and losses may hide there.
     pub(crate) fn blind(&mut self, stage: Stage, why: String, needed: Option<String>) {
-        self.is_blind = true;
-        self.unseen(stage, why, needed);
+        self.note(Unseen { stage, why, needed, may_hide_loss: true });
+    }
+
+    /// The same for a known number of packets that may have been lost: too few of them cannot decide a verdict.
+    pub(crate) fn blind_to(
+        &mut self,
+        packets: u64,
+        stage: Stage,
+        why: String,
+        needed: Option<String>,
+    ) {
+        match self.traffic.is_little(stage, packets) {
+            true => self.unseen(stage, why, needed),
+            false => self.blind(stage, why, needed),
+        }
     }
 
     /// Whether `part` was read at the beginning and at the end. If not, `stage` was not seen, and losses may hide there.
@@ -150,6 +174,8 @@ impl<'a> Examination<'a> {
             consequence_of,
             lost,
             per_second,
+            share: None,
+            is_above_floor: false,
             certainty,
             evidence,
             actions,
@@ -177,13 +203,19 @@ pub(crate) fn certain_if(is_certain: bool) -> Certainty {
 pub(crate) fn explain(part: &str, missing: &Missing) -> (String, Option<String>) {
     match missing {
         Missing::Right(right) => (format!("{part}: a right is missing"), Some(right.clone())),
+        Missing::Sandbox(what) => (
+            format!("{part}: not permitted here (a sandbox?)"),
+            Some(format!(
+                "{what}, which systemd units permit with RestrictAddressFamilies and containers with their seccomp profile"
+            )),
+        ),
         Missing::Namespace => (
             format!("{part}: not visible from this network namespace or container"),
             Some("to run in the host's own namespace".to_owned()),
         ),
         Missing::Kernel => (format!("{part}: this kernel does not have it"), None),
-        Missing::Malformed(text) => (format!("{part}: could not be understood: {text}"), None),
-        Missing::Failed(error) => (format!("{part}: could not be read: {error}"), None),
-        Missing::NotAsked => (format!("{part}: was not asked for"), None),
+        Missing::Malformed(text) => (format!("{part}: not understood: {text}"), None),
+        Missing::Failed(error) => (format!("{part}: cannot be read: {error}"), None),
+        Missing::NotAsked => (format!("{part}: not collected"), None),
     }
 }

@@ -17,10 +17,13 @@ mod change;
 mod collect;
 mod diagnose;
 mod examination;
+mod floor;
+mod numbers;
 mod passing;
 mod queue;
 mod report;
 mod saved;
+mod scope;
 mod snapshot;
 mod span;
 mod stages;
@@ -29,13 +32,17 @@ mod verdict;
 #[cfg(test)]
 mod agreement_tests;
 #[cfg(test)]
+mod floor_tests;
+#[cfg(test)]
 mod testing;
 
 #[cfg(target_os = "linux")]
 pub use collect::Collector;
-pub use diagnose::diagnose;
+pub use diagnose::{diagnose, diagnose_for};
 pub use passing::passing;
+pub use report::Mark;
 pub use saved::{SavedError, decode, encode};
+pub use scope::Scope;
 pub use snapshot::{
     Application, Backlog, Conntrack, Counters, Device, Driver, Family, Memory, Missing, Paths,
     Pressure, Process, Protocols, Qdisc, Reading, RunState, Snapshot, Socket, SocketKey,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::actions::duration;
+use crate::numbers::{count, packets, percent, rate, whole};
 use crate::{Cause, Certainty, Finding, Outcome, Queue, Stage, Starvation, Verdict};
 
 impl fmt::Display for Verdict {
@@ -11,7 +12,7 @@ impl fmt::Display for Verdict {
         writeln!(formatter, "{}", self.headline())?;
         writeln!(formatter)?;
         self.path(formatter)?;
-        for finding in self.first.iter().chain(&self.later) {
+        for finding in &self.findings {
             writeln!(formatter)?;
             write!(formatter, "{finding}")?;
         }
@@ -20,24 +21,52 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// The outcome and the first cause in one line.
+    /// The outcome and the worst finding in one line.
     pub fn headline(&self) -> String {
         let seconds = self.seconds;
-        match (self.outcome, self.first.first()) {
+        match (self.outcome, self.findings.first()) {
             (Outcome::Loss, Some(finding)) => {
-                let sure = sure(finding.certainty);
-                let Finding { lost, per_second, cause, .. } = finding;
-                let part = part(finding.stage);
+                let (place, amount) = (place(finding.stage), finding.amount());
+                let Finding { lost, cause, .. } = finding;
+                let (lost, sure) = (packets(*lost), sure(finding.certainty));
+                format!("Loss at {place}: {lost} in {seconds:.1} s ({amount}). {sure}: {cause}.")
+            }
+            (Outcome::Stray, Some(finding)) => {
+                let (lost, amount) = (packets(finding.lost), finding.amount());
                 format!(
-                    "Loss, first at the {part}: {lost} packets in {seconds:.1} s ({per_second:.0}/s). {sure}: {cause}."
+                    "Stray packets, and no loss: {lost} in {seconds:.1} s ({amount}) came to ports without a socket."
                 )
             }
-            (Outcome::NoLoss, _) => {
-                format!("No loss in {seconds:.1} s: every stage that can lose was seen.")
-            }
+            (Outcome::NoLoss, _) => self.no_loss(),
             _ => format!(
-                "Unknown after {seconds:.1} s: no loss was seen, and not everything that can lose was seen."
+                "Unknown after {seconds:.1} s: no loss was seen, but loss may hide in what was not seen."
             ),
+        }
+    }
+
+    fn no_loss(&self) -> String {
+        let seconds = self.seconds;
+        let sum = |is_stray: bool| {
+            let of_kind = self.findings.iter().filter(|it| it.cause.is_stray() == is_stray);
+            of_kind.map(|it| it.lost).fold(0, u64::saturating_add)
+        };
+        let (lost, stray) = (sum(false), sum(true));
+        let was = |number| if number == 1 { "was" } else { "were" };
+        match (lost, stray) {
+            (0, 0) => {
+                format!("No loss in {seconds:.1} s: every counter that could show loss was read.")
+            }
+            (0, stray) => {
+                let was = was(stray);
+                format!("No loss in {seconds:.1} s: {} {was} stray.", packets(stray))
+            }
+            (lost, _) => {
+                let was = was(lost);
+                format!(
+                    "No loss in {seconds:.1} s above the floor: {} {was} lost or refused, too few to count.",
+                    packets(lost)
+                )
+            }
         }
     }
 
@@ -47,45 +76,116 @@ impl Verdict {
             if stage == Stage::SendSocket {
                 writeln!(formatter, "sending")?;
             }
-            let of_stage = |findings: &[Finding]| {
-                let lost = findings.iter().filter(|it| it.stage == stage).map(|it| it.lost);
-                lost.fold(0_u64, u64::saturating_add)
-            };
-            let (first, later) = (of_stage(&self.first), of_stage(&self.later));
-            let is_unseen = self.unseen.iter().any(|it| it.stage == stage);
-            let (mark, text) = match (first, later) {
-                (0, 0) if is_unseen => ("  ", "not all of it was seen".to_owned()),
-                (0, 0) => ("  ", String::new()),
-                (0, later) => (" >", format!("{later} lost")),
-                (first, _) => (">>", format!("{first} lost: the first stage that loses")),
-            };
+            let (mark, text) = (self.mark(stage).text(), self.lost_at(stage));
             let line = format!("{mark} {:<20}{text}", stage.title());
             writeln!(formatter, "{}", line.trim_end())?;
         }
         Ok(())
     }
 
+    /// How a stage stands out.
+    pub fn mark(&self, stage: Stage) -> Mark {
+        let is_above = |it: &&Finding| it.is_above_floor && self.outcome != Outcome::NoLoss;
+        let worst = self.findings.first().filter(is_above);
+        match worst.is_some_and(|it| it.stage == stage) {
+            true => Mark::Worst,
+            false if self.findings.iter().any(|it| it.stage == stage) => Mark::Loses,
+            false if self.unseen.iter().any(|it| it.stage == stage) => Mark::NotSeen,
+            false => Mark::None,
+        }
+    }
+
+    /// What is lost at a stage, in words.
+    fn lost_at(&self, stage: Stage) -> String {
+        let sum = |is_stray: bool| {
+            let at = self.findings.iter().filter(|it| it.stage == stage);
+            let of_kind = at.filter(|it| it.cause.is_stray() == is_stray);
+            of_kind.map(|it| it.lost).fold(0, u64::saturating_add)
+        };
+        let is_above = self.findings.iter().any(|it| it.stage == stage && it.is_above_floor);
+        let parts = [(sum(false), "lost"), (sum(true), "stray")];
+        let named = parts.iter().filter(|(number, _)| *number > 0);
+        let named: Vec<_> =
+            named.map(|(number, word)| format!("{} {word}", count(*number))).collect();
+        match (named.is_empty(), is_above) {
+            (true, _) if self.mark(stage) == Mark::NotSeen => "not all of it was seen".to_owned(),
+            (true, _) => String::new(),
+            (false, true) => named.join(", "),
+            (false, false) => format!("{} (below the floor)", named.join(", ")),
+        }
+    }
+
     fn rest(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.elsewhere.is_empty() {
+            writeln!(formatter, "\nElsewhere on this host, which does not count here:")?;
+        }
+        for Finding { stage, lost, cause, .. } in &self.elsewhere {
+            let word = if cause.is_stray() { "stray" } else { "lost" };
+            writeln!(formatter, "  {}: {} {word}: {cause}", title(*stage), packets(*lost))?;
+        }
         if !self.unseen.is_empty() {
             writeln!(formatter, "\nNot seen:")?;
         }
         for unseen in &self.unseen {
-            write!(formatter, "  {}: {}", part(unseen.stage), unseen.why)?;
+            write!(formatter, "  {}: {}", title(unseen.stage), unseen.why)?;
             match &unseen.needed {
-                Some(needed) => writeln!(formatter, " (would show it: {needed})")?,
+                Some(needed) => writeln!(formatter, " (needed: {needed})")?,
                 None => writeln!(formatter)?,
             }
         }
         if !self.oddities.is_empty() {
-            writeln!(formatter, "\nTo be wondered at:")?;
+            writeln!(formatter, "\nWhat prevents a conclusion:")?;
         }
         self.oddities.iter().try_for_each(|oddity| writeln!(formatter, "  {oddity}"))
     }
 }
 
-/// The stage with its direction.
-fn part(stage: Stage) -> String {
-    match stage.is_of_sending() {
+/// How a stage stands out in a picture of the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Mark {
+    /// Nothing was seen to be lost there.
+    None,
+    /// Not all of it was seen.
+    NotSeen,
+    /// It loses, and another one loses more.
+    Loses,
+    /// The worst loss is there, and it decides the outcome.
+    Worst,
+}
+
+impl Mark {
+    fn text(self) -> &'static str {
+        match self {
+            Self::None | Self::NotSeen => "  ",
+            Self::Loses => " >",
+            Self::Worst => ">>",
+        }
+    }
+}
+
+/// A stage in the middle of a sentence.
+fn place(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Device => "the device",
+        Stage::Xdp => "XDP",
+        Stage::Softnet => "the CPU's backlog (softnet)",
+        Stage::Ip => "the IP layer",
+        Stage::Netfilter => "the firewall (netfilter)",
+        Stage::Conntrack => "connection tracking",
+        Stage::Udp => "the UDP layer",
+        Stage::Socket => "the socket",
+        Stage::Application => "the application",
+        Stage::SendSocket => "the socket (sending)",
+        Stage::SendIp => "the IP layer (sending)",
+        Stage::SendQdisc => "the queueing discipline",
+        Stage::SendDevice => "the device (sending)",
+    }
+}
+
+/// The stage with its direction, at the beginning of a line.
+fn title(stage: Stage) -> String {
+    match stage.is_of_sending() && stage != Stage::SendQdisc {
         true => format!("{} (sending)", stage.title()),
         false => stage.title().to_owned(),
     }
@@ -98,17 +198,41 @@ fn sure(certainty: Certainty) -> &'static str {
     }
 }
 
+impl Finding {
+    /// How many packets are lost each second, for people: never zero.
+    pub fn rate(&self) -> String {
+        rate(self.per_second)
+    }
+
+    /// How much it is: the rate, and the part of what arrived.
+    fn amount(&self) -> String {
+        let per_second = rate(self.per_second);
+        let whole = if self.stage.is_of_sending() { "what was sent" } else { "what arrived" };
+        match self.share.filter(|share| *share > 0.0) {
+            Some(share) => format!("{per_second}, {} of {whole}", percent(share)),
+            None => per_second,
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lost, per_second, cause, .. } = self;
-        let (part, sure) = (part(self.stage), sure(self.certainty).to_lowercase());
-        writeln!(formatter, "At the {part}: {lost} lost, {per_second:.0}/s ({sure})")?;
+        let Self { stage, lost, cause, .. } = self;
+        let (amount, sure) = (self.amount(), sure(self.certainty).to_lowercase());
+        let (stray, lost_or_not) = if cause.is_stray() { ("stray ", "") } else { ("", " lost") };
+        let below = if self.is_above_floor { "" } else { "; below the floor" };
+        let (at, plural) = (place(*stage), if *lost == 1 { "" } else { "s" });
+        writeln!(
+            formatter,
+            "At {at}: {} {stray}packet{plural}{lost_or_not} ({amount}; {sure}{below})",
+            count(*lost)
+        )?;
         writeln!(formatter, "  Cause: {cause}")?;
         if let Some(stage) = self.consequence_of {
-            writeln!(formatter, "  A consequence of the losses at the {}", self::part(stage))?;
+            writeln!(formatter, "  A consequence of the losses at {}", place(stage))?;
         }
         for evidence in &self.evidence {
-            writeln!(formatter, "  Seen: {} +{}", evidence.counter, evidence.rise)?;
+            writeln!(formatter, "  Seen: {} +{}", evidence.counter, count(evidence.rise))?;
         }
         for action in &self.actions {
             writeln!(formatter, "  Do: {}", action.text)?;
@@ -126,7 +250,7 @@ impl fmt::Display for Cause {
             Self::Rate(queue) => {
                 return write!(
                     formatter,
-                    "more datagrams arrive than {} takes{}",
+                    "more datagrams arrive than {} can read{}",
                     reader(queue),
                     Rates(queue)
                 );
@@ -134,7 +258,7 @@ impl fmt::Display for Cause {
             Self::Burst(queue) => {
                 return write!(
                     formatter,
-                    "{} is fast enough, and bursts are larger than the buffer of {}{}",
+                    "{} is fast enough on average, but bursts are larger than the receive buffer of {}{}",
                     reader(queue),
                     queue.local,
                     Rates(queue)
@@ -144,41 +268,49 @@ impl fmt::Display for Cause {
                 return write!(formatter, "{} {why}{}", reader(queue), Rates(queue));
             }
             Self::Overflow(queue) => {
-                return write!(formatter, "{} overflows, and why is not known", queue.local);
+                return write!(
+                    formatter,
+                    "the receive buffer of {} overflows, and why could not be determined",
+                    queue.local
+                );
             }
             Self::HotSocket(queue) => {
                 return write!(
                     formatter,
-                    "one socket of several at {} overflows, read by {}, while others have room{}",
+                    "one of several sockets at {} overflows, read by {}, while the others have room{}",
                     queue.local,
                     reader(queue),
                     Rates(queue)
                 );
             }
-            Self::DeviceReceive => "the device or its driver dropped what it received",
+            Self::DeviceReceive => "the device or its driver dropped packets that it received",
             Self::Xdp => "an XDP program dropped packets, or could not send them on",
             Self::XdpSocket => {
                 "a socket of AF_XDP had no room: its receive ring was full, or its fill ring empty"
             }
             Self::BacklogFull => "a CPU's backlog was full",
-            Self::IpHeader => "headers or addresses that IP does not accept",
-            Self::ReversePathFilter => "the reverse-path filter",
-            Self::Reassembly => "fragments that were not completed",
-            Self::Firewall => "a firewall's rule",
-            Self::ConntrackFull => "the table of tracked connections is full",
-            Self::NoSocket => "no socket is bound to the port",
-            Self::BadChecksum => "a wrong checksum of UDP",
-            Self::BadLength => "a length of UDP that does not fit the packet",
-            Self::SocketFilter => "a filter of the socket rejects them",
-            Self::UdpMemory => "the memory of all UDP sockets is used up",
-            Self::TruncatedReads => "reads into buffers that are too small",
-            Self::ApplicationQueue => "a queue of the application was full",
-            Self::SendBuffer => "sends were refused, since the send buffer was full",
-            Self::PathMtu => "packets that are larger than their path takes",
+            Self::IpHeader => "IP headers or addresses that this host does not accept",
+            Self::ReversePathFilter => {
+                "the reverse-path filter dropped them: the route to their source leaves through another device"
+            }
+            Self::Reassembly => "fragments were missing, so datagrams could not be reassembled",
+            Self::Firewall => "a firewall rule dropped them",
+            Self::ConntrackFull => "the connection tracking table is full",
+            Self::NoSocket => "no socket is bound to their destination port",
+            Self::BadChecksum => "bad UDP checksums",
+            Self::BadLength => "UDP length fields that do not match the packet",
+            Self::SocketFilter => "a filter on the socket rejects them",
+            Self::UdpMemory => "the memory limit of all UDP sockets together (udp_mem) is reached",
+            Self::TruncatedReads => {
+                "the application read into buffers that are too small (truncated reads)"
+            }
+            Self::ApplicationQueue => "a queue inside the application was full",
+            Self::SendBuffer => "the kernel refused sends because the send buffer was full",
+            Self::PathMtu => "packets are larger than the MTU of their path",
             Self::NoRoute => "no route to the destination",
             Self::QdiscFull => "the queueing discipline dropped them",
-            Self::DeviceSend => "the device dropped what it had to send",
-            Self::Other => "a counter rose, and what made it rise is not known",
+            Self::DeviceSend => "the device dropped packets that it had to send",
+            Self::Other => "the kernel counts these as dropped without saying why",
         };
         formatter.write_str(text)
     }
@@ -189,16 +321,16 @@ impl fmt::Display for Starvation {
         match self {
             Self::CpuPressure(part) => write!(
                 formatter,
-                "is fast enough, and waited for a CPU for {:.0} % of the time in which datagrams were lost",
+                "is fast enough, but waited for a CPU for {:.0} % of the time in which datagrams were lost",
                 part * 100.0
             ),
             Self::Stopped => formatter.write_str("was stopped"),
             Self::Throttled(part) => write!(
                 formatter,
-                "is fast enough, and its cgroup was throttled for {:.0} % of the time in which datagrams were lost",
+                "is fast enough, but its cgroup was throttled for {:.0} % of the time in which datagrams were lost",
                 part * 100.0
             ),
-            Self::Blocked => formatter.write_str("waited for a disk or a lock of the kernel"),
+            Self::Blocked => formatter.write_str("was blocked in the kernel (disk or lock)"),
         }
     }
 }
@@ -218,19 +350,21 @@ impl fmt::Display for Rates<'_> {
         let Queue { arrival_rate, drain_rate, buffer_seconds, are_rates_exact, .. } = self.0;
         let (most, least) = if *are_rates_exact { ("", "") } else { ("at most ", "at least ") };
         if let (Some(arrival), None) = (arrival_rate, drain_rate) {
-            write!(formatter, ": {most}{arrival:.0}/s arrive on average")?;
+            write!(formatter, ": {most}{}/s arrive on average", whole(*arrival))?;
         }
         if let (Some(arrival), Some(drain)) = (arrival_rate, drain_rate) {
             write!(
                 formatter,
-                ": {most}{arrival:.0}/s arrive, {most}{drain:.0}/s are taken while there are any"
+                ": {most}{}/s arrive, {most}{}/s are read while there are any",
+                whole(*arrival),
+                whole(*drain)
             )?;
             if arrival > drain && *drain > 0.0 {
                 write!(formatter, " (ratio {least}{:.2})", arrival / drain)?;
             }
         }
         if let Some(seconds) = buffer_seconds {
-            write!(formatter, "; the buffer lasts {}", duration(*seconds))?;
+            write!(formatter, "; an empty receive buffer fills up in {}", duration(*seconds))?;
         }
         Ok(())
     }

@@ -33,6 +33,9 @@ impl<T> Reading<T> {
 pub enum Missing {
     /// It needs a right that the process does not have: which one (`CAP_NET_ADMIN`), and what it would show.
     Right(String),
+    /// The process may not use what it is read with, although every kernel has it: a sandbox (seccomp, a service manager's
+    /// `RestrictAddressFamilies`) refuses it. What was refused (`AF_NETLINK`).
+    Sandbox(String),
     /// It is not visible in this network namespace or container.
     Namespace,
     /// This kernel does not have it, or has it switched off.

@@ -6,19 +6,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// No stage lost anything, and every stage that matters was seen.
+    /// No stage lost more than the [floor](Finding::is_above_floor), and every stage that matters was seen.
     NoLoss,
-    /// A stage loses.
+    /// No loss of this host, but a large part of what arrives is stray: no socket is bound to the destination port.
+    Stray,
+    /// A stage loses more than the [floor](Finding::is_above_floor).
     Loss,
     /// No loss was seen, but a stage that may lose could not be seen; or the snapshots cannot be compared.
     Unknown,
 }
 
 impl Outcome {
-    /// The exit status of `clearway doctor`: 0, 1 or 2.
+    /// The exit status of `clearway doctor`: 0 (also for stray packets), 1 for loss, or 2 for unknown.
     pub fn exit_status(self) -> u8 {
         match self {
-            Self::NoLoss => 0,
+            Self::NoLoss | Self::Stray => 0,
             Self::Loss => 1,
             Self::Unknown => 2,
         }
@@ -120,7 +122,7 @@ pub enum Cause {
     Firewall,
     /// The table of connections is full.
     ConntrackFull,
-    /// No socket is bound to the port.
+    /// No socket is bound to the port: the packets are stray.
     NoSocket,
     /// A wrong checksum.
     BadChecksum,
@@ -226,7 +228,7 @@ pub struct Action {
     pub command: Option<String>,
 }
 
-/// A stage that loses.
+/// A stage that loses, or packets that are stray.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// The stage.
@@ -240,6 +242,15 @@ pub struct Finding {
     pub lost: u64,
     /// The same for each second.
     pub per_second: f64,
+    /// The same as a part, from 0 to 1, of what came to this stage; at a socket whose arrivals were measured, of those. `None`
+    /// until everything is counted.
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// Whether this is enough to decide the outcome: at least 1 packet in 1,000 and 1 packet per second, or for packets that
+    /// are refused ([`Cause::is_refusal`]) 1 packet in 10 and 10 packets per second. Losses of one kind at neighboring stages
+    /// are added up for this.
+    #[serde(default)]
+    pub is_above_floor: bool,
     /// How sure it is.
     pub certainty: Certainty,
     /// What it was concluded from.
@@ -257,6 +268,9 @@ pub struct Unseen {
     pub why: String,
     /// What would show it (a right, a namespace), if anything would.
     pub needed: Option<String>,
+    /// Whether losses may hide there. If not, it would only have explained more.
+    #[serde(default)]
+    pub may_hide_loss: bool,
 }
 
 /// What a sequence of snapshots means.
@@ -266,12 +280,94 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Seconds between the first and the last snapshot.
     pub seconds: f64,
-    /// The first stage that loses, and the causes there, those of most datagrams first.
-    pub first: Vec<Finding>,
-    /// Later stages that lose, as far as they are known to be consequences or faults of their own.
-    pub later: Vec<Finding>,
+    /// What is lost, the worst first: above the floor before below it, faults of their own before their consequences, and then
+    /// by the number of packets. Stray packets are last.
+    pub findings: Vec<Finding>,
+    /// What is lost elsewhere on this host, and does not concern the [scope](crate::Scope): context, which never decides the
+    /// outcome.
+    #[serde(default)]
+    pub elsewhere: Vec<Finding>,
     /// What could not be seen.
     pub unseen: Vec<Unseen>,
     /// Readings that contradict themselves: counters that went backwards, snapshots of different namespaces.
     pub oddities: Vec<String>,
+}
+
+impl Verdict {
+    /// The verdict of nothing.
+    pub(crate) fn unknown() -> Self {
+        let (findings, elsewhere) = (Vec::new(), Vec::new());
+        let (unseen, oddities) = (Vec::new(), Vec::new());
+        Self { outcome: Outcome::Unknown, seconds: 0.0, findings, elsewhere, unseen, oddities }
+    }
+}
+
+impl Cause {
+    /// The name in metrics and in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::DeviceReceive => "device_receive",
+            Self::Xdp => "xdp",
+            Self::XdpSocket => "xdp_socket",
+            Self::BacklogFull => "backlog_full",
+            Self::IpHeader => "ip_header",
+            Self::ReversePathFilter => "reverse_path_filter",
+            Self::Reassembly => "reassembly",
+            Self::Firewall => "firewall",
+            Self::ConntrackFull => "conntrack_full",
+            Self::NoSocket => "no_socket",
+            Self::BadChecksum => "bad_checksum",
+            Self::BadLength => "bad_length",
+            Self::SocketFilter => "socket_filter",
+            Self::UdpMemory => "udp_memory",
+            Self::Rate(_) => "rate",
+            Self::Burst(_) => "burst",
+            Self::Starved(..) => "starved",
+            Self::Overflow(_) => "overflow",
+            Self::HotSocket(_) => "hot_socket",
+            Self::TruncatedReads => "truncated_reads",
+            Self::ApplicationQueue => "application_queue",
+            Self::SendBuffer => "send_buffer",
+            Self::PathMtu => "path_mtu",
+            Self::NoRoute => "no_route",
+            Self::QdiscFull => "qdisc_full",
+            Self::DeviceSend => "device_send",
+            Self::Other => "other",
+        }
+    }
+
+    /// The socket that it is about, if it is about one.
+    pub fn queue(&self) -> Option<&Queue> {
+        match self {
+            Self::Rate(queue)
+            | Self::Burst(queue)
+            | Self::Starved(queue, _)
+            | Self::Overflow(queue)
+            | Self::HotSocket(queue) => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// Whether packets are refused for what they are (a closed port, a firewall's rule, a wrong checksum, no route to their
+    /// destination), which any sender can bring about, and not lost for want of room or time.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Xdp
+                | Self::IpHeader
+                | Self::ReversePathFilter
+                | Self::Reassembly
+                | Self::Firewall
+                | Self::NoSocket
+                | Self::BadChecksum
+                | Self::BadLength
+                | Self::SocketFilter
+                | Self::NoRoute
+        )
+    }
+
+    /// Whether the packets are stray: no socket is bound to their destination port.
+    pub fn is_stray(&self) -> bool {
+        *self == Self::NoSocket
+    }
 }

@@ -20,9 +20,11 @@ pub(super) enum Expected {
     NotSeen(Stage),
     /// It cannot tell: the host has nothing to do.
     Unknown,
-    /// This stage is the first that loses, for this cause.
+    /// Nothing is lost, and much of what arrives has no socket.
+    Stray,
+    /// This stage loses most, for this cause.
     Loss(Stage, &'static str),
-    /// The same, and a later one loses, too.
+    /// The same, and another one loses, too, but less.
     Two([(Stage, &'static str); 2]),
 }
 

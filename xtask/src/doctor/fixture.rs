@@ -95,10 +95,10 @@ fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters
 /// What does not depend on how long was looked.
 fn meaning(verdict: &Verdict) -> String {
     let first: Vec<_> = verdict
-        .first
+        .findings
         .iter()
         .map(|finding| {
-            let cause = super::judge::name(&finding.cause);
+            let cause = finding.cause.name();
             format!("{:?}: {cause}, {:?}", finding.stage, finding.certainty)
         })
         .collect();

@@ -1,7 +1,6 @@
 //! Whether a verdict is right.
 
 use clearway_doctor::{Cause, Certainty, Finding, Outcome, Stage, Verdict};
-use serde_json::Value;
 
 use super::faults::Expected;
 
@@ -22,7 +21,7 @@ pub(super) enum Grade {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Judgement {
     pub(super) grade: Grade,
-    /// `no loss`, `unknown`, or the first cause.
+    /// `no loss`, `stray`, `unknown`, or the cause of the worst loss.
     pub(super) said: String,
     /// What is wrong beside the cause.
     pub(super) faults: Vec<String>,
@@ -41,7 +40,7 @@ pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) 
         faults.push(format!("it says {:?} and ends with {status:?}", verdict.outcome));
     }
     if let Expected::Two([_, second]) = expected
-        && !verdict.first.iter().chain(&verdict.later).any(|finding| is(finding, second))
+        && !verdict.findings.iter().any(|finding| is(finding, second))
     {
         faults.push(format!("it does not name the other fault, {}", second.1));
     }
@@ -49,25 +48,26 @@ pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) 
 }
 
 fn grade(expected: Expected, verdict: &Verdict) -> Grade {
-    let first = verdict.first.first();
-    let worse = match first.map(|finding| finding.certainty) {
+    let worst = worst(verdict);
+    let worse = match worst.map(|finding| finding.certainty) {
         Some(Certainty::Possible) => Grade::Wrong,
         _ => Grade::CertainlyWrong,
     };
     let wanted = match expected {
         Expected::NoLoss if verdict.outcome == Outcome::NoLoss => return Grade::Right,
         Expected::Unknown if verdict.outcome == Outcome::Unknown => return Grade::Right,
+        Expected::Stray if verdict.outcome == Outcome::Stray => return Grade::Right,
         Expected::NotSeen(stage) if verdict.outcome != Outcome::Loss => {
             return match verdict.unseen.iter().any(|unseen| unseen.stage == stage) {
                 true => Grade::Right,
                 false => Grade::CertainlyWrong,
             };
         }
-        Expected::NoLoss | Expected::Unknown | Expected::NotSeen(_) => None,
+        Expected::NoLoss | Expected::Unknown | Expected::Stray | Expected::NotSeen(_) => None,
         Expected::Loss(stage, cause) | Expected::Two([(stage, cause), _]) => Some((stage, cause)),
     };
-    match (verdict.outcome, first, wanted) {
-        (Outcome::Unknown, None, _) => Grade::Open,
+    match (verdict.outcome, worst, wanted) {
+        (Outcome::Unknown, ..) => Grade::Open,
         (_, Some(finding), Some(wanted)) if is(finding, wanted) => Grade::Right,
         (_, Some(finding), Some((stage, _))) if finding.stage == stage && is_open(finding) => {
             Grade::Open
@@ -77,29 +77,29 @@ fn grade(expected: Expected, verdict: &Verdict) -> Grade {
     }
 }
 
+/// The finding that decides a verdict of loss.
+fn worst(verdict: &Verdict) -> Option<&Finding> {
+    match verdict.outcome {
+        Outcome::Loss => verdict.findings.first(),
+        _ => None,
+    }
+}
+
 /// Whether a finding leaves its cause open.
 fn is_open(finding: &Finding) -> bool {
     matches!(finding.cause, Cause::Other | Cause::Overflow(_))
 }
 
 fn is(finding: &Finding, (stage, cause): (Stage, &str)) -> bool {
-    finding.stage == stage && name(&finding.cause) == cause
+    finding.stage == stage && finding.cause.name() == cause
 }
 
 fn said(verdict: &Verdict) -> String {
-    match (verdict.outcome, verdict.first.first()) {
+    match (verdict.outcome, verdict.findings.first()) {
         (Outcome::NoLoss, _) => "no loss".to_owned(),
-        (_, None) => "unknown".to_owned(),
-        (_, Some(finding)) => name(&finding.cause),
-    }
-}
-
-/// A cause as JSON names it.
-pub(crate) fn name(cause: &Cause) -> String {
-    match serde_json::to_value(cause) {
-        Ok(Value::String(name)) => name,
-        Ok(Value::Object(object)) => object.keys().next().cloned().unwrap_or_default(),
-        _ => String::new(),
+        (Outcome::Stray, _) => "stray".to_owned(),
+        (Outcome::Loss, Some(finding)) => finding.cause.name().to_owned(),
+        (Outcome::Unknown | Outcome::Loss, _) => "unknown".to_owned(),
     }
 }
 
@@ -116,6 +116,8 @@ mod tests {
             cause,
             lost: 1,
             per_second: 1.0,
+            share: Some(0.5),
+            is_above_floor: true,
             certainty,
             evidence,
             actions,
@@ -124,9 +126,9 @@ mod tests {
     }
 
     fn verdict(outcome: Outcome, first: Option<Finding>) -> Verdict {
-        let (later, unseen, oddities) = (Vec::new(), Vec::new(), Vec::new());
-        let first = first.into_iter().collect();
-        Verdict { outcome, seconds: 1.0, first, later, unseen, oddities }
+        let (elsewhere, unseen, oddities) = (Vec::new(), Vec::new(), Vec::new());
+        let findings = first.into_iter().collect();
+        Verdict { outcome, seconds: 1.0, findings, elsewhere, unseen, oddities }
     }
 
     fn queue() -> Queue {
@@ -164,6 +166,18 @@ mod tests {
     }
 
     #[test]
+    fn strays_are_an_outcome_of_their_own_and_little_losses_are_none() {
+        let stray = finding(Stage::Udp, Cause::NoSocket, Certainty::Certain);
+        let scanned = verdict(Outcome::Stray, Some(stray.clone()));
+        assert_eq!(graded(Expected::Stray, &scanned), Grade::Right);
+        assert_eq!(graded(Expected::NoLoss, &scanned), Grade::CertainlyWrong);
+        let little = Finding { is_above_floor: false, ..stray };
+        let healthy = verdict(Outcome::NoLoss, Some(little));
+        assert_eq!(graded(Expected::NoLoss, &healthy), Grade::Right);
+        assert_eq!(graded(Expected::Stray, &healthy), Grade::CertainlyWrong);
+    }
+
+    #[test]
     fn what_is_left_open_is_not_wrong() {
         let open = finding(Stage::Socket, Cause::Overflow(queue()), Certainty::Certain);
         assert_eq!(graded(STARVED, &verdict(Outcome::Loss, Some(open))), Grade::Open);
@@ -188,21 +202,22 @@ mod tests {
         let mut healthy = verdict(Outcome::NoLoss, None);
         assert_eq!(graded(expected, &healthy), Grade::CertainlyWrong);
         let why = "what applications lose themselves was not asked for".to_owned();
-        healthy.unseen.push(Unseen { stage: Stage::Application, why, needed: None });
+        let (stage, needed) = (Stage::Application, None);
+        healthy.unseen.push(Unseen { stage, why, needed, may_hide_loss: false });
         assert_eq!(graded(expected, &healthy), Grade::Right);
     }
 
     #[test]
     fn the_status_and_the_second_fault_are_looked_at() {
         let rate = (Stage::Socket, "rate");
-        let expected = Expected::Two([(Stage::Udp, "no_socket"), rate]);
-        let first = finding(Stage::Udp, Cause::NoSocket, Certainty::Certain);
+        let expected = Expected::Two([rate, (Stage::Udp, "no_socket")]);
+        let first = finding(Stage::Socket, Cause::Rate(queue()), Certainty::Certain);
         let mut said = verdict(Outcome::Loss, Some(first));
         assert_eq!(judge(expected, &said, Some(0)).faults.len(), 2);
-        said.later.push(finding(Stage::Socket, Cause::Rate(queue()), Certainty::Certain));
+        said.findings.push(finding(Stage::Udp, Cause::NoSocket, Certainty::Certain));
         let text = serde_json::to_string(&said).unwrap();
         let judgement = judge(expected, &read(&text).unwrap(), Some(1));
-        let right = Judgement { grade: Grade::Right, said: "no_socket".to_owned(), faults: vec![] };
+        let right = Judgement { grade: Grade::Right, said: "rate".to_owned(), faults: vec![] };
         assert_eq!(judgement, right);
         assert!(read("{").is_err());
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use clearway_doctor::{Application, Collector, Reading, diagnose};
+use clearway_doctor::{Application, Collector, Reading, Scope, diagnose_for};
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_reuseport};
 use rustix::net::{RecvFlags, recv};
@@ -156,7 +156,8 @@ fn examine(seconds: f64, counts: &Arc<Counts>) -> Result<String, String> {
         snapshots.push(collector.collect());
         sleep(INTERVAL);
     }
-    serde_json::to_string(&diagnose(&snapshots)).map_err(|error| error.to_string())
+    let scope = Scope::Own { process: std::process::id() };
+    serde_json::to_string(&diagnose_for(&snapshots, scope)).map_err(|error| error.to_string())
 }
 
 fn open(reader: &Reader) -> std::io::Result<UdpSocket> {

@@ -77,6 +77,20 @@ impl Site {
     }
 }
 
+impl Site {
+    /// A host beside the one at this place, its address there, and the address of that one.
+    pub(super) fn neighbor_of(&self, place: Place) -> Option<(&Namespace, Ipv4Addr, Ipv4Addr)> {
+        Some(match (place, &self.router) {
+            (Place::Receiver, None) => (&self.sender, SENDER, NEIGHBOUR),
+            (Place::Sender, None) => (&self.receiver, NEIGHBOUR, SENDER),
+            (Place::Receiver, Some(router)) => (router, ROUTER[1], BEHIND),
+            (Place::Sender, Some(router)) => (router, ROUTER[0], SENDER),
+            (Place::Router, Some(_)) => (&self.sender, SENDER, ROUTER[0]),
+            (Place::Router, None) => return None,
+        })
+    }
+}
+
 /// Makes a pair of devices, one in each namespace.
 fn join(here: (&Namespace, &str), there: (&Namespace, &str)) -> io::Result<()> {
     let process = there.0.process().to_string();

@@ -282,16 +282,16 @@ impl Play {
 
     /// The verdict in a few words.
     pub(super) fn verdict_in_short(&self) -> String {
-        match (self.verdict.outcome, self.verdict.first.first()) {
+        match (self.verdict.outcome, self.verdict.findings.first()) {
             (Outcome::Loss, Some(finding)) => {
                 let sure = match finding.certainty {
                     Certainty::Certain => "certain",
                     Certainty::Possible => "possible",
                 };
-                let cause = judge::name(&finding.cause).replace('_', " ");
+                let cause = finding.cause.name().replace('_', " ");
                 format!("{cause}, at the {} ({sure})", finding.stage.title())
             }
-            (Outcome::NoLoss, _) => "no loss".to_owned(),
+            (Outcome::NoLoss | Outcome::Stray, _) => "no loss".to_owned(),
             _ => "unknown".to_owned(),
         }
     }

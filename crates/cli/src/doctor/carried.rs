@@ -7,12 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use clearway_doctor::{Application, Collector, Outcome, Reading, Snapshot, Verdict};
+use clearway_doctor::{
+    Application, Collector, Finding, Outcome, Reading, Scope, Snapshot, Verdict, diagnose_for,
+};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 
+use super::causes;
 use super::collecting::with_drivers;
-use super::narrow::{Narrow, causes, name};
 use crate::failure::Failure;
 use crate::output;
 
@@ -60,7 +62,8 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
         let application = Application { process: own, ..application() };
         Reading::Seen(BTreeMap::from([(NAME.to_owned(), application)]))
     });
-    let narrow = Narrow { process: Some(own), port: None };
+    // What other processes of the namespace lose is not this server's alarm.
+    let scope = Scope::Own { process: own };
     let mut snapshots = vec![collector.collect()];
     let mut said = None;
     loop {
@@ -72,7 +75,7 @@ fn look(share: &Weak<Share>, application: impl Fn() -> Application + Send + 'sta
                 snapshots.push(collector.collect());
             }
         }
-        let verdict = narrow.diagnose(&snapshots);
+        let verdict = diagnose_for(&snapshots, scope);
         let Some(share) = share.upgrade() else { return };
         if let Some(line) = news(&mut said, &verdict) {
             output::status(&line);
@@ -102,7 +105,7 @@ fn news(said: &mut Option<Vec<String>>, verdict: &Verdict) -> Option<String> {
     *said = now;
     Some(match verdict.outcome {
         Outcome::Loss => format!("doctor: {}", verdict.headline()),
-        _ => "doctor: no loss is seen any more".to_owned(),
+        _ => "doctor: nothing is lost any more".to_owned(),
     })
 }
 
@@ -114,20 +117,33 @@ impl prometheus_client::collector::Collector for Carried {
 
 fn encode(verdict: Option<&Verdict>, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let outcome = verdict.map_or(Outcome::Unknown, |verdict| verdict.outcome);
-    let help = "1 for what the doctor says of losses of datagrams, 0 for others.";
+    let help = "1 for the doctor's verdict on this program's own sockets, 0 for the others.";
     let mut metric = encoder.encode_descriptor("verdict", help, None, MetricType::Gauge)?;
+    // Packets to ports without a socket are not this program's, so there are no others.
     for (it, text) in
         [(Outcome::NoLoss, "no_loss"), (Outcome::Loss, "loss"), (Outcome::Unknown, "unknown")]
     {
         metric.encode_family(&[("outcome", text)])?.encode_gauge(&u32::from(it == outcome))?;
     }
-    let help = "Packets that a stage loses per second, by the cause.";
-    let mut metric = encoder.encode_descriptor("lost_per_second", help, None, MetricType::Gauge)?;
+    let own = verdict.map_or(&[][..], |it| &it.findings);
+    let help = "Packets that this program loses per second, by stage and cause.";
+    encode_rates(own, ("lost_per_second", help), encoder)?;
+    let elsewhere = verdict.map_or(&[][..], |it| &it.elsewhere);
+    let help =
+        "Packets lost per second in this network namespace that are not this program's losses.";
+    encode_rates(elsewhere, ("elsewhere_lost_per_second", help), encoder)
+}
+
+fn encode_rates(
+    findings: &[Finding],
+    (name, help): (&str, &str),
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     let mut rates = BTreeMap::new();
-    let findings = verdict.into_iter().flat_map(|it| it.first.iter().chain(&it.later));
     for finding in findings {
         let stage = format!("{}{}", direction(finding.stage), finding.stage.title().to_lowercase());
-        *rates.entry((stage.replace(' ', "_"), name(&finding.cause))).or_insert(0.0) +=
+        *rates.entry((stage.replace(' ', "_"), finding.cause.name())).or_insert(0.0) +=
             finding.per_second;
     }
     for ((stage, cause), rate) in &rates {
@@ -146,7 +162,7 @@ mod tests {
     use prometheus_client::encoding::text::encode as text_of;
     use prometheus_client::registry::Registry;
 
-    use super::super::narrow::tests::slow;
+    use super::super::tests::slow;
     use super::*;
 
     fn metrics(verdict: Option<Verdict>) -> String {
@@ -169,6 +185,14 @@ mod tests {
         assert!(loss.contains("clearway_doctor_verdict{outcome=\"unknown\"} 0\n"), "{loss}");
         let rate = "clearway_doctor_lost_per_second{stage=\"socket\",cause=\"rate\"} 1000";
         assert!(loss.contains(rate), "{loss}");
+        let mut other = slow(7, 4433);
+        other.outcome = Outcome::NoLoss;
+        other.elsewhere.append(&mut other.findings);
+        let other = metrics(Some(other));
+        assert!(other.contains("clearway_doctor_verdict{outcome=\"no_loss\"} 1\n"), "{other}");
+        let rate =
+            "clearway_doctor_elsewhere_lost_per_second{stage=\"socket\",cause=\"rate\"} 1000";
+        assert!(other.contains(rate) && !other.contains("doctor_lost_per_second{"), "{other}");
     }
 
     #[test]
@@ -176,11 +200,11 @@ mod tests {
         let mut said = None;
         let mut fine = slow(7, 4433);
         fine.outcome = Outcome::NoLoss;
-        fine.first.clear();
+        fine.findings.clear();
         assert_eq!(news(&mut said, &fine), None);
         assert!(news(&mut said, &slow(7, 4433)).unwrap().starts_with("doctor: Loss"));
         assert_eq!(news(&mut said, &slow(7, 4433)), None);
-        assert!(news(&mut said, &fine).unwrap().contains("no loss is seen any more"));
+        assert!(news(&mut said, &fine).unwrap().contains("nothing is lost any more"));
         assert_eq!(news(&mut said, &fine), None);
     }
 }

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use clearway_doctor::Scope;
 use http::{Response, StatusCode};
 use tokio::net::TcpListener;
 
 use super::collecting::{Collecting, Pace};
-use super::narrow::Narrow;
 use super::view::View;
 use super::watch::WINDOW;
 use crate::failure::Failure;
@@ -21,13 +21,13 @@ use crate::output;
 pub(super) async fn serve(
     address: SocketAddr,
     pace: Pace,
-    narrow: Narrow,
+    scope: Scope,
     interrupt: &mut Interrupt,
 ) -> Result<(), Failure> {
     let failed = |error| Listening::PAGE.failed(address, &error);
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let local = listener.local_addr().map_err(failed)?;
-    let page = Page(Arc::new(ArcSwap::new(Arc::new(View::of(&[], narrow).0))));
+    let page = Page(Arc::new(ArcSwap::new(Arc::new(View::of(&[], scope).0))));
     let shown = page.0.clone();
     let mut collecting = Collecting::without_end(pace, WINDOW)?;
     output::result(&format!("the doctor's page is at http://{local}/"))?;
@@ -36,7 +36,7 @@ pub(super) async fn serve(
             if collecting.progress().await {
                 return;
             }
-            shown.store(Arc::new(View::of(&collecting.snapshots(), narrow).0));
+            shown.store(Arc::new(View::of(&collecting.snapshots(), scope).0));
         }
     };
     tokio::select! {

@@ -1,8 +1,8 @@
 //! The path of datagrams with what passes each stage and what is lost there.
 
-use clearway_doctor::{Certainty, Finding, Outcome, Snapshot, Stage, Verdict, passing};
-
-use super::narrow::{Narrow, name};
+use clearway_doctor::{
+    Certainty, Finding, Mark, Outcome, Scope, Snapshot, Stage, Verdict, diagnose_for, passing,
+};
 
 /// What is shown at one time.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,23 +26,10 @@ pub(super) struct Row {
     pub(super) text: String,
 }
 
-/// What is to be said of a stage at a glance.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mark {
-    /// It loses nothing that was seen.
-    None,
-    /// Not all of it was seen.
-    Unseen,
-    /// It loses, after another one.
-    Later,
-    /// It is the first that loses.
-    First,
-}
-
 impl View {
     /// That of these snapshots.
-    pub(super) fn of(snapshots: &[Snapshot], narrow: Narrow) -> (Self, Verdict) {
-        let verdict = narrow.diagnose(snapshots);
+    pub(super) fn of(snapshots: &[Snapshot], scope: Scope) -> (Self, Verdict) {
+        let verdict = diagnose_for(snapshots, scope);
         let rates = passing(snapshots);
         let row = |stage| row(stage, rates.get(&stage).copied(), &verdict);
         let view = Self {
@@ -79,10 +66,10 @@ impl Row {
 
     pub(super) fn line(&self) -> String {
         let mark = match self.mark {
-            Mark::None => "  ",
-            Mark::Unseen => " ?",
-            Mark::Later => " >",
-            Mark::First => ">>",
+            Mark::NotSeen => " ?",
+            Mark::Loses => " >",
+            Mark::Worst => ">>",
+            _ => "  ",
         };
         let rate = self.rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}/s"));
         let title = self.stage.title();
@@ -91,44 +78,50 @@ impl Row {
 }
 
 fn row(stage: Stage, rate: Option<f64>, verdict: &Verdict) -> Row {
-    let at = |findings: &[Finding]| {
-        let texts = findings.iter().filter(|finding| finding.stage == stage).map(|finding| {
-            let sure = match finding.certainty {
-                Certainty::Certain => "",
-                Certainty::Possible => "?",
-            };
-            let cause = name(&finding.cause).replace('_', " ");
-            format!("{:.0}/s lost: {cause}{sure}", finding.per_second)
-        });
-        texts.collect::<Vec<_>>().join(", ")
-    };
-    let (first, later) = (at(&verdict.first), at(&verdict.later));
-    let is_unseen = verdict.unseen.iter().any(|unseen| unseen.stage == stage);
-    let (mark, text) = match (first.is_empty(), later.is_empty()) {
-        (false, _) => (Mark::First, first),
-        (true, false) => (Mark::Later, later),
-        (true, true) if is_unseen => (Mark::Unseen, "not all of it is seen".to_owned()),
-        (true, true) => (Mark::None, String::new()),
+    let mark = verdict.mark(stage);
+    let text = match mark {
+        Mark::NotSeen => "not all of it is seen".to_owned(),
+        _ => verdict
+            .findings
+            .iter()
+            .filter(|it| it.stage == stage)
+            .map(lost)
+            .collect::<Vec<_>>()
+            .join(", "),
     };
     Row { stage, rate, mark, text }
 }
 
+/// What a finding is, in few words.
+fn lost(finding: &Finding) -> String {
+    let sure = match finding.certainty {
+        Certainty::Certain => "",
+        Certainty::Possible => "?",
+    };
+    let cause = finding.cause.name().replace('_', " ");
+    let word = if finding.cause.is_stray() { "stray" } else { "lost" };
+    let below = if finding.is_above_floor { "" } else { " (below the floor)" };
+    format!("{} {word}: {cause}{sure}{below}", finding.rate())
+}
+
 fn details(verdict: &Verdict) -> Vec<String> {
-    let findings = verdict.first.iter().chain(&verdict.later);
+    let findings = verdict.findings.iter();
     let mut lines: Vec<String> = findings
         .flat_map(|finding| finding.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
         .collect();
+    lines
+        .extend(verdict.elsewhere.iter().map(|it| format!("Elsewhere on this host: {}", lost(it))));
     for unseen in &verdict.unseen {
-        let needed = unseen.needed.as_ref().map(|needed| format!(" (would show it: {needed})"));
+        let needed = unseen.needed.as_ref().map(|needed| format!(" (needed: {needed})"));
         lines.push(format!("Not seen: {}{}", unseen.why, needed.unwrap_or_default()));
     }
-    lines.extend(verdict.oddities.iter().map(|oddity| format!("Odd: {oddity}")));
+    lines.extend(verdict.oddities.iter().map(|it| format!("What prevents a conclusion: {it}")));
     lines
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::narrow::tests::slow;
+    use super::super::tests::slow;
     use super::*;
 
     /// The view of a slow reader.
@@ -147,14 +140,14 @@ pub(super) mod tests {
         let lines = view().lines();
         let marked: Vec<_> = lines.iter().filter(|line| line.starts_with(">>")).collect();
         assert_eq!(marked.len(), 1);
-        assert!(marked[0].contains("socket") && marked[0].contains("1000/s lost: rate"));
+        assert!(marked[0].contains("socket") && marked[0].contains("1,000/s lost: rate"));
         assert!(marked[0].contains("12/s"));
-        assert!(lines.iter().any(|line| line.contains("20000/s")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.contains("20,000/s")), "{lines:?}");
     }
 
     #[test]
     fn without_snapshots_it_is_unknown() {
-        let (view, verdict) = View::of(&[], Narrow::default());
+        let (view, verdict) = View::of(&[], Scope::Host);
         assert_eq!((view.outcome, verdict.outcome), (Outcome::Unknown, Outcome::Unknown));
         assert!(view.rows.iter().all(|row| row.rate.is_none()));
     }

@@ -4,7 +4,7 @@ mod terminal;
 
 use std::time::Duration;
 
-use clearway_doctor::{Outcome, Verdict, diagnose};
+use clearway_doctor::{Mark, Outcome, Scope, Verdict, diagnose};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -14,8 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::collecting::{Collecting, Pace};
-use super::narrow::Narrow;
-use super::view::{Mark, View};
+use super::view::View;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use terminal::Screen;
@@ -27,7 +26,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(10);
 const CONTROL_C: u8 = 3;
 
 /// Shows the view until the user has seen enough; the last verdict.
-pub(super) async fn run(pace: Pace, narrow: Narrow) -> Result<Verdict, Failure> {
+pub(super) async fn run(pace: Pace, scope: Scope) -> Result<Verdict, Failure> {
     // First, so that no signal leaves the terminal as the screen needs it.
     let mut interrupt = Interrupt::listen()?;
     let mut screen = Screen::open()?;
@@ -36,7 +35,7 @@ pub(super) async fn run(pace: Pace, narrow: Narrow) -> Result<Verdict, Failure> 
     let mut collecting = Collecting::without_end(pace, WINDOW)?;
     let mut keys = tokio::io::stdin();
     let mut key = [0; 1];
-    let (mut view, mut verdict) = (View::of(&[], narrow).0, diagnose(&[]));
+    let (mut view, mut verdict) = (View::of(&[], scope).0, diagnose(&[]));
     loop {
         screen.draw(|area, buffer| draw(&view, area, buffer))?;
         tokio::select! {
@@ -44,7 +43,7 @@ pub(super) async fn run(pace: Pace, narrow: Narrow) -> Result<Verdict, Failure> 
                 if has_ended {
                     return Err(Failure::new("no more snapshots are taken"));
                 }
-                (view, verdict) = View::of(&collecting.snapshots(), narrow);
+                (view, verdict) = View::of(&collecting.snapshots(), scope);
             }
             read = keys.read(&mut key) => match read {
                 Ok(1) if ![b'q', b'Q', CONTROL_C].contains(&key[0]) => {}
@@ -60,7 +59,7 @@ pub(super) async fn run(pace: Pace, narrow: Narrow) -> Result<Verdict, Failure> 
 fn draw(view: &View, area: Rect, buffer: &mut Buffer) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let headline = match view.outcome {
-        Outcome::NoLoss => bold.green(),
+        Outcome::NoLoss | Outcome::Stray => bold.green(),
         Outcome::Loss => bold.red(),
         Outcome::Unknown => bold.yellow(),
     };
@@ -68,10 +67,11 @@ fn draw(view: &View, area: Rect, buffer: &mut Buffer) {
     for row in &view.rows {
         lines.extend(row.heading().map(|heading| Line::styled(heading, bold)));
         let style = match row.mark {
-            Mark::None => Style::new(),
-            Mark::Unseen => Style::new().add_modifier(Modifier::DIM),
-            Mark::Later => Style::new().yellow(),
-            Mark::First => bold.red(),
+            Mark::NotSeen => Style::new().add_modifier(Modifier::DIM),
+            Mark::Loses => Style::new().yellow(),
+            Mark::Worst if view.outcome == Outcome::Loss => bold.red(),
+            Mark::Worst => bold.yellow(),
+            _ => Style::new(),
         };
         lines.push(Line::styled(row.line(), style));
     }
@@ -98,7 +98,7 @@ mod tests {
         let buffer = drawn(100, 40);
         let line = |y| (0..100).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         let at = (0..40).find(|y| line(*y).starts_with(">> socket")).unwrap();
-        assert!(line(at).contains("1000/s lost: rate"));
+        assert!(line(at).contains("1,000/s lost: rate"));
         let style = buffer[(0, at)].style();
         assert_eq!(style.fg, Some(ratatui::style::Color::Red));
         assert!(style.add_modifier.contains(Modifier::BOLD));

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -48,11 +49,13 @@ enum Ended {
 
 impl Netlink {
     /// Opens one to the part with this protocol; without one, to that for routes and devices, whose number is 0.
-    pub(super) fn open(protocol: Option<Protocol>) -> io::Result<Self> {
+    pub(super) fn open(protocol: Option<Protocol>) -> Result<Self, Missing> {
         let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
-        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
-        bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
+        let socket = socket.map_err(|error| unopened(&error.into()))?;
+        let failed = |error| missing(&io::Error::from(error));
+        bind(&socket, &SocketAddrNetlink::new(0, 0)).map_err(failed)?;
+        set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE)).map_err(failed)?;
         Ok(Self { socket, buffer: vec![0; BUFFER], sequence: 0 })
     }
 
@@ -125,6 +128,19 @@ fn refusal(body: &[u8]) -> Missing {
     match i32_at(body, 0) {
         Some(number) => missing(&io::Error::from_raw_os_error(number.saturating_neg())),
         None => malformed("an error without its number"),
+    }
+}
+
+/// Why there is no socket. Every kernel with a network has the family, and no right is needed for it: where it is refused, a
+/// sandbox does that. A kernel without the part that is asked has no such protocol.
+fn unopened(error: &io::Error) -> Missing {
+    let refused = [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS];
+    match refused.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {
+        true => Missing::Sandbox("AF_NETLINK".to_owned()),
+        false if error.raw_os_error() == Some(Errno::PROTONOSUPPORT.raw_os_error()) => {
+            Missing::Kernel
+        }
+        false => missing(error),
     }
 }
 
@@ -308,6 +324,17 @@ mod tests {
         assert!(matches!(refusal(&(-12_i32).to_ne_bytes()), Missing::Failed(_)));
         assert!(matches!(refusal(&i32::MIN.to_ne_bytes()), Missing::Failed(_)));
         assert!(matches!(refusal(&[]), Missing::Malformed(_)));
+    }
+
+    #[test]
+    fn a_family_that_every_kernel_has_is_refused_by_a_sandbox() {
+        let of = |errno: Errno| unopened(&io::Error::from_raw_os_error(errno.raw_os_error()));
+        let sandbox = Missing::Sandbox("AF_NETLINK".to_owned());
+        for errno in [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS] {
+            assert_eq!(of(errno), sandbox, "{errno}");
+        }
+        assert_eq!(of(Errno::PROTONOSUPPORT), Missing::Kernel);
+        assert!(matches!(of(Errno::MFILE), Missing::Failed(_)));
     }
 
     proptest! {

@@ -8,7 +8,9 @@ use super::*;
 
 fn of_system() -> (Files, BTreeMap<SocketKey, Socket>) {
     let files = Files::of_system();
-    let Reading::Seen(sockets) = sockets(None, &files) else { panic!("sockets can be read") };
+    let Reading::Seen(sockets) = sockets(Err(Missing::Kernel), &files) else {
+        panic!("sockets can be read")
+    };
     (files, sockets)
 }
 
@@ -76,7 +78,7 @@ fn a_process_that_vanishes_takes_its_sockets_along() {
     let heading = "sl local_address";
     let line = "1: 0100007F:1151 00000000:0000 07 0:0 00:0 0 1000 0 5157 2 0 908";
     fs::write(net.join("udp"), format!("{heading}\n{line}\n")).unwrap();
-    let read = || match sockets(None, &files) {
+    let read = || match sockets(Err(Missing::Kernel), &files) {
         Reading::Seen(sockets) => sockets,
         Reading::Missing(missing) => panic!("{missing:?}"),
     };

@@ -26,8 +26,8 @@ const MAX_SOCKETS: usize = 1 << 17;
 type Sockets = BTreeMap<SocketKey, Socket>;
 
 /// The sockets of this namespace, without their owners.
-pub(super) fn sockets(netlink: Option<&mut Netlink>, files: &Files) -> Reading<Sockets> {
-    let by_diag = netlink.map_or(Err(Missing::Kernel), by_diag);
+pub(super) fn sockets(netlink: Result<&mut Netlink, Missing>, files: &Files) -> Reading<Sockets> {
+    let by_diag = netlink.and_then(by_diag);
     match by_diag {
         Ok(sockets) => Reading::Seen(sockets),
         // The reason for which the better way failed is of no use if the other one works.

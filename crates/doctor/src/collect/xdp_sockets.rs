@@ -27,8 +27,11 @@ const NAMES: [&str; 6] =
 const MAX_SOCKETS: usize = 1 << 14;
 
 /// Those of this namespace.
-pub(super) fn xdp_sockets(netlink: Option<&mut Netlink>, files: &Files) -> Reading<XdpSockets> {
-    let failed = match netlink.map_or(Err(Missing::Kernel), by_diag) {
+pub(super) fn xdp_sockets(
+    netlink: Result<&mut Netlink, Missing>,
+    files: &Files,
+) -> Reading<XdpSockets> {
+    let failed = match netlink.and_then(by_diag) {
         Ok(sockets) => return Reading::Seen(sockets),
         Err(missing) => missing,
     };
@@ -142,7 +145,7 @@ mod tests {
         // Needs CAP_NET_RAW.
         let Ok(_socket) = socket(AddressFamily::XDP, SocketType::RAW, None) else { return };
         let mut netlink = Netlink::open(Some(SOCK_DIAG)).unwrap();
-        match xdp_sockets(Some(&mut netlink), &Files::of_system()) {
+        match xdp_sockets(Ok(&mut netlink), &Files::of_system()) {
             Reading::Seen(sockets) => assert!(!sockets.is_empty()),
             Reading::Missing(missing) => assert_eq!(missing, Missing::Kernel),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::examination::{Examination, certain_if, evidence, explain};
-use crate::{Application, Cause, Reading, Snapshot, Stage};
+use crate::{Application, Cause, Missing, Reading, Snapshot, Stage};
 
 pub(crate) fn application<'a>(it: &'a Snapshot, name: &str) -> Option<&'a Application> {
     it.applications.seen()?.get(name)
@@ -19,7 +19,12 @@ pub(crate) fn examine(examination: &mut Examination<'_>) {
     if let Some(Reading::Missing(missing)) =
         examination.span.snapshots.last().map(|it| &it.applications)
     {
-        let (why, needed) = explain("what applications lose themselves", missing);
+        let (why, needed) = match missing {
+            Missing::NotAsked => {
+                ("losses inside applications, since none reports any".to_owned(), None)
+            }
+            missing => explain("losses inside applications", missing),
+        };
         examination.unseen(Stage::Application, why, needed);
     }
     for name in names(&examination.span.snapshots) {

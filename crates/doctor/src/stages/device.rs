@@ -120,7 +120,7 @@ fn losses(examination: &mut Examination<'_>, name: &str) -> Losses {
     let driver = driver::rises(examination, name, &mut all, &mut Vec::new());
     for Evidence { counter, rise } in driver.suspects {
         let why = format!("{counter} rose by {rise}, and whether these are losses is not known");
-        examination.blind(Stage::Device, why, None);
+        examination.blind_to(rise, Stage::Device, why, None);
     }
     Losses { dropped, others: missed.saturating_add(errors), driver: driver.dropped, evidence: all }
 }

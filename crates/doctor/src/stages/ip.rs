@@ -56,7 +56,8 @@ pub(crate) fn missing(examination: &mut Examination<'_>) -> u64 {
             Gap::Closed => {}
             Gap::Lost(missing) if may_be_multicast(examination, version, missing) => {}
             Gap::Lost(missing) => sum = sum.saturating_add(missing),
-            Gap::Unclear(missing) => examination.blind(
+            Gap::Unclear(missing) => examination.blind_to(
+                missing,
                 Stage::Netfilter,
                 format!(
                     "{missing} packets were received and not delivered: so few may be on their way"
@@ -122,10 +123,10 @@ fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missin
     );
     match by_firewall {
         Some(0) => examination.unseen(Stage::Netfilter, why, None),
-        Some(_) => examination.blind(Stage::Netfilter, why, None),
+        Some(_) => examination.blind_to(missing, Stage::Netfilter, why, None),
         None => {
             let needed = "CAP_BPF and CAP_PERFMON: drops by reason".to_owned();
-            examination.blind(Stage::Netfilter, why, Some(needed));
+            examination.blind_to(missing, Stage::Netfilter, why, Some(needed));
         }
     }
     true

@@ -112,7 +112,7 @@ fn path_mtu(examination: &mut Examination<'_>) {
     // Where a sender goes on with packets that are too large for a path whose MTU was learned before, a router answers
     // each. Ports without a socket answer in the same way.
     let known = smaller_paths(&examination.span.snapshots);
-    let still_told = if known > 0 && count == 0 { unreachable } else { 0 };
+    let still_told = if known > 0 { unreachable } else { 0 };
     if still_told > 0 {
         all.push(evidence("destinations whose path MTU is known to be smaller", known));
     }

@@ -59,7 +59,8 @@ pub(crate) fn examine(
         return;
     }
     match rx_dropped {
-        Some(0) => examination.blind(
+        Some(0) => examination.blind_to(
+            dropped,
             Stage::Softnet,
             format!("CPUs' backlogs dropped {dropped} packets, and no device of this namespace counts them: they belong to another namespace of this host, as far as can be seen"),
             None,

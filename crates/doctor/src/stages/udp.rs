@@ -92,7 +92,8 @@ fn remainder(examination: &mut Examination<'_>, at_sockets: Option<u64>) -> u64 
         match gap(&unexplained(examination, table, prefix), examination.span.cpus()) {
             Gap::Closed => {}
             Gap::Lost(by) => lost = lost.saturating_add(by),
-            Gap::Unclear(by) => examination.blind(
+            Gap::Unclear(by) => examination.blind_to(
+                by,
                 Stage::Udp,
                 format!("{by} errors of UDP were not explained yet when the counters were read"),
                 Some("more snapshots".to_owned()),

@@ -12,8 +12,8 @@ fn a_program_of_xdp_whose_drops_have_no_reason_is_found() {
         it.reason("NOT_SPECIFIED", dropped);
     };
     let verdict = diagnose(&course(20, |it, _| happens(it, 100)));
-    assert_eq!(verdict.first[0].cause, Cause::Xdp, "{verdict}");
-    assert_eq!(verdict.first[0].certainty, Certainty::Possible);
+    assert_eq!(verdict.findings[0].cause, Cause::Xdp, "{verdict}");
+    assert_eq!(verdict.findings[0].certainty, Certainty::Possible);
     // What it sends on or gives to AF_XDP is not dropped.
     let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
@@ -28,7 +28,7 @@ fn a_program_of_xdp_outside_of_the_driver_is_not_counted_by_that() {
         it.reason("XDP", dropped);
     };
     let verdict = diagnose(&course(20, |it, _| happens(it, 9)));
-    assert_eq!(verdict.first[0].cause, Cause::Xdp, "{verdict}");
+    assert_eq!(verdict.findings[0].cause, Cause::Xdp, "{verdict}");
     let verdict = diagnose(&course(20, |it, _| happens(it, 0)));
     assert_eq!(verdict.outcome, Outcome::Unknown, "{verdict}");
 }
@@ -44,9 +44,9 @@ fn what_xdp_drops_is_no_loss_of_the_device_that_counts_it_twice() {
         it.device_counter("rx_dropped", 9);
         it.reason("XDP", 9);
     }));
-    let first = &verdict.first[0];
+    let first = &verdict.findings[0];
     assert_eq!((first.stage, first.lost), (Stage::Xdp, 9 * 18), "{verdict}");
-    assert_eq!((first.certainty, verdict.later.len()), (Certainty::Certain, 0), "{verdict}");
+    assert_eq!((first.certainty, verdict.findings.len()), (Certainty::Certain, 1), "{verdict}");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn the_same_frame_in_several_statistics_of_a_driver_is_one() {
         }
         it.device_counter("rx_dropped", 18);
     }));
-    let first = &verdict.first[0];
+    let first = &verdict.findings[0];
     assert_eq!((first.stage, first.lost), (Stage::Device, 18 * 19), "{verdict}");
     assert_eq!(first.certainty, Certainty::Certain, "{verdict}");
 }
@@ -81,9 +81,9 @@ fn a_socket_of_af_xdp_without_room_is_named() {
             it.device_counter("rx_dropped", 9);
             it.reason("XDP", by_reason);
         }));
-        let first = &verdict.first[0];
+        let first = &verdict.findings[0];
         assert_eq!((&first.cause, first.lost), (&Cause::XdpSocket, 9 * 18), "{verdict}");
-        assert_eq!((first.certainty, verdict.first.len()), (certainty, 1), "{verdict}");
+        assert_eq!((first.certainty, verdict.findings.len()), (certainty, 1), "{verdict}");
         let named = "the socket of AF_XDP at eth0, queue 0: rx_dropped";
         assert_eq!(first.evidence[0].counter, named);
     }

@@ -15,12 +15,9 @@ use super::ip::firewall;
 use super::{Expected, Fault};
 
 pub(super) const FAULTS: &[Fault] = &[
-    Fault::new(
-        "no-socket",
-        "nobody listens on the port",
-        Expected::Loss(Stage::Udp, "no_socket"),
-        |scene| scene.send_to(scene.target(), 100, Pace::even(1000)),
-    ),
+    Fault::new("no-socket", "nobody listens on the port", Expected::Stray, |scene| {
+        scene.send_to(scene.target(), 100, Pace::even(1000))
+    }),
     Fault::new(
         "checksum",
         "the checksum of UDP is wrong",
@@ -65,7 +62,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "firewall-and-rate",
         "a rule drops what comes to one port, and the reader of another is too slow",
-        Expected::Two([(Stage::Netfilter, "firewall"), (Stage::Socket, "rate")]),
+        Expected::Two([(Stage::Socket, "rate"), (Stage::Netfilter, "firewall")]),
         |scene| {
             firewall(scene, OTHER_PORT)?;
             scene.send_to(other(scene), 100, Pace::even(1000))?;
@@ -75,7 +72,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "no-socket-and-rate",
         "nobody listens on one port, and the reader of another is too slow",
-        Expected::Two([(Stage::Udp, "no_socket"), (Stage::Socket, "rate")]),
+        Expected::Two([(Stage::Socket, "rate"), (Stage::Udp, "no_socket")]),
         |scene| {
             scene.send_to(other(scene), 100, Pace::even(1000))?;
             slow(scene)
@@ -84,7 +81,7 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault::new(
         "checksum-and-rate",
         "some datagrams have a wrong checksum, and the reader is too slow for the others",
-        Expected::Two([(Stage::Udp, "bad_checksum"), (Stage::Socket, "rate")]),
+        Expected::Two([(Stage::Socket, "rate"), (Stage::Udp, "bad_checksum")]),
         |scene| {
             scene.send_damaged(Damage::Checksum, Pace::even(1000))?;
             slow(scene)
