@@ -29,6 +29,11 @@ pub enum ConvertError {
     Open(OpenError),
     /// The output cannot be written.
     Write(io::Error),
+    /// There is no event that could be written. Nothing was written.
+    NoEvents {
+        /// The information about the trace that was read; `unused` are the events that version 0.3 does not define.
+        reading: Box<Reading>,
+    },
 }
 
 impl fmt::Display for ConvertError {
@@ -36,6 +41,7 @@ impl fmt::Display for ConvertError {
         match self {
             Self::Open(error) => error.fmt(formatter),
             Self::Write(error) => error.fmt(formatter),
+            Self::NoEvents { reading } => no_events(reading, formatter),
         }
     }
 }
@@ -45,7 +51,36 @@ impl std::error::Error for ConvertError {
         match self {
             Self::Open(error) => Some(error),
             Self::Write(error) => Some(error),
+            Self::NoEvents { .. } => None,
         }
+    }
+}
+
+/// How many names of events an error message lists.
+const MAX_NAMES: usize = 3;
+
+/// Says what was understood of a file without events to convert.
+fn no_events(reading: &Reading, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let dialect = match reading.dialect.as_str() {
+        "" => "a file without a qlog version",
+        dialect => dialect,
+    };
+    let left_out: u64 = reading.unused.values().sum();
+    if left_out == 0 {
+        write!(formatter, "no events in it (read as {dialect})")?;
+    } else {
+        let mut names: Vec<_> = reading.unused.iter().collect();
+        names.sort_by_key(|(name, count)| (core::cmp::Reverse(**count), *name));
+        let names = names.iter().take(MAX_NAMES).map(|(name, _)| name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        write!(
+            formatter,
+            "no events that version 0.3 defines (read as {dialect}), only {left_out} others: {names}"
+        )?;
+    }
+    match &reading.damage {
+        Some(damage) => write!(formatter, "; it is damaged: {damage}"),
+        None => Ok(()),
     }
 }
 
@@ -63,7 +98,7 @@ pub struct Conversion {
 /// Converts the first trace of the file at `path` to a JSON text sequence of qlog 0.3.
 ///
 /// # Errors
-/// If the file is not qlog, or `output` fails.
+/// If the file is not qlog, it has no event that version 0.3 defines, or `output` fails.
 pub fn to_0_3(path: &Path, output: &mut dyn Write) -> Result<Conversion, ConvertError> {
     convert(Records::open(path).map_err(ConvertError::Open)?, output)
 }
@@ -102,6 +137,9 @@ fn convert(
     let written = sequence.written;
     let finished = reader.state.finished.take().filter(|_| has_more_traces);
     let reading = finished.unwrap_or_else(|| reader.state.reading.clone());
+    if written == 0 {
+        return Err(ConvertError::NoEvents { reading: Box::new(reading) });
+    }
     sequence.begin(&reading, reading.vantage_point).map_err(ConvertError::Write)?;
     sequence.output.flush().map_err(ConvertError::Write)?;
     Ok(Conversion { reading, written, has_more_traces })
@@ -186,14 +224,22 @@ fn header(reading: &Reading, vantage_point: VantagePoint) -> Value {
         vantage.insert("name".to_owned(), json!(writer));
     }
     vantage.insert("type".to_owned(), json!(vantage_point.name()));
+    let began = reading.began.unwrap_or_default();
+    let mut fields = Map::new();
+    if let Some(original) = &reading.original_destination_id {
+        fields.insert("ODCID".to_owned(), json!(original));
+    }
+    if let Some(group) = &reading.group {
+        fields.insert("group_id".to_owned(), json!(group));
+    }
+    fields.insert("time_format".to_owned(), json!("relative"));
+    // Times are relative to the first event.
+    fields.insert("reference_time".to_owned(), json!(began.as_micros() as f64 / 1e3));
     json!({
         "qlog_version": "0.3",
         "qlog_format": "JSON-SEQ",
         "title": reading.title,
-        "trace": {
-            "vantage_point": vantage,
-            "common_fields": { "time_format": "relative", "reference_time": 0 },
-        },
+        "trace": { "vantage_point": vantage, "common_fields": fields },
     })
 }
 

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use serde_json::{Value, json};
 
-use super::convert;
+use super::{ConvertError, convert};
 use crate::read::{EventKind, Item, QlogReader, Records, VantagePoint};
 
 const HEADER: &str = r#"{"file_schema":"urn:ietf:params:qlog:file:sequential","serialization_format":"application/qlog+json-seq","title":"t","trace":{"event_schemas":["urn:ietf:params:qlog:events:quic-13"]}}"#;
@@ -64,4 +64,62 @@ fn a_converted_file_reads_like_the_original() {
     assert_eq!(events.count(), 2);
     assert_eq!(reader.reading().dialect, "0.3");
     assert_eq!(reader.reading().vantage_point, VantagePoint::Client);
+}
+
+/// The common fields of the converted file whose trace has these common fields.
+fn converted_fields(fields: &str, time: &str) -> Value {
+    let file = format!(
+        r#"{{"qlog_version":"0.3","trace":{{"common_fields":{fields}}}}}
+{{"time":{time},"name":"transport:packet_sent","data":{{}}}}
+{{"time":{time},"name":"transport:packet_sent","data":{{}}}}"#
+    );
+    let mut output = Vec::new();
+    convert(Records::new(Cursor::new(file.into_bytes())).unwrap(), &mut output).unwrap();
+    let text = String::from_utf8(output).unwrap();
+    let header: Value = serde_json::from_str(text.split('\u{1e}').nth(1).unwrap()).unwrap();
+    header["trace"]["common_fields"].clone()
+}
+
+#[test]
+fn the_names_of_the_connection_and_the_reference_time_are_kept() {
+    let fields = converted_fields(
+        r#"{"ODCID":"4719ebb0","group_id":"4719EBB0","reference_time":1645291798012.75}"#,
+        "0.25",
+    );
+    let expected = json!({
+        "ODCID": "4719ebb0",
+        "group_id": "4719EBB0",
+        "time_format": "relative",
+        "reference_time": 1_645_291_798_013.0,
+    });
+    assert_eq!(fields, expected);
+    // Absolute times need no reference. The drafts from 10 on give it as text.
+    let absolute = converted_fields("{}", "1645291798013");
+    assert_eq!(absolute["reference_time"], 1_645_291_798_013.0);
+    let text = r#"{"reference_time":{"clock_type":"system","epoch":"2022-02-19T17:29:58.012Z"}}"#;
+    assert_eq!(converted_fields(text, "1")["reference_time"], 1_645_291_798_013.0);
+    assert_eq!(converted_fields(r#"{"reference_time":0}"#, "1")["reference_time"], 0.0);
+}
+
+#[test]
+fn a_file_without_events_is_not_converted() {
+    let fails = |file: &str| {
+        let mut output = Vec::new();
+        let reader = Records::new(Cursor::new(file.as_bytes().to_vec())).unwrap();
+        let error = convert(reader, &mut output).unwrap_err();
+        assert!(matches!(error, ConvertError::NoEvents { .. }), "{error:?}");
+        assert_eq!(output, b"");
+        error.to_string()
+    };
+    assert_eq!(fails(r#"{"qlog_version":"0.4","traces":[]}"#), "no events in it (read as 0.4)");
+    assert_eq!(
+        fails(
+            r#"{"qlog_version":"0.3","traces":[{"events":[{"time":1,"name":"a:b","data":{}}]}]}"#
+        ),
+        "no events that version 0.3 defines (read as 0.3), only 1 others: a:b"
+    );
+    assert_eq!(
+        fails(r#"{"qlog_version":"0.3","traces":[{"events":[{"time":1"#),
+        "no events in it (read as 0.3); it is damaged: the data is truncated at byte 52"
+    );
 }

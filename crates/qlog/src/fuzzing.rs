@@ -36,6 +36,7 @@ pub fn check_file(bytes: &[u8]) {
     model.finish(&report.reading, &[]);
 
     let mut converted = Vec::new();
+    // There may be no events.
     let Ok(conversion) = crate::convert::bytes_to_0_3(bytes, &mut converted) else { return };
     let mut reader = QlogReader::new(Cursor::new(converted)).expect("the converted file is qlog");
     let events = reader.by_ref().filter(|item| matches!(item, Item::Event(_))).count();

@@ -389,3 +389,26 @@ fn the_suppressors_of_an_event_are_bounded() {
     let EventKind::Suppressors(suppressors) = &events[0].1 else { panic!("{events:?}") };
     assert_eq!((suppressors.len(), suppressors[0].0.len()), (64, 100));
 }
+
+/// Tools that merge files leave such an entry for each file that they cannot read.
+#[test]
+fn an_entry_in_place_of_an_unreadable_trace_is_reported() {
+    let event = r#"{"time":1,"name":"quic:connection_closed","data":{}}"#;
+    let error = r#"{"error_description":"not a capture","uri":"file:///b"}"#;
+    let whole = format!(r#"{{"events":[{event}]}}"#);
+    for traces in [format!("{error},{whole}"), format!("{whole},{error}")] {
+        let (events, reading) = read(format!(r#"{{"qlog_version":"0.3","traces":[{traces}]}}"#));
+        assert_eq!((events.len(), reading.events), (1, 1), "{traces}");
+        let name = "(a trace that could not be read: not a capture)";
+        assert_eq!(reading.unused.get(name), Some(&1), "{traces}");
+    }
+}
+
+#[test]
+fn names_of_events_packets_and_frames_may_be_in_upper_case() {
+    let event = r#"{"time":1,"name":"TRANSPORT:PACKET_SENT","data":{"header":{"packet_type":"HANDSHAKE","packet_number":1},"frames":[{"frame_type":"PING"}]}}"#;
+    let (events, _) = read(sequence(&[event]));
+    let [(_, EventKind::PacketSent(packet))] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(packet.packet_type, PacketType::Handshake);
+    assert_eq!(packet.frames.as_deref(), Some(&[Frame::Ping][..]));
+}

@@ -88,7 +88,9 @@ fn write(
                 .with_exit_status(UNREADABLE)
         }
         ConvertError::Write(error) => failed(error),
-        error => Failure::new(format!("cannot convert {}: {error}", input.display())),
+        error => Failure::new(format!("cannot convert {}: {error}", input.display()))
+            .advise("`clearway view` shows what was read")
+            .with_exit_status(UNREADABLE),
     })
 }
 

@@ -1,6 +1,7 @@
 /// The name of an event in version 0.3. `None` if version 0.3 does not define it.
 pub(super) fn old_name(name: &str) -> Option<&'static str> {
-    let (namespace, event) = name.split_once(':').unwrap_or(("", name));
+    let name = name.to_ascii_lowercase();
+    let (namespace, event) = name.split_once(':').unwrap_or(("", &name));
     if matches!(namespace, "http" | "http3" | "h3") {
         return Some(match event {
             "parameters_set" => "http:parameters_set",
@@ -35,7 +36,7 @@ pub(super) fn old_name(name: &str) -> Option<&'static str> {
         "stream_state_updated" => "transport:stream_state_updated",
         "stream_data_moved" | "data_moved" => "transport:data_moved",
         "key_updated" => "security:key_updated",
-        "key_discarded" => "security:key_discarded",
+        "key_discarded" | "key_retired" => "security:key_discarded",
         "recovery_parameters_set" => "recovery:parameters_set",
         "recovery_metrics_updated" | "metrics_updated" => "recovery:metrics_updated",
         "congestion_state_updated" => "recovery:congestion_state_updated",

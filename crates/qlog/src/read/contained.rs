@@ -1,8 +1,12 @@
+use std::sync::Arc;
+
+use super::layout::Layout;
 use super::reading::Damage;
-use super::split::{MAX_RECORD_BYTES, Part, Window};
+use super::split::{MAX_RECORD_BYTES, Part, SharedLayout, Window};
 
 /// A file that is one JSON object (main schema §4), processed without keeping it: returns the elements of
-/// `traces[..].events` one by one, and all other members as headers.
+/// `traces[..].events` one by one, and all other members as headers. In version 0.1 the traces are called `connections`,
+/// or the file is one trace.
 #[derive(Debug)]
 pub(super) struct Contained {
     window: Window,
@@ -11,6 +15,8 @@ pub(super) struct Contained {
     header: Vec<u8>,
     /// The number of bytes of the window that the last part used.
     used: usize,
+    /// The layout of the events that are being read.
+    layout: SharedLayout,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +28,10 @@ enum Place {
     Traces,
     /// Among the members of a trace.
     Trace,
-    /// Among the elements of `events`.
+    /// Among the elements of a trace's `events`.
     Events,
+    /// Among the elements of the file's `events`.
+    FileEvents,
     End,
 }
 
@@ -35,11 +43,16 @@ enum Extent {
 
 impl Contained {
     pub(super) const fn new(window: Window) -> Self {
-        Self { window, place: Place::Start, header: Vec::new(), used: 0 }
+        Self { window, place: Place::Start, header: Vec::new(), used: 0, layout: None }
     }
 
     pub(super) fn offset(&self) -> u64 {
         self.window.offset()
+    }
+
+    /// Whether the last part precedes traces or events.
+    pub(super) const fn is_inside(&self) -> bool {
+        matches!(self.place, Place::Traces | Place::FileEvents)
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Part<'_>>, Damage> {
@@ -70,13 +83,16 @@ impl Contained {
                     self.place = Place::Trace;
                     return Ok(Some(Part::Trace));
                 }
-                (Place::Traces | Place::Events, b']') => {
+                (Place::Traces | Place::FileEvents, b']') => {
                     self.window.skip(1);
-                    self.place =
-                        if self.place == Place::Traces { Place::File } else { Place::Trace };
+                    self.place = Place::File;
+                }
+                (Place::Events, b']') => {
+                    self.window.skip(1);
+                    self.place = Place::Trace;
                 }
                 (Place::Traces, _) => self.pass_over()?,
-                (Place::Events, _) => return self.event().map(Some),
+                (Place::Events | Place::FileEvents, _) => return self.event().map(Some),
                 _ => return Err(self.broken("a member's name is missing")),
             }
         }
@@ -86,7 +102,8 @@ impl Contained {
         match self.extent()? {
             Extent::Whole(end) => {
                 self.used = end;
-                Ok(Part::Event(self.window.bytes().get(..end).unwrap_or_default()))
+                let json = self.window.bytes().get(..end).unwrap_or_default();
+                Ok(Part::Event { json, layout: &self.layout })
             }
             Extent::TooLong => Ok(Part::TooLong),
         }
@@ -108,9 +125,10 @@ impl Contained {
         Part::Header { of_trace, json: &self.header }
     }
 
-    /// Returns the members that precede the traces or the events.
+    /// Returns the members that precede the traces or the events, which may state the layout of the events.
     fn take_header(&mut self) -> Part<'_> {
         self.close_header();
+        self.layout = Layout::of_header(&self.header).map(Arc::new);
         Part::Header { of_trace: self.place == Place::Events, json: &self.header }
     }
 
@@ -134,7 +152,8 @@ impl Contained {
         }
         self.window.skip(1);
         let inside = match (self.place, name.as_slice()) {
-            (Place::File, b"\"traces\"") => Some(Place::Traces),
+            (Place::File, b"\"traces\"" | b"\"connections\"") => Some(Place::Traces),
+            (Place::File, b"\"events\"") => Some(Place::FileEvents),
             (Place::Trace, b"\"events\"") => Some(Place::Events),
             _ => None,
         };

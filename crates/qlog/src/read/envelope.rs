@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::number::Decimal;
 use super::prepare::{Content, PreparedEvent};
 
@@ -19,8 +20,7 @@ pub(super) struct Record<'a> {
     pub(super) name: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub(super) group_id: Option<Cow<'a, str>>,
+    pub(super) group_id: Option<AnyText>,
     #[serde(borrow)]
     pub(super) time_format: Option<Cow<'a, str>>,
 }
@@ -60,7 +60,7 @@ impl<'de, T: Content> Visitor<'de> for EventVisitor<T> {
         let mut time = None;
         let mut name: Option<Cow<'de, str>> = None;
         let mut content = None;
-        let mut group: Option<Box<str>> = None;
+        let mut group: Option<AnyText> = None;
         let mut time_format: Option<Box<str>> = None;
         while let Some(member) = map.next_key()? {
             match member {
@@ -81,6 +81,7 @@ impl<'de, T: Content> Visitor<'de> for EventVisitor<T> {
             }
         }
         let content = content.ok_or_else(|| A::Error::missing_field("data"))?;
+        let group = group.map(|group| group.0);
         Ok(PreparedEvent { time: time.unwrap_or_default(), time_format, group, content })
     }
 }

@@ -164,6 +164,10 @@ impl PacketType {
             "1RTT" | "1rtt" | "onertt" => Self::OneRtt,
             "retry" => Self::Retry,
             "version_negotiation" => Self::VersionNegotiation,
+            // Some writers of the later drafts kept the upper case of the early ones.
+            name if name.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+                Self::of_name(&name.to_ascii_lowercase())
+            }
             _ => Self::Unknown,
         }
     }

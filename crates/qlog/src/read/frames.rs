@@ -75,7 +75,10 @@ impl FrameData<'_> {
         length.map(|length| length.0)
     }
 
-    fn frame(self) -> Frame {
+    fn frame(mut self) -> Frame {
+        if self.frame_type.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.frame_type = self.frame_type.to_ascii_lowercase().into();
+        }
         let stream = self.stream_id.unwrap_or_default().0;
         let offset = self.offset.unwrap_or_default().0;
         let maximum = self.maximum.unwrap_or_default().0;

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
+use super::layout::Layout;
 use super::reading::Damage;
-use super::split::{MAX_RECORD_BYTES, Part, RECORD_SEPARATOR, Window};
+use super::split::{MAX_RECORD_BYTES, Part, RECORD_SEPARATOR, SharedLayout, Window};
 
 /// Records that each have their own line, or each begin with a record separator (RFC 7464).
 #[derive(Debug)]
@@ -10,15 +13,22 @@ pub(super) struct Lines {
     used: usize,
     /// Whether the current record is longer than is accepted, so that its rest is skipped.
     is_too_long: bool,
+    /// The layout that the first record, the header, states.
+    layout: SharedLayout,
+    has_header: bool,
 }
 
 impl Lines {
     pub(super) const fn separated(window: Window) -> Self {
-        Self { window, separator: RECORD_SEPARATOR, used: 0, is_too_long: false }
+        Self::new(window, RECORD_SEPARATOR)
     }
 
     pub(super) const fn of_lines(window: Window) -> Self {
-        Self { window, separator: b'\n', used: 0, is_too_long: false }
+        Self::new(window, b'\n')
+    }
+
+    const fn new(window: Window, separator: u8) -> Self {
+        Self { window, separator, used: 0, is_too_long: false, layout: None, has_header: false }
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -42,7 +52,7 @@ impl Lines {
                     continue;
                 }
                 self.used = end.saturating_add(1);
-                return Ok(Some(Part::Record(self.window.bytes().get(..end).unwrap_or_default())));
+                return Ok(Some(self.record(end)));
             }
             searched = self.window.bytes().len();
             if searched > MAX_RECORD_BYTES {
@@ -69,7 +79,17 @@ impl Lines {
             return None;
         }
         self.used = end;
-        self.window.bytes().get(..end).map(Part::Record)
+        Some(self.record(end))
+    }
+
+    /// The record that ends at `end`.
+    fn record(&mut self, end: usize) -> Part<'_> {
+        let json = self.window.bytes().get(..end).unwrap_or_default();
+        if !self.has_header {
+            self.has_header = true;
+            self.layout = Layout::of_header(json).map(Arc::new);
+        }
+        Part::Record { json, layout: &self.layout }
     }
 
     fn is_empty(&self, end: usize) -> bool {

@@ -13,7 +13,7 @@ use std::vec;
 
 use super::prepare::{Content, Prepared, prepare};
 use super::reading::Damage;
-use super::split::{Part, Splitter};
+use super::split::{Part, SharedLayout, Splitter};
 
 /// The approximate size of a batch in bytes.
 const BATCH: usize = 256 << 10;
@@ -30,10 +30,10 @@ struct Cut {
     damage: Option<Damage>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
-    Record,
-    Event,
+    Record(SharedLayout),
+    Event(SharedLayout),
     Header { of_trace: bool },
     Trace,
     TooLong,
@@ -133,8 +133,8 @@ fn next_cut(splitter: &mut Splitter) -> (Cut, bool) {
     let mut cut = Cut::default();
     while cut.bytes.len() < BATCH && cut.parts.len() < MAX_PARTS {
         let (kind, bytes): (_, &[u8]) = match splitter.next() {
-            Ok(Some(Part::Record(json))) => (Kind::Record, json),
-            Ok(Some(Part::Event(json))) => (Kind::Event, json),
+            Ok(Some(Part::Record { json, layout })) => (Kind::Record(layout.clone()), json),
+            Ok(Some(Part::Event { json, layout })) => (Kind::Event(layout.clone()), json),
             Ok(Some(Part::Header { of_trace, json })) => (Kind::Header { of_trace }, json),
             Ok(Some(Part::Trace)) => (Kind::Trace, &[]),
             Ok(Some(Part::TooLong)) => (Kind::TooLong, &[]),
@@ -158,10 +158,10 @@ fn prepare_batches<T: Content>(work: &Mutex<Receiver<Work<T>>>) {
         let Ok((cut, result)) = next else { return };
         let parts = cut.parts.iter().map(|(offset, kind, range)| {
             let json = cut.bytes.get(range.clone()).unwrap_or_default();
-            let part = match *kind {
-                Kind::Record => Part::Record(json),
-                Kind::Event => Part::Event(json),
-                Kind::Header { of_trace } => Part::Header { of_trace, json },
+            let part = match kind {
+                Kind::Record(layout) => Part::Record { json, layout },
+                Kind::Event(layout) => Part::Event { json, layout },
+                Kind::Header { of_trace } => Part::Header { of_trace: *of_trace, json },
                 Kind::Trace => Part::Trace,
                 Kind::TooLong => Part::TooLong,
             };

@@ -2,7 +2,9 @@
 
 use serde::de::Deserializer;
 
+use super::early::{self, early_event};
 use super::envelope::{Record, read_in_order};
+use super::layout::Layout;
 use super::number::Decimal;
 use super::split::Part;
 
@@ -50,8 +52,12 @@ pub(super) struct PreparedEvent<T> {
 
 pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {
     match part {
-        Part::Event(json) => record(json).unwrap_or(Prepared::Nothing),
-        Part::Record(json) => record(json).unwrap_or_else(|| Prepared::Nameless(json.into())),
+        Part::Event { json, layout } => {
+            record(json, layout.as_deref()).unwrap_or(Prepared::Nothing)
+        }
+        Part::Record { json, layout } => {
+            record(json, layout.as_deref()).unwrap_or_else(|| Prepared::Nameless(json.into()))
+        }
         Part::Trace => Prepared::Trace,
         Part::Header { of_trace, json } => Prepared::Header { of_trace, json: json.into() },
         Part::TooLong => Prepared::TooLong,
@@ -59,32 +65,53 @@ pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {
 }
 
 /// Reads a record: in one pass if its members have the usual order. `None` if it has no name.
-fn record<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
-    read_in_order(json).map(Prepared::Event).or_else(|| in_any_order(json))
+fn record<T: Content>(json: &[u8], layout: Option<&Layout>) -> Option<Prepared<T>> {
+    match layout {
+        Some(layout) => early(json, layout),
+        None if early::is_array(json) => early(json, &Layout::default()),
+        None => read_in_order(json).map(Prepared::Event).or_else(|| in_any_order(json)),
+    }
+}
+
+/// Reads an event of the drafts before 0.3.
+fn early<T: Content>(json: &[u8], layout: &Layout) -> Option<Prepared<T>> {
+    let event = match early_event(json, layout) {
+        Ok(event) => event?,
+        Err(error) => return Some(broken(&error)),
+    };
+    let data = event.data.to_string();
+    let content = T::read(&event.name, &mut serde_json::Deserializer::from_str(&data));
+    Some(Prepared::Event(PreparedEvent {
+        time: event.time,
+        time_format: event.is_since_previous.then(|| "delta".into()),
+        group: event.group,
+        content: content.unwrap_or_else(|_| T::of_name(&event.name)),
+    }))
+}
+
+fn broken<T>(error: &serde_json::Error) -> Prepared<T> {
+    Prepared::Broken(match error.is_eof() {
+        true => "the last record is truncated".to_owned(),
+        false => format!("unexpected record: {error}"),
+    })
 }
 
 /// Reads a record whose members are in any order, and reports what is wrong with a damaged one.
 fn in_any_order<T: Content>(json: &[u8]) -> Option<Prepared<T>> {
-    if json.trim_ascii_start().starts_with(b"[") {
-        let why = "the events are arrays (drafts before 02 are not supported)";
-        return Some(Prepared::Broken(why.to_owned()));
-    }
     let record: Record<'_> = match serde_json::from_slice(json) {
         Ok(record) => record,
-        Err(error) if error.is_eof() => {
-            return Some(Prepared::Broken("the last record is truncated".to_owned()));
-        }
-        Err(error) => {
-            return Some(Prepared::Broken(format!("unexpected record: {error}")));
-        }
+        Err(error) => return Some(broken(&error)),
     };
-    let name = record.name.as_deref()?;
+    let Some(name) = record.name.as_deref() else {
+        // It may have a category and a type instead.
+        return early(json, &Layout::default());
+    };
     let data = record.data.map_or("{}", |data| data.get());
     let content = T::read(name, &mut serde_json::Deserializer::from_str(data));
     Some(Prepared::Event(PreparedEvent {
         time: record.time.unwrap_or(Decimal(0.0)),
         time_format: record.time_format.as_deref().map(Into::into),
-        group: record.group_id.as_deref().map(Into::into),
+        group: record.group_id.map(|group| group.0),
         content: content.unwrap_or_else(|_| T::of_name(name)),
     }))
 }

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 /// The most distinct names of unused events that are counted; the others are counted together.
@@ -14,6 +15,11 @@ pub struct Reading {
     pub title: Option<String>,
     /// The name that the writer of the trace gives itself.
     pub writer: Option<String>,
+    /// The name that the trace gives the connection (`group_id`), as it is written.
+    pub group: Option<String>,
+    /// The client's first Destination Connection ID as it is written, if the trace names it apart from the group
+    /// (`ODCID`).
+    pub original_destination_id: Option<String>,
     /// The connection, by the name that is the same in the traces of both endpoints: the client's first
     /// Destination Connection ID in lowercase hexadecimal digits.
     pub connection: Option<String>,
@@ -21,6 +27,9 @@ pub struct Reading {
     pub vantage_point: VantagePoint,
     /// The format: the version or the schemas that the file names.
     pub dialect: String,
+    /// The time of the first event since the Unix epoch, if the trace has times or a reference time from which it
+    /// follows.
+    pub began: Option<Duration>,
     /// The number of events that were read, whether used or not.
     pub events: u64,
     /// The number of events and records that are not used, by name.
@@ -32,7 +41,13 @@ pub struct Reading {
 impl Reading {
     /// Truncates texts that are longer than any header needs, because a file may contain many headers.
     pub(super) fn cut_off(&mut self) {
-        let texts = [&mut self.title, &mut self.writer, &mut self.connection];
+        let texts = [
+            &mut self.title,
+            &mut self.writer,
+            &mut self.group,
+            &mut self.original_destination_id,
+            &mut self.connection,
+        ];
         let texts = texts.into_iter().flatten().chain([&mut self.dialect]);
         for text in texts {
             if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
@@ -82,7 +97,8 @@ impl VantagePoint {
     }
 
     pub(super) fn of_name(name: &str) -> Self {
-        match name {
+        // Early drafts write it in upper case.
+        match name.to_ascii_lowercase().as_str() {
             "client" => Self::Client,
             "server" => Self::Server,
             "network" => Self::Network,

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io::Read;
 use std::path::Path;
 
-use super::dialect::FileHeader;
+use super::header::FileHeader;
 use super::pool::{self, Pool};
 use super::prepare::{Content, Prepared, prepare};
 use super::reading::Damage;
@@ -112,15 +112,16 @@ impl<T: Content> Records<T> {
 fn begin(source: Source) -> Result<(Splitter, State), OpenError> {
     let mut splitter = Splitter::new(source)?;
     let part = splitter.next().map_err(|damage| not_qlog(damage.to_string()))?;
-    let (Some(Part::Record(json)) | Some(Part::Header { json, .. })) = part else {
+    let (Some(Part::Record { json, .. }) | Some(Part::Header { json, .. })) = part else {
         return Err(not_qlog("its first record is too long".to_owned()));
     };
     let header: FileHeader<'_> =
         serde_json::from_slice(json).map_err(|error| not_qlog(error.to_string()))?;
-    if !header.is_qlog() {
+    let (is_qlog, state) = (header.is_qlog(), State::begin(&header));
+    // The version may be among the members that follow the traces.
+    if !is_qlog && !splitter.is_inside() {
         return Err(not_qlog("it states neither a qlog version nor a qlog schema".to_owned()));
     }
-    let state = State::begin(&header);
     Ok((splitter, state))
 }
 

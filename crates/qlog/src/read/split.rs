@@ -1,6 +1,8 @@
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use super::contained::Contained;
+use super::layout::Layout;
 use super::lines::Lines;
 use super::reading::Damage;
 use super::source::{OpenError, Source};
@@ -12,15 +14,18 @@ const PEEK: usize = 256 << 10;
 /// The byte that begins each record of a JSON text sequence (RFC 7464 §2.2).
 pub(super) const RECORD_SEPARATOR: u8 = 0x1e;
 
+/// The layout of events, if the header states one. It is shared because several threads read the events.
+pub(super) type SharedLayout = Option<Arc<Layout>>;
+
 /// A part of a file, borrowed from the buffer.
 #[derive(Debug)]
 pub(super) enum Part<'a> {
     /// A whole record of a sequence: the header or an event.
-    Record(&'a [u8]),
+    Record { json: &'a [u8], layout: &'a SharedLayout },
     /// A contained trace begins. Its header is known as far as it precedes the events.
     Trace,
     /// An event of a contained trace.
-    Event(&'a [u8]),
+    Event { json: &'a [u8], layout: &'a SharedLayout },
     /// Members of the file or of the current trace other than the events, as one JSON object.
     Header { of_trace: bool, json: &'a [u8] },
     /// A record that is longer than [`MAX_RECORD_BYTES`].
@@ -38,6 +43,7 @@ impl Splitter {
     pub(super) fn new(source: Source) -> Result<Self, OpenError> {
         // No more is read than necessary: a file that is still being written may not grow for a while.
         let mut window = Window::new(source);
+        window.skip_byte_order_mark();
         let start = window.fill_until(|bytes| bytes.iter().position(|byte| !is_space(*byte)));
         let Some(first) = start.and_then(|start| window.bytes().get(start)).copied() else {
             return match window.take_failure() {
@@ -64,6 +70,11 @@ impl Splitter {
         }
     }
 
+    /// Whether the file has an array of traces or of events, as every contained qlog file does.
+    pub(super) fn is_inside(&self) -> bool {
+        matches!(self, Self::Contained(contained) if contained.is_inside())
+    }
+
     /// The offset in the (decompressed) file at which the last part began, in bytes.
     pub(super) fn offset(&self) -> u64 {
         match self {
@@ -82,10 +93,15 @@ fn first_line_is_a_record(window: &mut Window) -> bool {
     #[derive(serde::Deserialize)]
     struct Line {
         traces: Option<serde::de::IgnoredAny>,
+        /// The members of version 0.1.
+        connections: Option<serde::de::IgnoredAny>,
+        events: Option<serde::de::IgnoredAny>,
     }
     let Some(end) = window.fill_until(|bytes| memchr::memchr(b'\n', bytes)) else { return false };
     let line = window.bytes().get(..end).unwrap_or_default();
-    serde_json::from_slice::<Line>(line).is_ok_and(|line| line.traces.is_none())
+    serde_json::from_slice::<Line>(line).is_ok_and(|line| {
+        line.traces.is_none() && line.connections.is_none() && line.events.is_none()
+    })
 }
 
 /// A window on a source: the bytes that were read and not yet consumed.
@@ -117,6 +133,16 @@ impl Window {
             if self.bytes().len() >= PEEK || !self.fill().is_ok_and(|more| more) {
                 return None;
             }
+        }
+    }
+
+    /// Skips the mark that some editors put at the beginning of text in UTF-8 (RFC 8259 §8.1 allows to ignore it).
+    fn skip_byte_order_mark(&mut self) {
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        let differs = |bytes: &[u8]| bytes.iter().zip(MARK).any(|(byte, mark)| byte != mark);
+        self.fill_until(|bytes| (differs(bytes) || bytes.len() >= MARK.len()).then_some(0));
+        if self.bytes().starts_with(MARK) {
+            self.skip(MARK.len());
         }
     }
 

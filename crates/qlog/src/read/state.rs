@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use super::dialect::{Clock, FileHeader, TraceHeader};
+use super::clock::Clock;
+use super::header::{FileHeader, TraceHeader};
 use super::prepare::{Prepared, PreparedEvent};
 use super::reading::Reading;
 
@@ -12,6 +13,8 @@ pub(crate) struct State {
     pub(crate) reading: Reading,
     clock: Clock,
     groups: Groups,
+    /// Whether a contained trace has begun whose header is not known yet.
+    is_beginning: bool,
     /// The trace before this one.
     pub(crate) finished: Option<Reading>,
 }
@@ -37,7 +40,10 @@ impl State {
             Prepared::Event(event) => self.event(event),
             Prepared::Nameless(json) => self.another_file(&json),
             Prepared::Header { of_trace, json } => self.header(of_trace, &json),
-            Prepared::Trace => self.another_trace(),
+            Prepared::Trace => {
+                self.is_beginning = true;
+                Step::Nothing
+            }
             Prepared::TooLong => {
                 self.reading.count_unused("(records too long to read)");
                 Step::Nothing
@@ -57,6 +63,9 @@ impl State {
     fn event<T>(&mut self, event: PreparedEvent<T>) -> Step<T> {
         self.reading.events = self.reading.events.saturating_add(1);
         let at = self.clock.read(event.time, event.time_format.as_deref());
+        if self.reading.events == 1 {
+            self.reading.began = self.clock.began();
+        }
         if self.groups.is_of_another_connection(event.group.as_deref()) {
             self.reading.count_unused("(events of other connections)");
             return Step::Nothing;
@@ -65,18 +74,32 @@ impl State {
     }
 
     fn header<T>(&mut self, of_trace: bool, json: &[u8]) -> Step<T> {
-        let Self { reading, clock, .. } = self;
         let applied = match of_trace {
-            true => serde_json::from_slice::<TraceHeader<'_>>(json)
-                .map(|header| header.apply(reading, clock)),
-            false => serde_json::from_slice::<FileHeader<'_>>(json)
-                .map(|header| header.apply(reading, clock)),
+            true => serde_json::from_slice(json).map(|header| self.trace_header(&header)),
+            false => serde_json::from_slice::<FileHeader<'_>>(json).map(|header| {
+                header.apply(&mut self.reading, &mut self.clock);
+                Step::Nothing
+            }),
         };
-        reading.cut_off();
+        self.reading.cut_off();
         match applied {
-            Ok(()) => Step::Nothing,
+            Ok(step) => step,
             Err(error) => Step::Broken(format!("unexpected header: {error}")),
         }
+    }
+
+    fn trace_header<T>(&mut self, header: &TraceHeader<'_>) -> Step<T> {
+        let is_beginning = core::mem::take(&mut self.is_beginning);
+        if let Some(why) = header.error().filter(|_| is_beginning) {
+            // A tool wrote this instead of a trace. It has no events.
+            self.reading.count_unused(&format!("(a trace that could not be read: {why})"));
+            return Step::Nothing;
+        }
+        let step = if is_beginning { self.another_trace() } else { Step::Nothing };
+        header.apply(&mut self.reading, &mut self.clock);
+        // The reference time may be among the members that follow the events.
+        self.reading.began = self.clock.began();
+        step
     }
 
     /// Handles a record without a name, which begins another log if files were concatenated.
