@@ -24,7 +24,8 @@ use crate::observe::{ObserverFactory, Observers};
 use crate::store::GuardedStore;
 
 /// A client's configuration. TLS sessions are resumed only between connections with the same configuration or clones of
-/// it, so keep it.
+/// it, so keep it. All clones share their sessions and tokens, whenever they were taken. A method that changes what TLS offers,
+/// or where sessions are kept, begins without any.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -42,8 +43,8 @@ pub struct ClientConfig {
     store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
-    /// Built from the other fields when it is first needed.
-    sessions: OnceLock<Arc<dyn ClientSessions>>,
+    /// Built from the other fields when it is first needed, and shared with all clones, also with earlier ones.
+    sessions: Arc<OnceLock<Arc<dyn ClientSessions>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ impl ClientConfig {
             store: None,
             transport: Arc::default(),
             observers: Observers::default(),
-            sessions: OnceLock::new(),
+            sessions: Arc::default(),
         }
     }
 
@@ -110,7 +111,7 @@ impl ClientConfig {
         protocols: impl IntoIterator<Item = impl AsRef<[u8]>>,
     ) -> Self {
         self.protocols = owned(protocols);
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -121,7 +122,7 @@ impl ClientConfig {
         cipher_suites: impl IntoIterator<Item = SupportedCipherSuite>,
     ) -> Self {
         self.cipher_suites = Some(cipher_suites.into_iter().collect());
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -136,7 +137,7 @@ impl ClientConfig {
         groups: impl IntoIterator<Item = &'static dyn SupportedKxGroup>,
     ) -> Self {
         self.key_exchange_groups = Some(groups.into_iter().collect());
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -145,7 +146,7 @@ impl ClientConfig {
     /// in [`ConnectionError::ConnectionClosed`](crate::ConnectionError::ConnectionClosed).
     pub fn client_certificate(mut self, certificate: Identity) -> Self {
         self.certificate = Some(certificate);
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -162,7 +163,7 @@ impl ClientConfig {
     /// [`SessionError::EncryptedClientHello`](crate::transport::SessionError::EncryptedClientHello).
     pub fn encrypted_client_hello(mut self, config_list: impl Into<Vec<u8>>) -> Self {
         self.encrypted_client_hello = EncryptedClientHello::ConfigList(config_list.into());
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -171,7 +172,7 @@ impl ClientConfig {
     /// ClientHello some 300 bytes longer.
     pub fn grease_encrypted_client_hello(mut self) -> Self {
         self.encrypted_client_hello = EncryptedClientHello::Grease;
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -186,7 +187,7 @@ impl ClientConfig {
     /// not exist, it is created so that only this user may read it.
     pub fn key_log_from_environment(mut self) -> Self {
         self.logs_keys = true;
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -196,7 +197,7 @@ impl ClientConfig {
     /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
     pub fn early_data(mut self, offers: bool) -> Self {
         self.early_data = offers;
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 
@@ -207,7 +208,7 @@ impl ClientConfig {
     /// [`ShardStatistics::panics`](crate::ShardStatistics::panics).
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.store = Some(store);
-        self.sessions = OnceLock::new();
+        self.sessions = Arc::default();
         self
     }
 

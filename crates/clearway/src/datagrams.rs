@@ -249,3 +249,21 @@ impl Datagrams {
         self.known.insert(sent, id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_outcomes_are_kept() {
+        let mut datagrams = Datagrams { notices: true, ..Datagrams::default() };
+        let count = MAX_OUTCOMES as u64 + 10;
+        for id in 0..count {
+            datagrams.report(DatagramId(id), DatagramOutcome::Acknowledged);
+        }
+        let kept: Vec<_> = core::iter::from_fn(|| datagrams.next_outcome()).collect();
+        assert_eq!(kept.len(), MAX_OUTCOMES);
+        assert_eq!(kept.first().map(|(id, _)| *id), Some(DatagramId(10)));
+        assert_eq!(kept.last().map(|(id, _)| *id), Some(DatagramId(count - 1)));
+    }
+}

@@ -107,6 +107,28 @@ fn connections_can_be_resumed_and_cipher_suites_chosen() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("TLS_AES_128_GCM_SHA256"), "{wrong:?}");
 }
 
+/// The connection for the second URL resumes the session of the first, so that it can send early data.
+#[test]
+fn a_resumed_connection_sends_early_data() {
+    let scratch = Scratch::new("resume-early");
+    scratch.fill("root/a", 5000);
+    scratch.fill("root/b", 5000);
+    let server = Running::serve(&scratch, "root", &[]);
+    let certificate = scratch.path("cert.pem");
+    for _ in 0..5 {
+        let mut command = clearway(&["get", "--ca", &certificate, "--resume", "--early-data"]);
+        command.args(["--verbose", "-O", &server.url("a"), &server.url("b")]);
+        let output = command.current_dir(scratch.path("")).output().unwrap();
+        let report = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{report}");
+        let lines: Vec<_> = report.lines().filter(|line| line.contains("early data")).collect();
+        assert_eq!(lines.len(), 2, "{report}");
+        assert!(lines[0].ends_with(": no early data was accepted"), "{report}");
+        assert!(lines[1].ends_with(": early data was accepted"), "{report}");
+    }
+    server.interrupt();
+}
+
 #[test]
 fn traces_and_keys_are_written_where_the_user_wants_them() {
     let scratch = Scratch::new("traces");
