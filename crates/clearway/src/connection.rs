@@ -179,7 +179,7 @@ impl Connection {
     }
 
     /// Opens a bidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
-    /// data.
+    /// data. Cancel-safe: if the future is dropped, the peer learns of no stream.
     ///
     /// # Errors
     /// If the connection ends.
@@ -189,7 +189,7 @@ impl Connection {
     }
 
     /// Opens a unidirectional stream, as soon as the peer's limit permits one. The peer learns of it with the first
-    /// data.
+    /// data. Cancel-safe: if the future is dropped, the peer learns of no stream.
     ///
     /// # Errors
     /// If the connection ends.
@@ -215,7 +215,7 @@ impl Connection {
     }
 
     /// Waits for the next bidirectional stream that the peer opens. Streams that are not accepted count against limits,
-    /// as with [`accept_uni`](Self::accept_uni).
+    /// as with [`accept_uni`](Self::accept_uni). Cancel-safe: if the future is dropped, no stream is lost.
     ///
     /// # Errors
     /// If the connection ends.
@@ -224,7 +224,7 @@ impl Connection {
         Ok(self.both(id))
     }
 
-    /// Waits for the next unidirectional stream that the peer opens.
+    /// Waits for the next unidirectional stream that the peer opens. Cancel-safe: if the future is dropped, no stream is lost.
     ///
     /// A stream that is not accepted counts against the limit on the peer's open streams, and its data counts against
     /// the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such streams
@@ -254,7 +254,7 @@ impl Connection {
         self.reference.lock().lost().unwrap_or(ConnectionError::LocallyClosed)
     }
 
-    /// Waits until the connection has ended, and returns the reason.
+    /// Waits until the connection has ended, and returns the reason. Cancel-safe.
     pub async fn closed(&self) -> ConnectionError {
         self.reference.wait(Signal::Connection, |state| state.lost()).await
     }
@@ -341,7 +341,7 @@ impl Connection {
 
     /// Waits until it is known what became of an unreliable datagram: acknowledged, lost, or dropped before it was sent (RFC
     /// 9221 §5.2). Only with [`datagram_notices`](crate::TransportConfigBuilder::datagram_notices). The newest 16,384 outcomes
-    /// wait to be taken.
+    /// wait to be taken. Cancel-safe: if the future is dropped, no outcome is lost.
     ///
     /// # Errors
     /// If the connection ends.
@@ -369,7 +369,7 @@ impl Connection {
         now.or(self.established().max_datagram_payload)
     }
 
-    /// Waits for the next unreliable datagram from the peer.
+    /// Waits for the next unreliable datagram from the peer. Cancel-safe: if the future is dropped, no datagram is lost.
     ///
     /// # Errors
     /// If the connection ends.
@@ -409,6 +409,7 @@ impl Connection {
     }
 
     /// Waits for the next change of the connection's path, such as a NAT rebinding of the peer. The last 16 are kept.
+    /// Cancel-safe: if the future is dropped, no event is lost.
     ///
     /// # Errors
     /// If the connection ends.

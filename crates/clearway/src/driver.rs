@@ -310,10 +310,16 @@ fn open_streams(
         if opening.is_empty() {
             return;
         }
-        let Some(id) = connection.open(direction) else { return };
-        let Some(reply) = opening.pop_front() else { return };
-        let stream = Stream::new(true, direction == Direction::Bidirectional);
-        state.face.streams.insert(id, stream);
+        let id = match state.face.spare.get_mut(direction).pop_front() {
+            Some(id) => id,
+            None => {
+                let Some(id) = connection.open(direction) else { return };
+                let stream = Stream::new(true, direction == Direction::Bidirectional);
+                state.face.streams.insert(id, stream);
+                id
+            }
+        };
+        let Some(reply) = state.face.opening.get_mut(direction).pop_front() else { return };
         effects.replies().opened.push((reply, Opened::new(shared.clone(), id)));
     }
 }

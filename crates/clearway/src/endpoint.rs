@@ -417,7 +417,8 @@ impl Endpoint {
     }
 
     /// Waits for the next client, whose handshake may still be in progress; `None` when the endpoint is closed, was
-    /// [replaced](Self::replaced) or has [failed](Self::failure), and nobody waits any more.
+    /// [replaced](Self::replaced) or has [failed](Self::failure), and nobody waits any more. Any number of tasks may accept.
+    /// Cancel-safe: if the future is dropped, no client is lost.
     pub async fn accept(&self) -> Option<Connecting> {
         let shared = &self.owner.shared;
         loop {

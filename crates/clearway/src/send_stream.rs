@@ -216,7 +216,7 @@ impl SendStream {
 
     /// Waits until the peer stops the stream (returns `Some` with its error code) or, after
     /// [`finish`](Self::finish), has acknowledged everything (`None`). After [`reset`](Self::reset), returns `None` at
-    /// once.
+    /// once. Cancel-safe.
     ///
     /// # Errors
     /// If the connection ends earlier.

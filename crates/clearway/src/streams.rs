@@ -32,6 +32,8 @@ pub(crate) struct Streams {
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
+    /// Streams that were opened for tasks that want none any more. The peer knows nothing of them: the next tasks get them.
+    pub(crate) spare: PerDirection<VecDeque<StreamId>>,
 
     pub(crate) datagrams: Datagrams,
     pub(crate) exports: Vec<ExportRequest>,
@@ -179,6 +181,7 @@ impl Face for Streams {
         for direction in [Direction::Bidirectional, Direction::Unidirectional] {
             self.incoming.get_mut(direction).shrink_to_fit();
             self.opening.get_mut(direction).shrink_to_fit();
+            self.spare.get_mut(direction).shrink_to_fit();
         }
         self.exports.shrink_to_fit();
         self.datagrams.rest();
@@ -250,7 +253,8 @@ impl Replies for StreamReplies {
     }
 }
 
-/// A newly opened stream on its way to the task that requested it. If it is dropped before, the stream is closed.
+/// A newly opened stream on its way to the task that requested it. If it is dropped before,
+/// another task gets the stream.
 pub(crate) struct Opened {
     shared: Arc<Shared>,
     id: Option<StreamId>,
@@ -270,18 +274,15 @@ impl Drop for Opened {
     fn drop(&mut self) {
         let Some(id) = self.id else { return };
         self.shared.act(|state, effects| {
-            let Some(stream) = state.face.streams.get_mut(&id) else { return };
-            if let Some(send) = &mut stream.send {
-                send.buffer.reset(VarInt::ZERO);
-                send.handle_is_gone = true;
+            if state.error.is_some() {
+                state.face.streams.remove(&id);
+                return;
             }
-            if let Some(receive) = &mut stream.receive {
-                receive.buffer.clear();
-                receive.buffer.stop(VarInt::ZERO);
-                receive.handle_is_gone = true;
+            let direction = id.direction();
+            state.face.spare.get_mut(direction).push_back(id);
+            if !state.face.opening.get_mut(direction).is_empty() {
+                effects.wake_shard();
             }
-            state.change(id);
-            effects.wake_shard();
         });
     }
 }

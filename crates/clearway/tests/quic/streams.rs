@@ -165,7 +165,7 @@ impl Wake for Woken {
 }
 
 #[test]
-fn a_stream_opened_for_a_dropped_future_is_closed() {
+fn a_stream_opened_for_a_dropped_future_is_that_of_the_next() {
     run(async {
         let transport =
             TransportConfig::builder().max_concurrent_bidirectional_streams(1).build().unwrap();
@@ -183,6 +183,7 @@ fn a_stream_opened_for_a_dropped_future_is_closed() {
             drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
+        assert_eq!(send.id().index(), 0, "the peer knows of no other");
         send.write_all(b"here").await.unwrap();
         send.finish().unwrap();
         assert_eq!(recv.read_to_end(10).await.unwrap(), b"here");
