@@ -286,7 +286,9 @@ fn connection_lost(error: ConnectionError) -> io::Error {
             io::ErrorKind::ConnectionAborted
         }
         ConnectionError::Reset => io::ErrorKind::ConnectionReset,
-        ConnectionError::TimedOut | ConnectionError::HandshakeTimedOut => io::ErrorKind::TimedOut,
+        ConnectionError::TimedOut
+        | ConnectionError::HandshakeTimedOut
+        | ConnectionError::CannotSend(_) => io::ErrorKind::TimedOut,
         ConnectionError::Unreachable | ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
         _ => io::ErrorKind::Other,
     };

@@ -101,8 +101,8 @@ pub use clearway_io::{
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
     IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError, MigrationFailure,
-    Observation, Observer, SavedSession, SavedSessionError, SessionStore, Side, SocketIndex,
-    SpinBit, Statistics, TicketKeys, TransportConfig, TransportConfigBuilder,
+    Observation, Observer, SavedSession, SavedSessionError, SendFailure, SessionStore, Side,
+    SocketIndex, SpinBit, Statistics, TicketKeys, TransportConfig, TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};

@@ -1,6 +1,6 @@
 //! Events of a connection's paths, for tasks.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use clearway_transport::{IgnoredAddress, MigrationFailure};
 
@@ -24,6 +24,20 @@ pub enum PathEvent {
         remote: SocketAddr,
         /// Why.
         reason: MigrationFailure,
+    },
+    /// The local address of a client is gone: an interface was switched off, or was given another address. The connection
+    /// continues from the address that the system chooses, if there is one before the idle timeout and the endpoint is
+    /// not bound to the lost address; an endpoint that is can [migrate](crate::Connection::migrate).
+    LocalAddressLost {
+        /// The address that is gone.
+        local: IpAddr,
+    },
+    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local address.
+    LocalAddressChanged {
+        /// The address that is gone.
+        from: IpAddr,
+        /// The address that is used now.
+        to: IpAddr,
     },
     /// The server prefers an address to which this client does not move.
     PreferredAddressIgnored(IgnoredAddress),

@@ -77,6 +77,7 @@ mod random;
 mod receive_failures;
 mod restart;
 mod running;
+mod send_failures;
 mod shard;
 mod shard_ids;
 mod socket;

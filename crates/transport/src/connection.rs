@@ -24,6 +24,7 @@ mod shares;
 mod statistics;
 mod timers;
 mod transmit;
+mod unsent;
 mod versions;
 
 use core::net::{IpAddr, SocketAddr};
@@ -39,6 +40,7 @@ pub(crate) use closing::Ended;
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::{Statistics, Totals};
 pub use timers::Deadlines;
+pub use unsent::SendFailure;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::ack_frequency::AckFrequency;
@@ -116,6 +118,8 @@ pub struct Connection {
     blocked: blocked::BlockedTimer,
     held: OnDemand<HeldPackets>,
     outgoing: Outgoing,
+    /// Why this host does not send on the current path, if it does not.
+    unsent: Option<Box<unsent::Unsent>>,
     events: VecDeque<Event>,
     counters: statistics::Counters,
     /// Why the connection ended.
@@ -196,6 +200,8 @@ struct Flags {
     preferred_address: Option<Box<SocketAddr>>,
     /// The connection has moved to the server's preferred address (RFC 9000 §9.6).
     is_at_preferred_address: bool,
+    /// The local address that is gone, until the server has answered at another.
+    local_ip_left: Option<Box<IpAddr>>,
 }
 
 /// The state of `transmit` between calls: buffers, and the batch that was not yet reported as transmitted.
@@ -203,6 +209,8 @@ struct Flags {
 struct Outgoing {
     buffers: OnDemand<OutgoingBuffers>,
     awaits_kernel: bool,
+    /// Whether the batch is for another path than the current one.
+    is_off_path: bool,
     batch_elicits_ack: bool,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,

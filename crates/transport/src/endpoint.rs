@@ -22,7 +22,8 @@ use slab::Slab;
 
 use crate::Side;
 use crate::connection::{
-    Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
+    Attempt, Connection, Deadlines, SendFailure, Start, Transmit, local_parameters,
+    reserved_parameter,
 };
 use crate::ecn::EcnCodepoint;
 use crate::handshake::version;
@@ -385,6 +386,18 @@ impl Endpoint {
     pub fn transmit_refused(&mut self, handle: ConnectionHandle, now: Timestamp) {
         if let Some(connection) = self.connection_mut(handle) {
             connection.transmit_refused(now);
+        }
+    }
+
+    /// See [`Connection::transmit_failed`].
+    pub fn transmit_failed(
+        &mut self,
+        handle: ConnectionHandle,
+        now: Timestamp,
+        failure: SendFailure,
+    ) {
+        if let Some(connection) = self.connection_mut(handle) {
+            connection.transmit_failed(now, failure);
         }
     }
 

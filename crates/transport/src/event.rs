@@ -1,13 +1,14 @@
 //! The events of a connection, for its application.
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
+use crate::connection::SendFailure;
 use crate::datagram::{DatagramId, DatagramOutcome};
 use crate::path::SocketIndex;
 
@@ -86,6 +87,16 @@ pub enum Event {
         socket: SocketIndex,
         /// The peer's address on it.
         remote: SocketAddr,
+    },
+    /// The local address of a client is gone. The connection continues from the one that the system chooses, as soon as there
+    /// is one (RFC 9000 §9.2); the server is told by the first packet from there.
+    LocalAddressLost(IpAddr),
+    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local address.
+    LocalAddressChanged {
+        /// The address that is gone.
+        from: IpAddr,
+        /// The address that is used now.
+        to: IpAddr,
     },
     /// The server announced a preferred address to which a client must not move. The connection stays where it is.
     PreferredAddressIgnored(IgnoredAddress),
@@ -210,6 +221,8 @@ pub enum ConnectionError {
     Unreachable,
     /// Nothing was received from the peer for the idle timeout (RFC 9000 §10.1).
     TimedOut,
+    /// Nothing was received from the peer in time, and this host could not send to it since.
+    CannotSend(SendFailure),
     /// The handshake did not complete in time.
     HandshakeTimedOut,
     /// The server supports no version that this endpoint supports (RFC 9368 §2.1).
@@ -244,6 +257,9 @@ impl fmt::Display for ConnectionError {
             Self::TimedOut => {
                 f.write_str("nothing was received from the peer for the idle timeout")
             }
+            Self::CannotSend(failure) => {
+                write!(f, "this host could not send to the peer until the timeout: {failure}")
+            }
             Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
             Self::VersionMismatch => {
                 f.write_str("the server speaks no version of QUIC that this end speaks")
@@ -267,6 +283,7 @@ impl core::error::Error for ConnectionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::TransportError(error) => Some(error),
+            Self::CannotSend(failure) => Some(failure),
             _ => None,
         }
     }

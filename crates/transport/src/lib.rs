@@ -134,7 +134,7 @@ mod token;
 
 pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
-pub use connection::{Connection, Deadlines, Statistics, Totals, Transmit};
+pub use connection::{Connection, Deadlines, SendFailure, Statistics, Totals, Transmit};
 pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{

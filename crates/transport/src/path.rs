@@ -447,6 +447,14 @@ impl Paths {
         old.remote.ip() != arrival.remote.ip()
     }
 
+    /// The local address of the current path is gone, and the system chooses another: that is another path, to the same
+    /// address of the peer.
+    pub(crate) fn leave_local_ip(&mut self) {
+        let generation = self.current.generation.saturating_add(1);
+        let spin = Spin::default();
+        self.current = Path { local_ip: None, generation, spin, ..self.current };
+    }
+
     /// A PATH_CHALLENGE was received; the response is sent on the path on which it came (§8.2.2).
     pub(crate) fn on_challenge(&mut self, arrival: Arrival, local_id: ConnectionId, data: [u8; 8]) {
         if self.asides.responses.len() >= MAX_RESPONSES {
@@ -497,9 +505,14 @@ impl Paths {
         self.validation.is_none()
     }
 
+    /// Whether a PATH_CHALLENGE is to be sent on the current path.
+    pub(crate) fn has_challenge_pending(&self) -> bool {
+        self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
+    }
+
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
-        self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
+        self.has_challenge_pending()
             || self.asides.responses.iter().any(|response| self.is_on_current(response))
     }
 

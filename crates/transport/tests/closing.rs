@@ -11,7 +11,9 @@ use clearway_transport::{
     SocketIndex, TransportConfig,
 };
 use clearway_wire::{Direction, TransportErrorCode, VarInt};
-use support::{CLIENT, Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds};
+use support::{
+    CLIENT, Filter, Pair, SERVER, address, delayed, large_tls, milliseconds, quiet, seconds,
+};
 
 const CODE: VarInt = VarInt::from_u32(0x77);
 
@@ -477,7 +479,96 @@ fn a_handshake_that_does_not_complete_times_out() {
     assert_eq!(closed(&pair.client_events), Some(&ConnectionError::HandshakeTimedOut));
     assert_eq!(pair.now.saturating_since(start), seconds(10));
     pair.run_for(seconds(1));
+    assert!(closed(&pair.server_events).is_some());
+}
+
+/// §10.1, §10.2.3: an endpoint that gives up a handshake before the idle timeout tells its peer, in the packet number
+/// spaces for which that has keys. `of_client`: the client gives up first.
+fn giving_up(of_client: bool, filter: Filter) -> Pair {
+    let config = |is_first: bool| {
+        let timeout = seconds(if is_first { 3 } else { 60 });
+        let config = quiet().to_builder().max_idle_timeout(Some(seconds(60)));
+        config.handshake_timeout(timeout).build().unwrap()
+    };
+    let mut pair = Pair::with(delayed(10, 1), config(of_client), config(!of_client));
+    let start = pair.now;
+    pair.filter = Some(filter);
+    pair.run_until(seconds(100), |pair| {
+        let events = if of_client { &pair.client_events } else { &pair.server_events };
+        closed(events).is_some()
+    });
+    let took = pair.now.saturating_since(start);
+    assert!(took >= seconds(3) && took <= milliseconds(3100), "{took:?}");
+    pair.filter = None;
+    pair
+}
+
+fn told_of_timeout(events: &[Event]) {
+    let told = closed(events);
+    let Some(ConnectionError::ConnectionClosed { error_code, reason, .. }) = told else {
+        panic!("the peer is not told: {told:?}")
+    };
+    assert_eq!(*error_code, TransportErrorCode::NO_ERROR);
+    assert_eq!(&reason[..], b"the handshake did not complete in time");
+}
+
+/// Without Handshake keys in an Initial packet; the client's next one begins no other connection.
+#[test]
+fn a_client_that_gives_up_its_handshake_tells_the_server() {
+    let mut pair = giving_up(true, Box::new(|_, way, _| way == Way::ToServer));
+    assert_eq!(closed(&pair.client_events), Some(&ConnectionError::HandshakeTimedOut));
+    pair.run_for(milliseconds(20));
+    told_of_timeout(&pair.server_events);
+}
+
+/// With Handshake keys: of the server's first flight only the first datagram arrives.
+#[test]
+fn a_client_with_handshake_keys_that_gives_up_tells_the_server() {
+    let config = |timeout: u64| {
+        let config = quiet().to_builder().max_idle_timeout(Some(seconds(60)));
+        config.handshake_timeout(seconds(timeout)).build().unwrap()
+    };
+    let mut pair = Pair::with_tls(delayed(10, 1), config(3), config(60), large_tls());
+    let mut sent = [0, 0];
+    pair.filter = Some(Box::new(move |_, way, _| {
+        let sent = &mut sent[usize::from(way == Way::ToClient)];
+        *sent += 1;
+        *sent == 1
+    }));
+    pair.run_until(seconds(4), |pair| pair.client().is_closed());
+    assert_eq!(closed(&pair.client_events), Some(&ConnectionError::HandshakeTimedOut));
+    pair.filter = None;
+    pair.run_for(milliseconds(20));
+    told_of_timeout(&pair.server_events);
+}
+
+#[test]
+fn a_server_that_gives_up_a_handshake_tells_the_client() {
+    let mut to_server = 0;
+    let filter = move |_, way, _: &mut Vec<u8>| {
+        to_server += u32::from(way == Way::ToServer);
+        way == Way::ToClient || to_server == 1
+    };
+    let mut pair = giving_up(false, Box::new(filter));
     assert_eq!(closed(&pair.server_events), Some(&ConnectionError::HandshakeTimedOut));
+    pair.run_for(seconds(10));
+    told_of_timeout(&pair.client_events);
+}
+
+/// A client that no server has answered sends its CONNECTION_CLOSE, padded like every Initial datagram (§14.1), and
+/// ends at once: nobody has packets under way that would have to be answered.
+#[test]
+fn an_attempt_that_nobody_answered_ends_at_once() {
+    let mut pair = giving_up(true, Box::new(|_, _, _| false));
+    let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let sizes = sent.clone();
+    pair.filter = Some(Box::new(move |_, _, datagram| {
+        sizes.borrow_mut().push(datagram.len());
+        false
+    }));
+    pair.run_for(milliseconds(10));
+    assert_eq!(*sent.borrow(), [1200]);
+    assert!(pair.client.connection(pair.handle).is_none_or(Connection::is_drained));
 }
 
 /// The closing state ends even when nothing reaches the peer.

@@ -89,6 +89,8 @@ impl<F: Face> State<F> {
                 }
                 PathEvent::MigrationFailed { remote, reason }
             }
+            Event::LocalAddressLost(local) => PathEvent::LocalAddressLost { local },
+            Event::LocalAddressChanged { from, to } => PathEvent::LocalAddressChanged { from, to },
             Event::PreferredAddressIgnored(reason) => PathEvent::PreferredAddressIgnored(reason),
             _ => return,
         };

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 
-use clearway_transport::{ConnectionHandle, Endpoint, SocketIndex, Transmit};
+use clearway_transport::{ConnectionHandle, Endpoint, SendFailure, SocketIndex, Transmit};
 use clearway_units::Timestamp;
 use clearway_wire::preface;
 
 use super::connections::{Connections, Reply};
 use super::sockets::Sockets;
 use crate::clock::Clock;
+use crate::send_failures::why_not_sent;
 use crate::socket::{MAX_BATCH_BYTES, MAX_TOGETHER, SendOutcome};
 use crate::statistics::ShardStatistics;
 
@@ -189,13 +190,19 @@ impl Sender {
                 context.connections.guard_endpoint(now, handle, refused);
             }
             SendOutcome::Failed(error) => {
-                tracing::debug!(%error, destination = %transmit.destination, "cannot send");
+                tracing::debug!(
+                    %error,
+                    destination = %transmit.destination,
+                    source = ?transmit.source_ip,
+                    "cannot send"
+                );
                 context.statistics.batches_failed += 1;
-                let kind = error.kind();
-                if matches!(kind, ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable) {
+                let failure = why_not_sent(&error, &transmit);
+                if failure == SendFailure::NoRoute {
                     context.connections.on_unreachable(now, transmit.destination);
                 }
-                context.transmitted(handle, now);
+                let failed = |endpoint: &mut Endpoint| endpoint.transmit_failed(handle, now, failure);
+                context.connections.guard_endpoint(now, handle, failed);
             }
         }
         self.unfinished.push_back(self.built.remove(0).turn);

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use clearway_congestion::{Phase, Snapshot};
 use clearway_network::Ecn;
 use clearway_transport::{
-    ConnectionState, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId, TimerChange,
+    ConnectionState, LossTrigger, LostPacket, Metrics, PacketObservation, SendLimit, SpaceId,
+    TimerChange,
 };
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, frame};
@@ -241,6 +242,12 @@ impl Watch {
         tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
         let enough = books.terms.packet_threshold;
         books.delivery.on_lost(lost.space, lost.number.get());
+        // A packet that the host did not send is not lost by a threshold, and that is no congestion.
+        let is_unsent = lost.trigger == LossTrigger::Refused;
+        if is_unsent {
+            books.probes.reset(now);
+            books.ledger.exempt(lost.space, lost.number.get());
+        }
         match books.ledger.lose(lost.space, lost.number.get(), books.event, enough) {
             Ok(lost) => {
                 let packet = lost.packet;
@@ -256,7 +263,10 @@ impl Watch {
                     tally.largest_lost = tally.largest_lost.max(Some(packet.index));
                     books.rounds.spoil();
                 }
-                self.rules.on_lost(self.on, &self.books, &lost)
+                match is_unsent {
+                    true => Ok(()),
+                    false => self.rules.on_lost(self.on, &self.books, &lost),
+                }
             }
             Err(explanation) => self.own(Property::S1, Err(explanation)),
         }

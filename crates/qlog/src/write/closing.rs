@@ -12,7 +12,7 @@ pub(super) fn write(json: &mut Object<'_>, error: &ConnectionError) {
         ConnectionError::ConnectionClosed { .. } => ("remote", "error"),
         ConnectionError::TransportError(_) => ("local", "error"),
         ConnectionError::Reset => ("remote", "stateless_reset"),
-        ConnectionError::TimedOut => ("local", "idle_timeout"),
+        ConnectionError::TimedOut | ConnectionError::CannotSend(_) => ("local", "idle_timeout"),
         ConnectionError::VersionMismatch => ("local", "version_mismatch"),
         // HandshakeTimedOut, Refused, Unreachable, EndpointFailed.
         _ => ("local", "aborted"),

@@ -133,6 +133,23 @@ impl Connection {
         self.enter_closing(now, close, ConnectionError::TransportError(error));
     }
 
+    /// The handshake was not complete in time. The peer is told, whose idle timeout may be longer (RFC 9000 §10.1), in all
+    /// packet number spaces for which it may have keys (§10.2.3). A client to which no server has answered does not wait
+    /// for packets that would have to be answered.
+    pub(super) fn give_up_handshake(&mut self, now: Timestamp) {
+        let is_unanswered = self.side.is_client() && self.is_unanswered();
+        let close = Close {
+            kind: CloseKind::Transport { frame_type: VarInt::ZERO },
+            error_code: TransportErrorCode::NO_ERROR.0,
+            reason: b"the handshake did not complete in time".to_vec(),
+        };
+        let error = self.cause_of_silence(ConnectionError::HandshakeTimedOut);
+        self.enter_closing(now, close, error);
+        if is_unanswered && let Lifecycle::Closing { until, .. } = &mut self.lifecycle {
+            *until = now;
+        }
+    }
+
     fn enter_closing(&mut self, now: Timestamp, close: Close, error: ConnectionError) {
         if self.lifecycle.is_closed() {
             return;

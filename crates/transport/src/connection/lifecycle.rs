@@ -229,6 +229,7 @@ impl Connection {
             blocked: BlockedTimer::default(),
             held: OnDemand::default(),
             outgoing: Outgoing { datagram_size, ..Outgoing::default() },
+            unsent: None,
             events: std::collections::VecDeque::new(),
             counters: super::statistics::Counters::default(),
             close_reason: None,

@@ -139,9 +139,15 @@ impl Connection {
     }
 
     pub(super) fn on_path_deadline(&mut self, now: Timestamp) {
+        self.retry_sending(now);
         self.on_candidate_deadline(now);
         let failed = *self.paths.current();
+        let was_pending = self.paths.has_challenge_pending();
         match self.paths.on_deadline(now, &mut self.random) {
+            None if !was_pending && self.paths.has_challenge_pending() => {
+                // The window may be full of packets for an address that the peer has left.
+                self.probe(SpaceId::Application, 1);
+            }
             None => {}
             Some(PathChange::Reverted) => {
                 let path = *self.paths.current();

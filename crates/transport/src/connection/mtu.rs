@@ -5,6 +5,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{Frame, Writer};
 
 use super::packet::Draft;
+use super::unsent::SendFailure;
 use super::{Connection, Transmit};
 use crate::config::TransportConfig;
 use crate::ecn::EcnCodepoint;
@@ -31,13 +32,12 @@ impl Connection {
 
     /// The kernel refused to send the last batch, because its datagrams are larger than the interface permits
     /// (EMSGSIZE). To be called instead of [`transmitted`](Self::transmitted). A probe of the path's MTU counts as lost, and
-    /// larger ones are not tried. Other datagrams show that the interface's MTU has shrunk: they are lost, and smaller
-    /// ones follow.
+    /// larger ones are not tried. Other datagrams show that the interface's MTU has shrunk: smaller ones follow with the
+    /// same contents, which is no congestion signal. If none can be smaller, this is a
+    /// [failure](Self::transmit_failed). Datagrams for another path say nothing of the current one.
     pub fn transmit_refused(&mut self, now: Timestamp) {
         let Some(probe) = self.outgoing.mtu_probe else {
-            self.transmitted(now);
-            self.paths.mtu_mut().on_black_hole();
-            return;
+            return self.shrink_datagrams(now);
         };
         if core::mem::take(&mut self.outgoing.awaits_kernel)
             && let Err(error) = self.recovery.get_mut().refused(now)
@@ -50,6 +50,13 @@ impl Connection {
         self.paths.mtu_mut().on_probe_refused(probe);
         self.dispatch_tokens();
         self.observe_recovery(now);
+    }
+
+    fn shrink_datagrams(&mut self, now: Timestamp) {
+        if self.outgoing.is_off_path || !self.paths.mtu_mut().on_black_hole() {
+            return self.transmit_failed(now, SendFailure::MtuTooSmall);
+        }
+        self.abandon_batch(now);
     }
 
     /// The largest UDP payload of the next datagram. Of the probes of a silent peer the last is small, because the

@@ -84,7 +84,7 @@ impl Connection {
     /// server that its Initial packets were received, and that the address is valid. Once the client's handshake is
     /// complete, the server's may be confirmed: then it has discarded its Handshake keys, and only a 1-RTT
     /// packet reaches it and shows it an address that has changed (RFC 9000 §9.3).
-    fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
+    pub(super) fn probe_handshake(&mut self, expired: Option<SpaceId>, count: u8) {
         let can_seal = |space: &SpaceId| self.handshake.protection().can_seal(*space);
         let newest = [SpaceId::Handshake, SpaceId::Initial].into_iter().find(can_seal);
         let newest = newest.filter(|_| self.side.is_client());

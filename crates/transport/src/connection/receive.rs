@@ -387,6 +387,9 @@ impl Connection {
         context: &PacketContext,
     ) -> Result<(), TransportError> {
         self.idle.on_received(now);
+        if context.arrival.address() == self.paths.current().address() {
+            self.notice_local_address(context.arrival.local_ip);
+        }
         match (self.side, context.space) {
             // The client has these keys because it received what was sent to its first address (RFC 9000 §8.1). That
             // validates no address to which it has changed since.

@@ -66,6 +66,8 @@ pub struct Statistics {
     pub datagrams_received: u64,
     /// Packets received that failed authentication.
     pub authentication_failures: u64,
+    /// Batches of datagrams that this host did not send, such as for lack of a route.
+    pub send_failures: u64,
     /// Updates of the 1-RTT keys, by either end.
     pub key_updates: u64,
     /// The largest UDP payload that is sent on the current path, in bytes, except in probes of its MTU.
@@ -105,6 +107,7 @@ pub(super) struct Counters {
     pub(super) bytes_received: u64,
     pub(super) datagrams_received: u64,
     pub(super) tokens_received: u64,
+    pub(super) send_failures: u64,
 }
 
 impl Counters {
@@ -145,6 +148,7 @@ impl Connection {
             bytes_lost: stats.counts.bytes_lost,
             datagrams_received: self.counters.datagrams_received,
             authentication_failures: self.handshake.protection().authentication_failures(),
+            send_failures: self.counters.send_failures,
             key_updates: self.handshake.protection().key_updates(),
             datagram_size: self.max_datagram_size() as u64,
             ecn_state: stats.ecn_state,

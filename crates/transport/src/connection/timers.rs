@@ -124,13 +124,16 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         kind: TimerKind::Idle,
         wait: Wait::Answer,
         deadline: Connection::idle_deadline,
-        expire: |connection, now| connection.abandon(now, ConnectionError::TimedOut),
+        expire: |connection, now| {
+            let cause = connection.cause_of_silence(ConnectionError::TimedOut);
+            connection.abandon(now, cause);
+        },
     },
     Timer {
         kind: TimerKind::Handshake,
         wait: Wait::Silence,
         deadline: Connection::handshake_deadline,
-        expire: |connection, now| connection.abandon(now, ConnectionError::HandshakeTimedOut),
+        expire: Connection::give_up_handshake,
     },
     Timer {
         kind: TimerKind::KeepAlive,
@@ -159,7 +162,10 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::PathValidation,
         wait: Wait::Answer,
-        deadline: |connection| connection.paths.deadline(),
+        deadline: |connection| {
+            let retry = connection.retry_deadline();
+            retry.into_iter().chain(connection.paths.deadline()).min()
+        },
         expire: Connection::on_path_deadline,
     },
     // Before the loss timer: it is not set while that one is (RFC 9002 §6.2.1), so both never expire in one pass.
@@ -305,10 +311,10 @@ impl Connection {
     }
 
     /// Packets whose keys have been discarded since are no longer acknowledged, and nothing is sent at the
-    /// anti-amplification limit.
+    /// anti-amplification limit or while this host cannot send.
     pub(super) fn ack_deadline(&self) -> Option<Timestamp> {
         let protection = self.handshake.protection();
-        let may_send = !self.at_amplification_limit();
+        let may_send = !self.at_amplification_limit() && !self.holds_sending();
         self.received
             .iter()
             .filter(|(space, _)| may_send && protection.can_seal(*space))

@@ -33,8 +33,8 @@ impl Connection {
     /// be shorter. `None` when there is nothing to send now. The buffer must hold at least one datagram of the configured
     /// initial size. No datagram is larger than the buffer, so that one of 65,527 bytes permits them all.
     ///
-    /// The datagrams count as sent only after [`transmitted`](Self::transmitted), or
-    /// [`transmit_refused`](Self::transmit_refused). Until then no further ones are built (law 2).
+    /// The datagrams count as sent only after [`transmitted`](Self::transmitted),
+    /// [`transmit_refused`](Self::transmit_refused) or [`transmit_failed`](Self::transmit_failed). Until then no further ones are built (law 2).
     pub fn transmit(
         &mut self,
         now: Timestamp,
@@ -49,9 +49,9 @@ impl Connection {
         } else {
             self.start_key_update_if_due(now);
             self.follow_path_mtu(now);
-            self.transmit_path_probe(now, buffer)
-                .or_else(|| self.transmit_mtu_probe(now, buffer))
-                .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
+            let probe = self.transmit_path_probe(now, buffer);
+            self.outgoing.is_off_path = probe.is_some();
+            probe.or_else(|| self.transmit_on_path(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
         match transmit {
@@ -64,6 +64,22 @@ impl Connection {
         transmit
     }
 
+    /// Builds datagrams for the current path.
+    fn transmit_on_path(
+        &mut self,
+        now: Timestamp,
+        buffer: &mut [u8],
+        max_datagrams: usize,
+    ) -> Option<Transmit> {
+        if self.holds_sending() {
+            let limit = self.held_by();
+            self.note_stop(now, limit);
+            return None;
+        }
+        self.transmit_mtu_probe(now, buffer)
+            .or_else(|| self.transmit_batch(now, buffer, max_datagrams))
+    }
+
     /// The last batch was passed to the kernel at `now`. From here on it counts as in flight.
     pub fn transmitted(&mut self, now: Timestamp) {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
@@ -74,6 +90,9 @@ impl Connection {
             return;
         }
         self.outgoing.mtu_probe = None;
+        if !self.outgoing.is_off_path {
+            self.on_sendable();
+        }
         if core::mem::take(&mut self.outgoing.batch_elicits_ack) {
             self.idle.on_ack_eliciting_sent(now);
         }
@@ -429,6 +448,7 @@ impl Connection {
         let is_unsure_client = is_client && !self.lifecycle.is_confirmed();
         let is_path_validation = self.paths.take_padding();
         let needs_padding = is_path_validation
+            || self.tests_smallest_mtu()
             || self.outgoing.buffers.drafts.iter().any(|draft| {
                 draft.space == SpaceId::Initial && (is_client || draft.is_ack_eliciting)
                     || is_unsure_client && draft.is_probe

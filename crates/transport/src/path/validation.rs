@@ -55,12 +55,14 @@ pub(super) struct Validation {
 
 impl Validation {
     pub(super) fn new(now: Timestamp, probe_timeout: Duration, random: &mut Random) -> Self {
+        // A slow path that is in use does not make challenges on another one rarer.
+        let interval = probe_timeout.min(INITIAL_PROBE_TIMEOUT);
         let patience = probe_timeout.max(INITIAL_PROBE_TIMEOUT).saturating_mul(TIMEOUTS);
         Self {
             challenges: vec![Challenge::new(random)],
             pending: true,
-            interval: probe_timeout,
-            next_challenge: now + probe_timeout,
+            interval,
+            next_challenge: now + interval,
             gives_up: now + patience,
         }
     }

@@ -328,6 +328,25 @@ impl Ledger {
         Ok(packet)
     }
 
+    /// Packet `number` was committed and not sent after all: it is declared lost, and that is no congestion signal. `None` if
+    /// it is not outstanding.
+    pub(super) fn declare_unsent(
+        &mut self,
+        space: SpaceId,
+        number: u64,
+        now: Timestamp,
+        loss_event: u64,
+    ) -> Result<Option<LedgerPacket>, TransportError> {
+        let packet = self.spaces.get(space).packet(number);
+        if packet.is_none_or(|packet| packet.state != PacketState::Outstanding) {
+            return Ok(None);
+        }
+        let left = core::mem::replace(&mut self.left_address_at, SendIndex(self.next_index));
+        let packet = self.declare_lost(space, number, now, loss_event);
+        self.left_address_at = left;
+        packet.map(Some)
+    }
+
     fn leave_flight(&mut self, packet: &LedgerPacket) -> Result<(), TransportError> {
         match self.flight_of(packet) {
             Some(bytes) => subtract(bytes, packet.bytes),

@@ -178,6 +178,28 @@ impl Recovery {
         Ok(())
     }
 
+    /// No staged packet was sent. They count as lost, which is no congestion signal, and the backoff of the probe timer, which
+    /// may have expired for such packets, ends. The kernel may have taken a part of them
+    /// before it refused the others, so they may still be acknowledged.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR if the ledger is inconsistent.
+    pub(crate) fn unsent(&mut self, now: Timestamp) -> Result<(), TransportError> {
+        let staged = self.batch.staged.clone();
+        self.transmitted(now)?;
+        self.timer.reset(now);
+        let thresholds = self.loss_thresholds();
+        for (space, number) in staged {
+            let lost = self.ledger.declare_unsent(space, number.get(), now, self.event)?;
+            let Some(packet) = lost else { continue };
+            let tokens = self.ledger.space(space).tokens_of(&packet);
+            self.batch.lost_tokens.extend(tokens.map(|token| (space, token)));
+            let (bytes, trigger) = (packet.bytes, LossTrigger::Refused);
+            self.batch.lost_packets.push(LostPacket { space, number, bytes, trigger, thresholds });
+        }
+        Ok(())
+    }
+
     /// The ECN mark of the next datagram. `is_probe`: it is sent because a probe timeout expired, or validates the path.
     /// `may_test`: the path may be tested.
     pub(crate) fn codepoint(

@@ -28,8 +28,8 @@ use clearway_network::{
 use clearway_transport::{
     Arrival, ClientConfig, Connection, ConnectionHandle, ConnectionIdGenerator, EcnCodepoint,
     Endpoint, EndpointConfig, Event, PreferredAddresses, RandomIds, Received, ResetKey,
-    ServerConfig, ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, TlsServerConfig,
-    Transmit, TransportConfig,
+    SendFailure, ServerConfig, ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings,
+    TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 use rustls::RootCertStore;
@@ -56,6 +56,16 @@ pub enum Door {
 /// Called for every datagram that enters the link: may modify it, and drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
+/// Returns why the client's kernel does not take a batch, if it does not.
+pub type Kernel = Box<dyn FnMut(Timestamp, &Transmit) -> Option<Refusal>>;
+
+/// Why a kernel does not take a batch.
+#[derive(Clone, Copy)]
+pub enum Refusal {
+    TooLarge,
+    Failed(SendFailure),
+}
+
 pub struct Pair {
     pub now: Timestamp,
     pub client: Endpoint,
@@ -71,6 +81,10 @@ pub struct Pair {
     /// Packets as the two ends' observers saw them.
     pub watch: Watch,
     pub filter: Option<Filter>,
+    /// The client's kernel.
+    pub kernel: Option<Kernel>,
+    /// The client's IP address, which it knows as long as no NAT changes it.
+    pub local_ip: IpAddr,
     /// UDP payload bytes that the server received and sent before it had validated the client's address.
     pub before_validation: (u64, u64),
     /// Destination and size of the datagrams that the server sent to addresses that the client never had.
@@ -240,6 +254,8 @@ impl Pair {
             server_config,
             watch,
             filter: None,
+            kernel: None,
+            local_ip: address(CLIENT).ip(),
             before_validation: (0, 0),
             sent_elsewhere: Vec::new(),
             bindings: vec![address(CLIENT)],
@@ -304,7 +320,17 @@ impl Pair {
         let (now, handle, batch) = (self.now, self.handle, self.batch);
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, batch) {
-            self.client.transmitted(handle, now);
+            match self.kernel.as_mut().and_then(|kernel| kernel(now, &transmit)) {
+                None => self.client.transmitted(handle, now),
+                Some(Refusal::TooLarge) => {
+                    self.client.transmit_refused(handle, now);
+                    continue;
+                }
+                Some(Refusal::Failed(failure)) => {
+                    self.client.transmit_failed(handle, now, failure);
+                    continue;
+                }
+            }
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in buffer[..transmit.size].chunks(size) {
                 self.submit_to_server(&transmit, datagram);
@@ -382,8 +408,7 @@ impl Pair {
         ecn: EcnCodepoint,
         payload: &mut [u8],
     ) {
-        // The client knows its own address, as long as no NAT changes it.
-        let local_ip = (way == Way::ToClient).then(|| self.bindings[0].ip());
+        let local_ip = (way == Way::ToClient).then_some(self.local_ip);
         let socket = SocketIndex::default();
         self.deliver_at(way, Arrival { remote: from, socket, local_ip, ecn }, payload);
     }

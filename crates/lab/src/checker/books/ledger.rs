@@ -407,6 +407,13 @@ impl Ledger {
         Ok(())
     }
 
+    /// That packet `number` is lost is no sign of congestion.
+    pub(in crate::checker) fn exempt(&mut self, space: SpaceId, number: u64) {
+        if let Some(packet) = self.space_mut(space).get_mut(number) {
+            packet.is_exempt = true;
+        }
+    }
+
     /// Packet `number` was declared lost; the report of it is number `event`. Packets that overtook it are counted up
     /// to `enough`.
     ///

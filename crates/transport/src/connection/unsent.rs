@@ -1,0 +1,194 @@
+//! What follows when this host cannot send: its local address is gone, there is no route, or a rule forbids it.
+//!
+//! Nothing that the kernel refuses has reached the network. So it is no congestion signal, and it is repeated as soon as the
+//! kernel takes datagrams again, however long that takes. A client whose local address is gone continues from the
+//! address that the system chooses instead (RFC 9000 §9).
+
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use clearway_congestion::SendLimit;
+use clearway_units::Timestamp;
+
+use super::Connection;
+use crate::event::{ConnectionError, Event};
+use crate::observer::Observation;
+use crate::space_id::SpaceId;
+
+/// The time from the first refusal to the next attempt; it doubles with each that fails ...
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+/// ... up to this one: an attempt costs the host a system call, and the network nothing.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// Why this host does not send a connection's datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SendFailure {
+    /// The local address that the connection uses is not one of this host any more.
+    AddressGone,
+    /// There is no route to the peer, or its interface is down.
+    NoRoute,
+    /// A rule of this host forbids it, such as its firewall's.
+    Forbidden,
+    /// The interface carries no datagrams of 1200 bytes, which QUIC needs (RFC 9000 §14).
+    MtuTooSmall,
+    /// Another reason.
+    Other,
+}
+
+impl fmt::Display for SendFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AddressGone => "its local address is gone",
+            Self::NoRoute => "it has no route there",
+            Self::Forbidden => "a rule forbids it, such as the firewall's",
+            Self::MtuTooSmall => "the interface's MTU is too small for datagrams of 1200 bytes",
+            Self::Other => "the system refuses the datagrams",
+        })
+    }
+}
+
+impl core::error::Error for SendFailure {}
+
+/// The state while datagrams for the current path are refused.
+#[derive(Debug)]
+pub(super) struct Unsent {
+    failure: SendFailure,
+    wait: Duration,
+    /// When the next attempt is made; `None` while one is under way.
+    retry_at: Option<Timestamp>,
+}
+
+impl Connection {
+    /// The kernel has not taken the last batch, and would not take it now. To be called instead of
+    /// [`transmitted`](Self::transmitted). What was in it is sent again, which is no congestion signal: for another path
+    /// when that is validated again, for the current one when an attempt after some time succeeds, at most half a second
+    /// after it can.
+    ///
+    /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is confirmed and whose server does
+    /// not forbid it continues from the address that the system chooses (RFC 9000 §9.2): with another connection ID if
+    /// the server has issued one (§9.5), and with the initial values of a new path (§9.4). [`Event::LocalAddressLost`]
+    /// reports that, and [`Event::LocalAddressChanged`] that the server has answered at the new address. Everyone else
+    /// waits for the address to come back.
+    pub fn transmit_failed(&mut self, now: Timestamp, failure: SendFailure) {
+        if !self.abandon_batch(now) {
+            return;
+        }
+        self.counters.send_failures = self.counters.send_failures.saturating_add(1);
+        if !self.outgoing.is_off_path {
+            self.hold_sending(now, failure);
+        }
+    }
+
+    /// The last batch is not sent: its packets count as lost, which is no congestion signal. Returns `false` if there is no
+    /// batch, or the connection failed.
+    pub(super) fn abandon_batch(&mut self, now: Timestamp) -> bool {
+        if !core::mem::take(&mut self.outgoing.awaits_kernel) {
+            return false;
+        }
+        self.outgoing.mtu_probe = None;
+        self.outgoing.batch_elicits_ack = false;
+        if let Err(error) = self.recovery.get_mut().unsent(now) {
+            self.fail(now, error);
+            return false;
+        }
+        self.dispatch_tokens();
+        self.observe_recovery(now);
+        true
+    }
+
+    pub(super) fn hold_sending(&mut self, now: Timestamp, failure: SendFailure) {
+        let last = self.unsent.as_ref().map(|unsent| unsent.wait);
+        let wait = last.map_or(FIRST_WAIT, |last| last.saturating_mul(2)).min(LONGEST_WAIT);
+        let retry_at = Some(now + wait);
+        self.unsent = Some(Box::new(Unsent { failure, wait, retry_at }));
+        if failure == SendFailure::AddressGone {
+            self.leave_local_address(now);
+        }
+    }
+
+    /// The kernel has taken a batch for the current path.
+    pub(super) fn on_sendable(&mut self) {
+        self.unsent = None;
+    }
+
+    /// Whether nothing is sent on the current path, until the next attempt.
+    pub(super) fn holds_sending(&self) -> bool {
+        self.unsent.as_ref().is_some_and(|unsent| unsent.retry_at.is_some())
+    }
+
+    /// When the next attempt is made.
+    pub(super) fn retry_deadline(&self) -> Option<Timestamp> {
+        self.unsent.as_ref().and_then(|unsent| unsent.retry_at)
+    }
+
+    /// Tries to send again, with a probe: what was refused may have been no more than an ACK frame.
+    pub(super) fn retry_sending(&mut self, now: Timestamp) {
+        let Some(unsent) = &mut self.unsent else { return };
+        if unsent.retry_at.take_if(|at| *at <= now).is_some() {
+            match self.lifecycle.is_handshaking() {
+                true => self.probe_handshake(None, 1),
+                false => self.probe(SpaceId::Application, 1),
+            }
+        }
+    }
+
+    /// Whether the next attempt shows whether the interface carries datagrams of 1200 bytes again. Smaller ones may pass, but
+    /// none is sent on such a path (RFC 9000 §14.2).
+    pub(super) fn tests_smallest_mtu(&self) -> bool {
+        self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
+    }
+
+    /// What limits a connection that holds its datagrams back.
+    pub(super) fn held_by(&self) -> SendLimit {
+        if self.has_something() { SendLimit::Path } else { SendLimit::Application }
+    }
+
+    /// Why a connection ends to which its peer has said nothing, when `otherwise` would be the reason: the peer may have no
+    /// part in that.
+    pub(super) fn cause_of_silence(&self, otherwise: ConnectionError) -> ConnectionError {
+        match &self.unsent {
+            Some(unsent) => ConnectionError::CannotSend(unsent.failure),
+            None => otherwise,
+        }
+    }
+
+    /// The system chooses the local address from here on.
+    fn leave_local_address(&mut self, now: Timestamp) {
+        let Some(old) = self.paths.current().local_ip() else { return };
+        // §9, §18.2: before the handshake is confirmed, or where the server forbids it, no other address may be used.
+        let is_forbidden =
+            self.peer.parameters.disable_active_migration && !self.flags.is_at_preferred_address;
+        if self.side.is_server() || !self.lifecycle.is_confirmed() || is_forbidden {
+            return;
+        }
+        let address = self.paths.current().address();
+        self.remote_ids.follow(address, address, !self.remote_ids.has_spare());
+        self.paths.leave_local_ip();
+        self.release_connection_ids();
+        if !self.start_path(now, true) {
+            return;
+        }
+        self.flags.local_ip_left = Some(Box::new(old));
+        self.flags.ping_pending = true;
+        let path = *self.paths.current();
+        let updated = Observation::PathUpdated {
+            socket: path.socket(),
+            remote: path.remote(),
+            is_validated: true,
+            is_new_path: true,
+        };
+        self.observe(now, &updated);
+        self.events.push_back(Event::LocalAddressLost(old));
+    }
+
+    /// A packet of the peer was received at the local address `to`.
+    pub(super) fn notice_local_address(&mut self, to: Option<IpAddr>) {
+        if let Some(to) = to
+            && let Some(from) = self.flags.local_ip_left.take_if(|left| **left != to)
+        {
+            self.events.push_back(Event::LocalAddressChanged { from: *from, to });
+        }
+    }
+}
