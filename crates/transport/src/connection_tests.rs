@@ -245,7 +245,7 @@ pub(super) fn forge(
         spin: false,
         space,
         number: connection.recovery.get_mut().next_packet_number(space).unwrap(),
-        largest_acknowledged: connection.recovery.get().largest_acknowledged(space),
+        number_room: connection.recovery.get().number_room(space),
         source: connection.identity.local,
         destination,
         token,

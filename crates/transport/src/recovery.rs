@@ -1,15 +1,16 @@
 //! Loss detection, and the events of congestion control (RFC 9002).
 //!
 //! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger` and
-//! `sent_space` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `pto` the probe timer,
-//! `persistent` persistent congestion, `black_hole` a path that lost its MTU, `ecn` marks. The methods are in `send`,
-//! `acknowledge`, `loss` and `timers`.
+//! `sent_space` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `number_room` the length of packet
+//! numbers, `pto` the probe timer, `persistent` persistent congestion, `black_hole` a path that lost its MTU, `ecn` marks.
+//! The methods are in `send`, `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod black_hole;
 mod ecn;
 mod ledger;
 mod loss;
+mod number_room;
 mod packing;
 mod persistent;
 mod pto;
@@ -49,6 +50,7 @@ use clearway_units::memory::{OnDemand, Unused};
 
 pub use self::ledger::PacketCounts;
 pub(crate) use self::ledger::StagedPacket;
+pub(crate) use self::number_room::NumberRoom;
 pub(crate) use self::pto::PtoContext;
 pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;

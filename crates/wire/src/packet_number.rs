@@ -37,17 +37,22 @@ impl PacketNumber {
         }
     }
 
-    /// The length in bytes, 1 to 4, of the shortest encoding that the peer can expand, when
-    /// `largest_acked` is the largest packet number that it has acknowledged (RFC 9000 §17.1, §A.2).
+    /// Returns the length in bytes, 1 to 4, of the shortest encoding that the peer can expand (RFC 9000 §17.1, §A.2).
     ///
-    /// The encoding represents more than twice the distance between the two. For a distance of 2^31 or
+    /// `largest_acked` is the largest packet number that the peer has acknowledged. `overtaken_by` is the number of packets
+    /// that are sent later and may arrive before this one: the peer expands a number to the one that is nearest to the
+    /// largest that it has received.
+    ///
+    /// The encoding represents more than twice the larger of the two distances. For a distance of 2^31 or
     /// more there is no such encoding; it gets 4 bytes.
-    pub const fn encoded_len(self, largest_acked: Option<Self>) -> usize {
+    pub const fn encoded_len(self, largest_acked: Option<Self>, overtaken_by: u64) -> usize {
         let unacknowledged = match largest_acked {
             Some(largest_acked) => self.get().saturating_sub(largest_acked.get()),
             None => self.get().saturating_add(1),
         };
-        match unacknowledged {
+        // The peer counts from the number after the largest.
+        let behind = overtaken_by.saturating_add(1);
+        match if behind > unacknowledged { behind } else { unacknowledged } {
             0..0x80 => 1,
             0x80..0x8000 => 2,
             0x8000..0x80_0000 => 3,

@@ -11,8 +11,8 @@ fn number(value: u64) -> PacketNumber {
 #[test]
 fn encoding_examples_of_the_rfc() {
     let largest_acked = Some(number(0xab_e8b3));
-    assert_eq!(number(0xac_5c02).encoded_len(largest_acked), 2);
-    assert_eq!(number(0xac_e8fe).encoded_len(largest_acked), 3);
+    assert_eq!(number(0xac_5c02).encoded_len(largest_acked, 0), 2);
+    assert_eq!(number(0xac_e8fe).encoded_len(largest_acked, 0), 3);
     let mut space = [0; 2];
     number(0xac_5c02).encode_truncated(&mut space);
     assert_eq!(space, [0x5c, 0x02]);
@@ -55,7 +55,7 @@ fn packet_numbers_of_sample_packets() {
 
 #[test]
 fn each_length_represents_more_than_twice_the_distance() {
-    let lengths = |number: PacketNumber, acked| (number.encoded_len(acked), acked);
+    let lengths = |number: PacketNumber, acked| (number.encoded_len(acked, 0), acked);
     for base in [0, 1, 1000, 1 << 40] {
         let acked = Some(number(base));
         assert_eq!(lengths(number(base + 1), acked), (1, acked));
@@ -68,9 +68,26 @@ fn each_length_represents_more_than_twice_the_distance() {
         assert_eq!(lengths(number(base + (1 << 33)), acked), (4, acked));
     }
     // Nothing acknowledged yet: packet 0 counts too.
-    assert_eq!(number(0).encoded_len(None), 1);
-    assert_eq!(number(126).encoded_len(None), 1);
-    assert_eq!(number(127).encoded_len(None), 2);
+    assert_eq!(number(0).encoded_len(None, 0), 1);
+    assert_eq!(number(126).encoded_len(None, 0), 1);
+    assert_eq!(number(127).encoded_len(None, 0), 2);
+}
+
+#[test]
+fn each_length_leaves_room_for_packets_that_arrive_before() {
+    let acked = Some(number(1000));
+    for (overtaken_by, length) in [
+        (126, 1),
+        (127, 2),
+        (32_766, 2),
+        (32_767, 3),
+        (8_388_606, 3),
+        (8_388_607, 4),
+        (u64::MAX, 4),
+    ] {
+        assert_eq!(number(1001).encoded_len(acked, overtaken_by), length, "{overtaken_by}");
+    }
+    assert_eq!(number(1200).encoded_len(acked, 0), 2);
 }
 
 #[test]
@@ -97,17 +114,22 @@ proptest! {
         ahead in 0_u64..1 << 31,
         shift in 0_u32..31,
         received in 0_u64..1 << 31,
+        overtaken_by in 0_u64..(1 << 31) - 1,
+        overtaken in any::<bool>(),
     ) {
-        // The peer has acknowledged one number, may have received more below the new one.
+        // The peer has acknowledged one number, may have received more below the new one, or some above.
         let base = largest_acked.map_or(0, |largest| largest.get() + 1);
         let ahead = ahead >> shift;
         prop_assume!(base + ahead <= PacketNumber::MAX.get());
         let packet_number = number(base + ahead);
-        let largest_received = match base + received % (ahead + 1) {
-            0 => None,
-            next => Some(number(next - 1)),
+        let overtaken_by = overtaken_by >> shift;
+        let next = match overtaken {
+            true => base + ahead + 1 + received % (overtaken_by + 1),
+            false => base + received % (ahead + 1),
         };
-        let length = packet_number.encoded_len(largest_acked);
+        prop_assume!(next <= PacketNumber::MAX.get());
+        let largest_received = next.checked_sub(1).map(number);
+        let length = packet_number.encoded_len(largest_acked, overtaken_by);
         let mut space = [0; 4];
         let (space, _) = space.split_at_mut(length);
         packet_number.encode_truncated(space);

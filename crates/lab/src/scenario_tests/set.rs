@@ -175,8 +175,8 @@ fn the_collapse_scenario_matches_the_published_one() {
     }
 }
 
-/// At five microseconds for each datagram, `lab run --all` takes less than ten minutes on two cores; a third
-/// of that is left for retransmissions and for small datagrams.
+/// At five microseconds for each datagram, `lab run --all` takes less than ten minutes on two cores; a quarter
+/// of that is left for retransmissions and for small datagrams: when a third was, the set took seven minutes.
 #[test]
 fn the_whole_set_is_quick_enough() {
     const DATAGRAMS: f64 = 600.0 * 2.0 / 5e-6;
@@ -191,7 +191,7 @@ fn the_whole_set_is_quick_enough() {
         total += count;
     }
     println!("{total} datagrams");
-    assert!(total < DATAGRAMS / 1.5, "{total} datagrams");
+    assert!(total < DATAGRAMS * 0.75, "{total} datagrams");
 }
 
 /// An estimate of the number of datagrams in a run: full ones, and an ACK for every two of them. Traffic that

@@ -37,7 +37,7 @@ impl Connection {
             space: SPACE,
             version: self.handshake.version(),
             number: self.recovery.get_mut().next_packet_number(SPACE)?,
-            largest_acknowledged: self.recovery.get().largest_acknowledged(SPACE),
+            number_room: self.recovery.get().number_room(SPACE),
             source: self.identity.local,
             destination,
             token: &[],

@@ -5,6 +5,7 @@ use clearway_wire::{
 };
 
 use crate::contents::PacketContents;
+use crate::recovery::NumberRoom;
 use crate::space_id::SpaceId;
 use crate::token::Token;
 
@@ -43,7 +44,7 @@ pub(super) struct HeaderPlan<'a> {
     pub(super) space: SpaceId,
     pub(super) version: Version,
     pub(super) number: PacketNumber,
-    pub(super) largest_acknowledged: Option<PacketNumber>,
+    pub(super) number_room: NumberRoom,
     pub(super) source: ConnectionId,
     pub(super) destination: ConnectionId,
     pub(super) token: &'a [u8],
@@ -86,7 +87,7 @@ impl Draft {
 
     fn begin(writer: &mut Writer<'_>, plan: &HeaderPlan<'_>) -> Result<Self, EncodeError> {
         let start = writer.written();
-        let number_len = plan.number.encoded_len(plan.largest_acknowledged);
+        let number_len = plan.number_room.encoded_len(plan.number);
         let long_type = match plan.space {
             SpaceId::Initial => Some(LongPacketType::Initial),
             SpaceId::Handshake => Some(LongPacketType::Handshake),

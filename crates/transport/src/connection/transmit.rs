@@ -272,7 +272,7 @@ impl Connection {
             // 0-RTT packets never have the version that the server changes to (RFC 9369 §4.1).
             version: if is_early { self.versions.chosen() } else { self.handshake.version() },
             number,
-            largest_acknowledged: self.recovery.get().largest_acknowledged(space),
+            number_room: self.recovery.get().number_room(space),
             source: self.identity.local,
             destination,
             token: &token,

@@ -290,7 +290,7 @@ impl Recovery {
     }
 
     /// How long after its loss a packet is remembered.
-    fn lost_remembered(&self) -> Duration {
+    pub(super) fn lost_remembered(&self) -> Duration {
         self.path.rtt.pto_base(Duration::ZERO).saturating_mul(LOST_REMEMBERED_PTOS)
     }
 

@@ -1,0 +1,55 @@
+use core::time::Duration;
+
+use clearway_wire::PacketNumber;
+
+use super::Recovery;
+use crate::SpaceId;
+
+/// What the length of packet numbers depends on (RFC 9000 §17.1).
+///
+/// A packet that arrives late is expanded to a wrong number, and so is lost, if more packets have overtaken it than its
+/// encoding leaves room for. The sender then never learns that it was only late, and reduces its window. So there is room for
+/// all packets that may be sent while this one would still be of use: until it counts as lost, and for as long after that as
+/// its acknowledgment shows that it was not. How many these are follows from the packets of a round trip: those that the
+/// window permits, or those that are unacknowledged now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NumberRoom {
+    largest_acknowledged: Option<PacketNumber>,
+    /// The packets that the window permits in a round trip.
+    window: u64,
+    /// The time for which a late packet is of use, in round trips, rounded up.
+    round_trips: u64,
+}
+
+impl NumberRoom {
+    /// Returns the length of packet number `number`, in bytes.
+    pub(crate) fn encoded_len(&self, number: PacketNumber) -> usize {
+        let acknowledged = self.largest_acknowledged.map_or(0, PacketNumber::get);
+        let in_a_round_trip = number.get().saturating_sub(acknowledged).max(self.window);
+        let overtaken_by = in_a_round_trip.saturating_mul(self.round_trips);
+        number.encoded_len(self.largest_acknowledged, overtaken_by)
+    }
+}
+
+impl Recovery {
+    /// Returns what the length of the next packet numbers of `space` depends on.
+    pub(crate) fn number_room(&self, space: SpaceId) -> NumberRoom {
+        let window = self.path.controller.window().checked_div(self.max_datagram_size);
+        let is_filled = space == SpaceId::Application;
+        let useful = self.loss_thresholds().time.saturating_add(self.lost_remembered());
+        let round_trip = nanoseconds(self.path.rtt.smoothed_or_assumed()).max(1);
+        NumberRoom {
+            largest_acknowledged: self.largest_acknowledged(space),
+            window: window.filter(|_| is_filled).unwrap_or(0),
+            round_trips: nanoseconds(useful).div_ceil(round_trip),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "number_room_tests.rs"]
+mod tests;
