@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use clearway_io::{HotRestart, MAX_SHARDS, QuicLb};
 use clearway_transport::{
-    ClientSessions, ClientTrust, EncryptedClientHello, MemorySessionStore, PreferredAddresses,
-    ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys, TlsClientConfig,
-    TlsClientSettings, TlsServerConfig, TlsServerSettings, TransportConfig,
+    ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello, MemorySessionStore,
+    PreferredAddresses, ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys,
+    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, TransportConfig,
 };
 use rustls::crypto::SupportedKxGroup;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -277,6 +277,7 @@ pub struct ServerConfig {
     pub(crate) retry_above: usize,
     pub(crate) balancers: Vec<IpAddr>,
     early_data: bool,
+    early_data_context: Option<Arc<dyn EarlyDataContext>>,
     ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
     pub(crate) shards: NonZeroUsize,
@@ -342,6 +343,7 @@ impl ServerConfig {
             retry_above: DEFAULT_RETRY_ABOVE,
             balancers: Vec::new(),
             early_data: false,
+            early_data_context: None,
             ticket_keys: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             shards: NonZeroUsize::MIN,
@@ -439,6 +441,17 @@ impl ServerConfig {
     /// [`Early`](crate::http3::Early).
     pub fn early_data(mut self, accepts: bool) -> Self {
         self.early_data = accepts;
+        self
+    }
+
+    /// Binds settings of the application to the sessions of clients: early data is accepted only if
+    /// the current settings permit what those did that were in force when the session was issued
+    /// (RFC 9001 §4.6.3). Needed by application protocols whose clients remember settings. HTTP/3
+    /// servers set this themselves; a program that runs HTTP/3 on an endpoint of its own passes
+    /// [`EarlySettings`](crate::http3::EarlySettings). What it has to do is described at
+    /// [`EarlyDataContext`](crate::transport::EarlyDataContext).
+    pub fn early_data_context(mut self, context: Arc<dyn EarlyDataContext>) -> Self {
+        self.early_data_context = Some(context);
         self
     }
 
@@ -580,6 +593,10 @@ impl ServerConfig {
         let tls = TlsServerConfig::from_settings(settings)?.early_data(self.early_data);
         let tls = match &self.ticket_keys {
             Some(keys) => tls.ticket_keys(keys.clone()),
+            None => tls,
+        };
+        let tls = match &self.early_data_context {
+            Some(context) => tls.early_data_context(context.clone()),
             None => tls,
         };
         Ok(Arc::new(if self.logs_keys { tls.key_log_file() } else { tls }))

@@ -34,7 +34,8 @@ mod server;
 pub use body::{Body, BodySender, BodyUnwanted};
 pub use clearway_http3::{
     Capsule, CapsuleDecoder, CapsuleError, Code, Config, ConnectionError as ProtocolError,
-    DATAGRAM_CAPSULE, DatagramError, Priority, Protocol, QpackError, SendError, StreamError,
+    DATAGRAM_CAPSULE, DatagramError, EarlySettings, Priority, Protocol, QpackError, SendError,
+    StreamError,
 };
 pub use client::{Client, PendingResponse};
 pub use datagrams::Datagrams;

@@ -122,13 +122,14 @@ pub mod congestion {
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, ClientSessions, ClientTrust, Connection, ConnectionHandle,
-        ConnectionState, ConnectionVersions, DatagramError, DropReason, EcnCodepoint, EcnFailure,
-        EcnState, EncryptedClientHello, ExportError, HelloParameters, Incoming, KeySchedule,
-        LossThresholds, LossTrigger, LostPacket, Metrics, NewKeys, PacketCounts, PacketObservation,
-        ReadError, ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
-        SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
-        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
-        TransportError, TransportErrorCause, UnknownStream, WriteError,
+        ConnectionState, ConnectionVersions, DatagramError, DropReason, EarlyDataContext,
+        EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello, ExportError, HelloParameters,
+        Incoming, KeySchedule, LossThresholds, LossTrigger, LostPacket, MAX_EARLY_DATA_CONTEXT,
+        Metrics, NewKeys, PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats,
+        ResetAtError, ServerSessions, ServerTrust, Session, SessionError, SpaceId, StreamEvent,
+        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
+        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
+        TransportErrorCause, UnknownStream, WriteError,
     };
 }
 

@@ -50,12 +50,14 @@ pub fn check_frames(bytes: &[u8]) {
     assert!(!is_partial && again.iter().all(|(_, length)| *length == bytes.len() as u64));
 }
 
-/// Checks the payload of SETTINGS: the announced size of the largest field section is read back.
+/// Checks the payload of SETTINGS: what is kept of it, and the announced size of the largest field
+/// section, are read back.
 ///
 /// # Panics
 /// If the check fails.
 pub fn check_settings(payload: &[u8]) {
     let Ok(settings) = Settings::decode(payload) else { return };
+    assert_eq!(Settings::decode(&settings.encode()), Ok(settings));
     if let Some(size) = settings.max_field_section_size {
         let mut frame = Vec::new();
         let config = Config { max_field_section_size: size, ..Config::default() };

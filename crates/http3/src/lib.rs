@@ -92,7 +92,7 @@ pub use datagram::DatagramError;
 pub use error::{Code, ConnectionError, SendError, StreamError};
 pub use event::Event;
 #[cfg(feature = "transport")]
-pub use over_transport::QuicStreams;
+pub use over_transport::{EarlySettings, QuicStreams};
 pub use priority::Priority;
 pub use protocol::Protocol;
 pub use qpack::QpackError;

@@ -1,11 +1,36 @@
 //! The streams of a connection of `clearway-transport` as HTTP/3 sees them.
 
 use bytes::Bytes;
-use clearway_transport::{self as transport, Connection, ReadError, ReadOutcome};
+use clearway_transport::{self as transport, Connection, EarlyDataContext, ReadError, ReadOutcome};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-use crate::{Code, DatagramError, ReadEnd, Transport, WriteError};
+use crate::{Code, Config, DatagramError, ReadEnd, Role, Settings, Transport, WriteError};
+
+/// The settings of an HTTP/3 server as part of its TLS sessions: early data is accepted only from
+/// clients that comply with the current settings by complying with those that they know (RFC 9114
+/// §7.2.4.2). For
+/// [`TlsServerConfig::early_data_context`](transport::TlsServerConfig::early_data_context).
+#[derive(Clone, Debug)]
+pub struct EarlySettings(Settings);
+
+impl EarlySettings {
+    /// The settings that servers with this configuration advertise.
+    pub fn new(config: &Config) -> Self {
+        Self(Settings::of(Role::Server, config))
+    }
+}
+
+impl EarlyDataContext for EarlySettings {
+    fn current(&self) -> Vec<u8> {
+        self.0.encode()
+    }
+
+    fn permits(&self, remembered: &[u8]) -> bool {
+        let remembered = Settings::decode(remembered);
+        remembered.is_ok_and(|remembered| self.0.check_early_data(&remembered).is_ok())
+    }
+}
 
 /// The result of reading a stream that does not exist any more. It is not reported as finished: a message
 /// that was cut off must not look complete.
@@ -144,6 +169,14 @@ impl Transport for QuicStreams<'_> {
 
     fn max_datagram(&self) -> Option<usize> {
         self.connection.max_datagram_payload()
+    }
+
+    fn remembered_settings(&self) -> Option<&[u8]> {
+        self.connection.early_data_context()
+    }
+
+    fn keep_settings(&mut self, encoded: &[u8]) {
+        self.connection.set_early_data_context(encoded);
     }
 
     fn close(&mut self, code: u64, reason: &str) {

@@ -42,6 +42,70 @@ fn flag(value: u64) -> Result<bool, ConnectionError> {
 }
 
 impl Settings {
+    /// The settings that an endpoint with this configuration advertises.
+    pub(crate) fn of(role: Role, config: &Config) -> Self {
+        Self {
+            max_field_section_size: Some(config.max_field_section_size),
+            qpack_max_table_capacity: config.qpack_max_table_capacity,
+            qpack_blocked_streams: config.qpack_blocked_streams,
+            // RFC 8441 §3: it has no meaning if a client sends it.
+            extended_connect: config.extended_connect && role == Role::Server,
+            datagrams: config.datagrams,
+        }
+    }
+
+    /// The payload of a SETTINGS frame. Settings with their default values are left out.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let counted = [
+            (QPACK_MAX_TABLE_CAPACITY, self.qpack_max_table_capacity),
+            (QPACK_BLOCKED_STREAMS, self.qpack_blocked_streams),
+            (ENABLE_CONNECT_PROTOCOL, u64::from(self.extended_connect)),
+            (H3_DATAGRAM, u64::from(self.datagrams)),
+        ];
+        let size = self.max_field_section_size.map(|size| (MAX_FIELD_SECTION_SIZE, size));
+        let mut payload = Vec::new();
+        for (identifier, value) in
+            size.into_iter().chain(counted.into_iter().filter(|(_, value)| *value > 0))
+        {
+            put_varint(&mut payload, identifier);
+            put_varint(&mut payload, value);
+        }
+        payload
+    }
+
+    /// Checks whether a server whose client has sent early data under `remembered` settings may
+    /// have these.
+    ///
+    /// # Errors
+    /// The connection error with which the client closes the connection otherwise:
+    /// H3_SETTINGS_ERROR (RFC 9114 §7.2.4.2, RFC 9297 §2.1.1), for the dynamic table
+    /// QPACK_DECODER_STREAM_ERROR (RFC 9204 §3.2.3).
+    pub(crate) fn check_early_data(&self, remembered: &Self) -> Result<(), ConnectionError> {
+        let capacity = remembered.qpack_max_table_capacity;
+        if capacity != 0 && self.qpack_max_table_capacity != capacity {
+            return Err(ConnectionError::new(
+                Code::QPACK_DECODER_STREAM_ERROR,
+                "the server accepted early data and changed the capacity of the dynamic table",
+            ));
+        }
+        // A size that is no longer stated has lost a value that is not the default.
+        let is_size_kept = match (remembered.max_field_section_size, self.max_field_section_size) {
+            (None, size) => size.is_none(),
+            (Some(remembered), size) => size.is_some_and(|size| size >= remembered),
+        };
+        let is_kept = is_size_kept
+            && self.qpack_blocked_streams >= remembered.qpack_blocked_streams
+            && self.extended_connect >= remembered.extended_connect
+            && self.datagrams >= remembered.datagrams;
+        match is_kept {
+            true => Ok(()),
+            false => Err(ConnectionError::new(
+                Code::SETTINGS_ERROR,
+                "the server accepted early data and lowered a setting",
+            )),
+        }
+    }
+
     /// Decodes a SETTINGS payload.
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, ConnectionError> {
         let mut settings = Self::default();
@@ -87,18 +151,8 @@ pub(crate) fn put_settings(
     config: &Config,
     reserved: Option<(u64, u64)>,
 ) {
-    let settings = [
-        (QPACK_MAX_TABLE_CAPACITY, config.qpack_max_table_capacity),
-        (QPACK_BLOCKED_STREAMS, config.qpack_blocked_streams),
-        // RFC 8441 §3: a client that sends it says nothing.
-        (ENABLE_CONNECT_PROTOCOL, u64::from(config.extended_connect && role == Role::Server)),
-        (H3_DATAGRAM, u64::from(config.datagrams)),
-    ];
-    let mut payload = Vec::new();
-    put_varint(&mut payload, MAX_FIELD_SECTION_SIZE);
-    put_varint(&mut payload, config.max_field_section_size);
-    let told = settings.into_iter().filter(|(_, value)| *value > 0);
-    for (identifier, value) in told.chain(reserved) {
+    let mut payload = Settings::of(role, config).encode();
+    if let Some((identifier, value)) = reserved {
         put_varint(&mut payload, identifier);
         put_varint(&mut payload, value);
     }
@@ -188,5 +242,45 @@ mod tests {
             };
             assert_eq!(settings, expected);
         }
+    }
+
+    /// RFC 9114 §7.2.4.2, RFC 9204 §3.2.3, RFC 9297 §2.1.1.
+    #[test]
+    fn settings_after_early_data_permit_no_less() {
+        let remembered = Settings {
+            max_field_section_size: Some(1000),
+            qpack_max_table_capacity: 4096,
+            qpack_blocked_streams: 16,
+            extended_connect: true,
+            datagrams: true,
+        };
+        let error = |change: fn(&mut Settings)| {
+            let mut settings = remembered;
+            change(&mut settings);
+            settings.check_early_data(&remembered).err().map(|error| error.code)
+        };
+        assert_eq!(error(|_| ()), None);
+        assert_eq!(error(|it| it.max_field_section_size = Some(1001)), None);
+        assert_eq!(error(|it| it.qpack_blocked_streams = 17), None);
+        let lowered: [fn(&mut Settings); 5] = [
+            |it| it.max_field_section_size = Some(999),
+            |it| it.max_field_section_size = None,
+            |it| it.qpack_blocked_streams = 15,
+            |it| it.extended_connect = false,
+            |it| it.datagrams = false,
+        ];
+        for change in lowered {
+            assert_eq!(error(change), Some(Code::SETTINGS_ERROR));
+        }
+        let decoder_error = Some(Code::QPACK_DECODER_STREAM_ERROR);
+        for capacity in [0, 4095, 4097] {
+            let settings = Settings { qpack_max_table_capacity: capacity, ..remembered };
+            let outcome = settings.check_early_data(&remembered);
+            assert_eq!(outcome.err().map(|error| error.code), decoder_error, "{capacity}");
+        }
+        // From the defaults on everything may be raised, except that a size limits more than none.
+        let raised = Settings { max_field_section_size: None, ..remembered };
+        assert_eq!(raised.check_early_data(&Settings::default()), Ok(()));
+        assert!(remembered.check_early_data(&Settings::default()).is_err());
     }
 }

@@ -105,6 +105,19 @@ pub trait Transport {
         None
     }
 
+    /// The server's settings that a client [kept](Self::keep_settings) on the connection that this
+    /// one resumes, while early data is offered or accepted; otherwise `None`, as always in a
+    /// transport without early data.
+    fn remembered_settings(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Keeps the server's encoded settings with the sessions that a client receives on this
+    /// connection.
+    fn keep_settings(&mut self, encoded: &[u8]) {
+        let _ = encoded;
+    }
+
     /// Closes the connection with an application error code and a reason for people.
     fn close(&mut self, code: u64, reason: &str);
 }

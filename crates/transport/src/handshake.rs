@@ -37,9 +37,10 @@ pub use session::{
     ServerSessions, Session, SessionError,
 };
 pub use tls::{
-    ClientTrust, EncryptedClientHello, MemorySessionStore, SavedSession, SavedSessionError,
-    ServerTrust, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
-    TlsServerSettings, certified_key, prepare_randomness,
+    ClientTrust, EarlyDataContext, EncryptedClientHello, MAX_EARLY_DATA_CONTEXT,
+    MemorySessionStore, SavedSession, SavedSessionError, ServerTrust, SessionStore, TicketKeys,
+    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key,
+    prepare_randomness,
 };
 
 use crate::space_id::PerSpace;
@@ -379,6 +380,11 @@ impl Handshake {
     /// The TLS session: transport parameters, application protocol, certificates.
     pub(crate) fn session(&self) -> &dyn Session {
         &*self.session
+    }
+
+    /// The TLS session.
+    pub(crate) fn session_mut(&mut self) -> &mut dyn Session {
+        &mut *self.session
     }
 }
 

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use clearway_http3::{Config, Connection as Http3, QuicStreams, Role};
+use clearway_http3::{Config, Connection as Http3, EarlySettings, QuicStreams, Role};
 use clearway_io::Application;
 use clearway_transport::{Connection, Statistics, TransportConfig};
 use clearway_units::{Random, Timestamp};
@@ -15,6 +15,7 @@ use super::exchanges::{Effects, Failure, Shared};
 use super::feed::{Feed, Undelivered, feed};
 use super::progress::Watch;
 use super::{Error, ResponseFailure};
+use crate::ServerConfig;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
@@ -23,6 +24,13 @@ pub const PROTOCOL: &[u8] = b"h3";
 pub(super) fn supported(config: Config, transport: &TransportConfig) -> Config {
     let datagrams = config.datagrams && transport.max_datagram_frame_size().is_some();
     Config { datagrams, ..config }
+}
+
+/// The configuration of a server that speaks HTTP/3 with these settings, and binds them to its
+/// sessions.
+pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
+    let settings = Arc::new(EarlySettings::new(http3));
+    config.application_protocols([PROTOCOL]).early_data_context(settings)
 }
 
 /// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
@@ -122,8 +130,7 @@ impl Application for Driver {
         }
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
-            // SETTINGS come first, also of what is sent early. Those that the server had on an earlier connection are not
-            // remembered, so that the defaults apply (RFC 9114 §7.2.4.2).
+            // SETTINGS come first, also of what is sent early.
             self.http3.on_streams_available(&mut streams);
         }
         let mut fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));

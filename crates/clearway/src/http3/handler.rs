@@ -13,7 +13,7 @@ use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 use rustls::pki_types::CertificateDer;
 
-use super::driver::{PROTOCOL, supported};
+use super::driver::{speaking, supported};
 use super::early;
 use super::exchanges::{continue_response, expects_continue};
 use super::feed::{Undelivered, feed};
@@ -421,7 +421,7 @@ pub fn serve_in_shard<H: Handler + 'static>(
         let (handlers, config) = (handlers.clone(), http3.clone());
         Handlers { handlers, config, random: random.fork() }
     };
-    let config = config.application_protocols([PROTOCOL]);
+    let config = speaking(config, &http3);
     Endpoint::server_with_applications(bind, config, acceptor)
 }
 

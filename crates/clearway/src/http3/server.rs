@@ -10,7 +10,7 @@ use http::{Request, Response};
 
 use super::accepting::Accepting;
 use super::answering::answering;
-use super::driver::{Driver, PROTOCOL, supported};
+use super::driver::{Driver, speaking, supported};
 use super::exchanges::Shared;
 use super::{Body, Error, RecvBody, Responder, Timeouts};
 use crate::tasks::Runtime;
@@ -52,7 +52,7 @@ impl Server {
             let (accepting, config) = (accepting.clone(), http3.clone());
             Clients { accepting, config, random: random.fork() }
         };
-        let config = config.application_protocols([PROTOCOL]);
+        let config = speaking(config, &http3);
         let endpoint = Endpoint::server_with_applications(bind, config, clients)?;
         Ok(Self { accepting, endpoint })
     }

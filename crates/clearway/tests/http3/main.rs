@@ -3,6 +3,7 @@
 mod cancellation;
 mod early;
 mod early_sessions;
+mod early_settings;
 mod early_support;
 mod exchange;
 mod extensions;

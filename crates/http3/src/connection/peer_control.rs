@@ -159,6 +159,12 @@ fn parse(frame_type: FrameType, payload: &[u8]) -> Result<ControlFrame, Connecti
     }
 }
 
+/// The server's settings on the connection that a client resumes with early data. What cannot be
+/// decoded limits nothing: it was kept by the application's store, which may have been damaged.
+pub(super) fn remembered<T: Transport + ?Sized>(transport: &T) -> Option<Settings> {
+    Settings::decode(transport.remembered_settings()?).ok()
+}
+
 impl Connection {
     pub(super) fn control_frame<T: Transport + ?Sized>(
         &mut self,
@@ -166,12 +172,7 @@ impl Connection {
         frame: ControlFrame,
     ) -> Result<(), ConnectionError> {
         match frame {
-            ControlFrame::Settings(settings) => {
-                self.allow_table(&settings);
-                self.peer_settings = Some(settings);
-                self.busy.events.push_back(Event::Settings(settings));
-                Ok(())
-            }
+            ControlFrame::Settings(settings) => self.take_settings(transport, settings),
             ControlFrame::GoAway(id) => self.peer_goaway(transport, id),
             ControlFrame::MaxPushId(id) => self.max_push_id(id),
             // RFC 9218 §7.2.
@@ -193,6 +194,25 @@ impl Connection {
                 "CANCEL_PUSH names a push that does not exist",
             )),
         }
+    }
+
+    /// Applies the peer's settings. A client keeps them for later connections, and checks that they
+    /// permit what it may have sent before (RFC 9114 §7.2.4.2).
+    fn take_settings<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        settings: Settings,
+    ) -> Result<(), ConnectionError> {
+        if self.role == Role::Client {
+            if let Some(remembered) = remembered(transport) {
+                settings.check_early_data(&remembered)?;
+            }
+            transport.keep_settings(&settings.encode());
+        }
+        self.allow_table(&settings);
+        self.peer_settings = Some(settings);
+        self.busy.events.push_back(Event::Settings(settings));
+        Ok(())
     }
 
     /// RFC 9114 §7.2.7.

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
+use super::peer_control::remembered;
 use super::priorities::Wish;
 use super::send::SendPart;
 use super::{Connection, RequestStream, Role};
@@ -28,9 +29,11 @@ impl Connection {
     ///
     /// Errors: [`SendError::StreamsBlocked`] (try again when the peer allows more streams),
     /// [`SendError::GoingAway`], [`SendError::Malformed`], [`SendError::FieldSectionTooLarge`],
-    /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for a CONNECT with a
-    /// [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and
-    /// [`SendError::ExtendedConnectUnsupported`].
+    /// [`SendError::ContentLength`], [`SendError::WrongRole`], [`SendError::ConnectionClosed`]; for
+    /// a CONNECT with a [`Protocol`] also [`SendError::SettingsUnknown`] (try again later) and
+    /// [`SendError::ExtendedConnectUnsupported`]. [`SendError::SettingsUnknown`] is also the error
+    /// of a field section that is too large to be sent early, according to the settings that the
+    /// server had before.
     pub fn send_request<T: Transport + ?Sized>(
         &mut self,
         transport: &mut T,
@@ -53,7 +56,7 @@ impl Connection {
         let content = Content::new(exchange.request_rule(content_length(request.headers())?));
         check_end(content, end)?;
         encode_request(&mut self.busy.lines, request)?;
-        self.check_size()?;
+        self.check_size(transport)?;
         let stream = transport.open_bidirectional().ok_or(SendError::StreamsBlocked)?;
         let frame = self.section_frame(transport, stream, None)?;
         let mut entry = RequestStream::new(self.role, exchange, SendPart::request(content, end));
@@ -80,7 +83,7 @@ impl Connection {
             });
         }
         encode_response(&mut self.busy.lines, response)?;
-        self.check_size()?;
+        self.check_size(transport)?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
         let frame = self.section_frame(transport, stream, None)?;
@@ -97,7 +100,7 @@ impl Connection {
         response: &Response<()>,
         end: bool,
     ) -> Result<(), SendError> {
-        let content = self.prepare_response(stream, response)?;
+        let content = self.prepare_response(transport, stream, response)?;
         check_end(content, end)?;
         self.prioritize_response(transport, stream, response);
         let frame = self.section_frame(transport, stream, None)?;
@@ -122,7 +125,7 @@ impl Connection {
         data: Bytes,
         end: bool,
     ) -> Result<(usize, bool), SendError> {
-        let content = self.prepare_response(stream, response)?;
+        let content = self.prepare_response(transport, stream, response)?;
         self.prioritize_response(transport, stream, response);
         let length = data.len() as u64;
         let is_whole = end && content.announced().is_none_or(|announced| announced == length);
@@ -150,8 +153,9 @@ impl Connection {
     }
 
     /// Checks a final response, and encodes its fields in `busy.lines`. Returns the rule for its content.
-    fn prepare_response(
+    fn prepare_response<T: Transport + ?Sized>(
         &mut self,
+        transport: &T,
         stream: u64,
         response: &Response<()>,
     ) -> Result<Content, SendError> {
@@ -162,7 +166,7 @@ impl Connection {
             });
         }
         encode_response(&mut self.busy.lines, response)?;
-        self.check_size()?;
+        self.check_size(transport)?;
         let announced = content_length(response.headers())?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_leading()?;
@@ -211,7 +215,7 @@ impl Connection {
     ) -> Result<(), SendError> {
         self.check_open()?;
         encode_trailers(&mut self.busy.lines, trailers)?;
-        self.check_size()?;
+        self.check_size(transport)?;
         let entry = self.requests.get(&stream).ok_or(SendError::StreamClosed)?;
         entry.send.check_trailers()?;
         let frame = self.section_frame(transport, stream, None)?;
@@ -270,13 +274,18 @@ impl Connection {
         if self.role == role { Ok(()) } else { Err(SendError::WrongRole) }
     }
 
-    /// Checks that the field section in `busy.lines` is not larger than the peer accepts.
-    fn check_size(&self) -> Result<(), SendError> {
-        let settings = self.peer_settings.as_ref();
-        let limit = settings.and_then(|settings| settings.max_field_section_size);
+    /// Checks that the field section in `busy.lines` is not larger than the peer accepts. Until the
+    /// server's settings have arrived, early data complies with those that it had before (RFC 9114
+    /// §7.2.4.2).
+    fn check_size<T: Transport + ?Sized>(&self, transport: &T) -> Result<(), SendError> {
+        let known = self.peer_settings.or_else(|| remembered(transport));
+        let limit = known.and_then(|settings| settings.max_field_section_size);
         let size = self.busy.lines.size();
         match limit {
-            Some(limit) if size > limit => Err(SendError::FieldSectionTooLarge { size, limit }),
+            Some(limit) if size > limit && self.peer_settings.is_some() => {
+                Err(SendError::FieldSectionTooLarge { size, limit })
+            }
+            Some(limit) if size > limit => Err(SendError::SettingsUnknown),
             _ => Ok(()),
         }
     }

@@ -33,6 +33,27 @@ impl Connection {
         self.early.outcome
     }
 
+    /// What a client's application [noted](Self::set_early_data_context) on the connection that
+    /// this one resumes, while early data is offered or accepted: it must comply with these
+    /// settings of the server until new ones arrive, and the server must not have lowered them (RFC
+    /// 9114 §7.2.4.2).
+    pub fn early_data_context(&self) -> Option<&[u8]> {
+        match self.early.outcome {
+            EarlyData::Offered | EarlyData::Accepted => {
+                self.handshake.session().remembered_context()
+            }
+            EarlyData::None | EarlyData::Rejected => None,
+        }
+    }
+
+    /// Adds the server's settings, in the application's encoding, to the sessions that this
+    /// client's connection receives, before or after this call. Only the first call has an effect.
+    /// At most [`MAX_EARLY_DATA_CONTEXT`](crate::MAX_EARLY_DATA_CONTEXT) bytes; a longer context is
+    /// not kept.
+    pub fn set_early_data_context(&mut self, context: &[u8]) {
+        self.handshake.session_mut().set_context(context);
+    }
+
     /// Whether data of this stream came in 0-RTT packets, and the handshake is not complete: then it may have been sent
     /// by someone who repeats the packets of a client (RFC 9001 §9.2). No more of that can follow once the handshake is
     /// complete.

@@ -113,6 +113,21 @@ pub trait Session: Send {
     fn remembered_parameters(&self) -> Option<&[u8]> {
         None
     }
+
+    /// The application's [context](Self::set_context) of the session that a client resumes, if
+    /// there was one.
+    fn remembered_context(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Adds the server's settings, in the application's encoding, to the sessions that a client's
+    /// connection receives, before or after this call: they limit the early data of the connections
+    /// that resume them (RFC 9001 §4.6.3). Only the first call has an effect. At most
+    /// [`MAX_EARLY_DATA_CONTEXT`](crate::MAX_EARLY_DATA_CONTEXT) bytes; a longer context is not
+    /// kept, and none is by default.
+    fn set_context(&mut self, context: &[u8]) {
+        let _ = context;
+    }
 }
 
 /// Whether application data can be sent before the handshake is complete, in 0-RTT packets (RFC 9001 §4.6).

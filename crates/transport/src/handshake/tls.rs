@@ -1,5 +1,6 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod context;
 mod encrypted_client_hello;
 mod memory;
 mod messages;
@@ -38,6 +39,8 @@ use super::session::{
 };
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+use context::{CurrentContext, SessionContext};
+pub use context::{EarlyDataContext, MAX_EARLY_DATA_CONTEXT};
 pub use encrypted_client_hello::EncryptedClientHello;
 pub use memory::MemorySessionStore;
 use messages::NewTicket;
@@ -49,7 +52,7 @@ use secrets::{Level, TrafficSecrets};
 use server::ServerSession;
 use server_secrets::CollectingKeyLog;
 pub use settings::{ClientTrust, ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
-use tickets::{ClientTickets, ConnectionTickets, VersionedSessions, VersionedTicketer};
+use tickets::{ClientTickets, ConnectionTickets, EarlyTerms, VersionedSessions, VersionedTicketer};
 
 fn key_log_file() -> Arc<dyn KeyLog> {
     if let Some(path) = std::env::var_os("SSLKEYLOGFILE") {
@@ -281,8 +284,10 @@ impl TlsSession {
         let of_tls = of_tls(version).map_err(|_| SessionError::UnknownVersion)?;
         let (version, config) = ClientVersion::begin(settings, version, others);
         let connection = ClientConnection::new(config, of_tls, name, transport_parameters)?;
+        let resumed = version.tickets.as_ref().map(|tickets| tickets.resumed_context());
         Ok(Self {
             remembered_parameters: connection.quic_transport_parameters().map(<[u8]>::to_vec),
+            remembered_context: resumed.unwrap_or_default(),
             connection: Connection::Client(connection),
             version: Some(version),
             requested_name: Some(server_name.to_owned()),
@@ -305,6 +310,8 @@ pub struct TlsServerConfig {
     ticket_keys: Option<TicketKeys>,
     /// The table is not the user's own: what the user's does with a session that is resumed is its own affair.
     has_default_table: bool,
+    /// The application's settings that early data depends on.
+    context: Option<Arc<dyn EarlyDataContext>>,
 }
 
 impl TlsServerConfig {
@@ -317,13 +324,14 @@ impl TlsServerConfig {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection begins.
         ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self::by_version(config, None, false))
+        Ok(Self::by_version(config, None, false, None))
     }
 
     fn by_version(
         config: Arc<ServerConfig>,
         ticket_keys: Option<TicketKeys>,
         has_default_table: bool,
+        context: Option<Arc<dyn EarlyDataContext>>,
     ) -> Self {
         // Early data may have been repeated, so its sessions are not.
         let is_used_once = !has_default_table || config.max_early_data_size > 0;
@@ -333,14 +341,14 @@ impl TlsServerConfig {
             marking.ticketer = Arc::new(VersionedTicketer { inner, original, negotiated });
             marking.key_log = Arc::new(CollectingKeyLog(config.key_log.clone()));
             let inner = config.session_storage.clone();
-            let limits = None;
-            let sessions = VersionedSessions { inner, is_used_once, original, negotiated, limits };
+            let early = None;
+            let sessions = VersionedSessions { inner, is_used_once, original, negotiated, early };
             marking.session_storage = Arc::new(sessions);
             Arc::new(marking)
         };
         let (one, two) = (Version::V1, Version::V2);
         let by_version = [of(one, one), of(two, two), of(one, two), of(two, one)];
-        Self { config, by_version, ticket_keys, has_default_table }
+        Self { config, by_version, ticket_keys, has_default_table, context }
     }
 
     /// The configuration of a connection with these transport parameters, and the source of its tickets.
@@ -369,10 +377,13 @@ impl TlsServerConfig {
         };
         let ConnectionVersions { original, negotiated } = versions;
         let limits = EarlyLimits::decode_parameters(transport_parameters);
-        let limits = limits.filter(|_| accepts_early_data);
+        let early = limits.filter(|_| accepts_early_data).map(|limits| {
+            let context = self.context.clone().map(CurrentContext::new);
+            EarlyTerms { limits, context }
+        });
         let changed = Arc::make_mut(&mut config);
         let is_used_once = true;
-        let sessions = VersionedSessions { inner, is_used_once, original, negotiated, limits };
+        let sessions = VersionedSessions { inner, is_used_once, original, negotiated, early };
         changed.session_storage = Arc::new(sessions);
         (config, sealed)
     }
@@ -410,7 +421,7 @@ impl TlsServerConfig {
     /// there are no roots for them.
     pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
         let Self { config, .. } = Self::new(Arc::new(settings.into_config()?))?;
-        Ok(Self::by_version(config, None, true))
+        Ok(Self::by_version(config, None, true, None))
     }
 
     /// Seals session tickets with `keys`, so that all processes with these keys accept them; by default a process keeps a
@@ -423,7 +434,7 @@ impl TlsServerConfig {
     /// know what others have accepted: whoever can repeat a client's packets can have its early data processed once by
     /// each (RFC 8446 §8).
     pub fn ticket_keys(self, keys: TicketKeys) -> Self {
-        Self::by_version(self.config, Some(keys), self.has_default_table)
+        Self::by_version(self.config, Some(keys), self.has_default_table, self.context)
     }
 
     /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); not by default. An application
@@ -431,14 +442,26 @@ impl TlsServerConfig {
     pub fn early_data(self, accepts: bool) -> Self {
         let mut config = self.config;
         Arc::make_mut(&mut config).max_early_data_size = if accepts { EARLY_DATA } else { 0 };
-        Self::by_version(config, self.ticket_keys, self.has_default_table)
+        Self::by_version(config, self.ticket_keys, self.has_default_table, self.context)
+    }
+
+    /// Binds settings of the application to the sessions that are issued while [early
+    /// data](Self::early_data) is on. A session whose settings the current ones do not
+    /// [permit](EarlyDataContext::permits) leads to a full handshake without early data, as one
+    /// does that was issued without such settings, or under lower limits of the transport (RFC 9000
+    /// §7.4.1, RFC 9001 §4.6.3).
+    ///
+    /// An application protocol whose clients remember settings needs this to accept early data:
+    /// HTTP/3 does (RFC 9114 §7.2.4.2).
+    pub fn early_data_context(self, context: Arc<dyn EarlyDataContext>) -> Self {
+        Self { context: Some(context), ..self }
     }
 
     /// Writes the secrets of every session to `key_log`.
     pub fn key_log(self, key_log: Arc<dyn KeyLog>) -> Self {
         let mut config = self.config;
         Arc::make_mut(&mut config).key_log = key_log;
-        Self::by_version(config, self.ticket_keys, self.has_default_table)
+        Self::by_version(config, self.ticket_keys, self.has_default_table, self.context)
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
@@ -465,6 +488,7 @@ impl ServerSessions for TlsServerConfig {
             connection: Connection::Server(connection),
             version: None,
             remembered_parameters: None,
+            remembered_context: SessionContext::default(),
             requested_name: None,
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
             encrypted_extensions: None,
@@ -511,6 +535,8 @@ struct TlsSession {
     /// The server's transport parameters in the session that a client resumes. rustls returns them, for 0-RTT, until
     /// those of this handshake are received.
     remembered_parameters: Option<Vec<u8>>,
+    /// What the application noted in that session.
+    remembered_context: SessionContext,
     /// The server name that a client uses.
     requested_name: Option<String>,
     /// The first bytes that a server received, up to [`CLIENT_HELLO_START`].
@@ -611,6 +637,7 @@ impl TlsSession {
             secret,
             ticket: ticket.ticket.to_vec(),
             parameters: connection.quic_transport_parameters().unwrap_or_default().to_vec(),
+            context: client.tickets.as_ref().map(|it| it.context().clone()).unwrap_or_default(),
             certificates: certificates.iter().map(|it| it.as_ref().to_vec()).collect(),
             live: client.tickets.as_ref().map(|it| it.take_last()).unwrap_or_default(),
         };
@@ -716,6 +743,17 @@ impl Session for TlsSession {
 
     fn remembered_parameters(&self) -> Option<&[u8]> {
         self.remembered_parameters.as_deref()
+    }
+
+    fn remembered_context(&self) -> Option<&[u8]> {
+        self.remembered_context.get()
+    }
+
+    fn set_context(&mut self, context: &[u8]) {
+        let tickets = self.version.as_ref().and_then(|version| version.tickets.as_ref());
+        if let Some(tickets) = tickets {
+            tickets.context().set(context);
+        }
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {

@@ -339,6 +339,37 @@ fn a_stored_session_is_made_anew_for_another_configuration_only() {
     }
 }
 
+/// Connects so many times before a server answers, so that each connection brings a ticket and only
+/// the first ones use one. Returns how many sessions were resumed.
+fn resumed_at_once(client: &TlsClientConfig, server: &TlsServerConfig, count: usize) -> usize {
+    let begin = |_| {
+        let session = TlsSession::connect(client, Version::V1, &[], "localhost", b"c".to_vec());
+        session.unwrap()
+    };
+    let clients: Vec<TlsSession> = (0..count).map(begin).collect();
+    let versions = ConnectionVersions { original: Version::V1, negotiated: Version::V1 };
+    let mut resumed = 0;
+    for mut client in clients {
+        let mut server = Arc::new(server.clone()).accept(versions, b"s".to_vec()).unwrap();
+        let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
+        while say(&mut client, &mut of_client, &mut *server)
+            || say(&mut *server, &mut of_server, &mut client)
+        {}
+        let kind = client.connection.handshake_kind();
+        resumed += usize::from(kind == Some(rustls::HandshakeKind::Resumed));
+    }
+    resumed
+}
+
+#[test]
+fn the_newest_tickets_of_a_server_are_kept() {
+    let identity = identity();
+    let client = client_config(&identity, &[b"h3"]);
+    let [_, server] = servers(&identity);
+    assert_eq!(resumed_at_once(&client, &server, 10), 0);
+    assert_eq!(resumed_at_once(&client, &server, 10), 8);
+}
+
 /// Sessions that were copied are resumed as often as there are copies, the first without being made anew.
 #[test]
 fn copies_of_a_stored_session_are_all_resumed() {

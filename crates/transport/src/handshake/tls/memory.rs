@@ -1,4 +1,4 @@
-//! A store in memory.
+//! Stores in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,12 @@ use super::saved::{SavedSession, SessionStore};
 /// Keeps sessions and tokens in memory: of at most [`SERVERS`](Self::SERVERS) servers, and of each at most
 /// [`PER_SERVER`](Self::PER_SERVER) sessions and as many tokens, the newest.
 #[derive(Debug, Default)]
-pub struct MemorySessionStore(Mutex<Servers>);
+pub struct MemorySessionStore(Mutex<Servers<Kept>>);
 
+/// What is kept of each of the newest [`MemorySessionStore::SERVERS`] servers.
 #[derive(Debug, Default)]
-struct Servers {
-    by_name: BTreeMap<String, Kept>,
+pub(super) struct Servers<T> {
+    by_name: BTreeMap<String, T>,
     /// The names in the order in which they were first kept.
     order: VecDeque<String>,
 }
@@ -35,7 +36,7 @@ impl MemorySessionStore {
     /// How many sessions, and how many tokens, are kept of each.
     pub const PER_SERVER: usize = 4;
 
-    fn lock(&self) -> MutexGuard<'_, Servers> {
+    fn lock(&self) -> MutexGuard<'_, Servers<Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,8 +52,9 @@ impl MemorySessionStore {
     }
 }
 
-impl Servers {
-    fn of(&mut self, name: &str) -> &mut Kept {
+impl<T: Default> Servers<T> {
+    /// What is kept of this server, whose place the oldest one yields if there are too many.
+    pub(super) fn of(&mut self, name: &str) -> &mut T {
         if !self.by_name.contains_key(name) {
             if self.by_name.len() >= MemorySessionStore::SERVERS
                 && let Some(oldest) = self.order.pop_front()
@@ -62,6 +64,11 @@ impl Servers {
             self.order.push_back(name.to_owned());
         }
         self.by_name.entry(name.to_owned()).or_default()
+    }
+
+    /// What is kept of this server.
+    pub(super) fn get_mut(&mut self, name: &str) -> Option<&mut T> {
+        self.by_name.get_mut(name)
     }
 }
 
@@ -79,7 +86,7 @@ impl SessionStore for MemorySessionStore {
 
     fn take_session(&self, server_name: &str, version: Version) -> Option<SavedSession> {
         let mut servers = self.lock();
-        let sessions = &mut servers.by_name.get_mut(server_name)?.sessions;
+        let sessions = &mut servers.get_mut(server_name)?.sessions;
         let place = sessions.iter().rposition(|session| session.version() == version)?;
         sessions.remove(place)
     }
@@ -91,7 +98,7 @@ impl SessionStore for MemorySessionStore {
     }
 
     fn take_token(&self, server_name: &str) -> Option<Vec<u8>> {
-        self.lock().by_name.get_mut(server_name)?.tokens.pop_back()
+        self.lock().get_mut(server_name)?.tokens.pop_back()
     }
 }
 

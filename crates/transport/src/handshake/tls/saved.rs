@@ -8,6 +8,8 @@ use rustls::ClientConfig;
 use rustls::client::Tls13ClientSessionValue;
 use rustls::pki_types::CertificateDer;
 
+use super::context::{MAX_EARLY_DATA_CONTEXT, SessionContext};
+
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
 /// (RFC 9001 §4.5, RFC 9000 §7.4.1). Whoever has it can decrypt early data and pass for the client: store it as safely as
 /// a private key.
@@ -25,6 +27,8 @@ pub struct SavedSession {
     pub(super) secret: Vec<u8>,
     pub(super) ticket: Vec<u8>,
     pub(super) parameters: Vec<u8>,
+    /// The server's settings, in the application's encoding.
+    pub(super) context: SessionContext,
     pub(super) certificates: Vec<Vec<u8>>,
     pub(super) live: LiveSession,
 }
@@ -92,7 +96,9 @@ impl From<DecodeError> for SavedSessionError {
 }
 
 /// The first byte of the format.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// The format without an early data context, which is still read.
+const FORMAT_WITHOUT_CONTEXT: u8 = 1;
 /// The longest ticket that is kept, in bytes. It makes the ClientHello as much longer.
 pub(super) const MAX_TICKET: usize = 4096;
 /// The most bytes of any other part, and the most certificates.
@@ -123,8 +129,14 @@ impl SavedSession {
         out.extend_from_slice(&self.issued.to_be_bytes());
         out.extend_from_slice(&self.lifetime.to_be_bytes());
         out.extend_from_slice(&self.age_add.to_be_bytes());
-        let parts = [&self.application_protocol, &self.secret, &self.ticket, &self.parameters];
-        for part in parts.into_iter().chain(&self.certificates) {
+        let parts: [&[u8]; 5] = [
+            &self.application_protocol,
+            &self.secret,
+            &self.ticket,
+            &self.parameters,
+            self.context.get().unwrap_or_default(),
+        ];
+        for part in parts.into_iter().chain(self.certificates.iter().map(Vec::as_slice)) {
             let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
             out.extend_from_slice(&length.to_be_bytes());
             out.extend(part.iter().take(usize::from(length)));
@@ -138,7 +150,8 @@ impl SavedSession {
     /// If they have another format, or are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, SavedSessionError> {
         let mut reader = Reader::new(bytes);
-        if reader.u8(NAME)? != FORMAT {
+        let format = reader.u8(NAME)?;
+        if ![FORMAT, FORMAT_WITHOUT_CONTEXT].contains(&format) {
             return Err(SavedSessionError::UnknownFormat);
         }
         let permits_early_data = match reader.u8(NAME)? {
@@ -162,6 +175,10 @@ impl SavedSession {
             secret: part(&mut reader)?,
             ticket: part(&mut reader)?,
             parameters: part(&mut reader)?,
+            context: match format {
+                FORMAT => context(&mut reader)?,
+                _ => SessionContext::default(),
+            },
             certificates: Vec::new(),
             live: LiveSession::default(),
         };
@@ -188,6 +205,14 @@ const NAME: &str = "stored session";
 fn part(reader: &mut Reader<'_>) -> Result<Vec<u8>, SavedSessionError> {
     let length = usize::from(u16::from_be_bytes(reader.array(NAME)?));
     Ok(reader.bytes(length.min(MAX_PART), NAME)?.to_vec())
+}
+
+fn context(reader: &mut Reader<'_>) -> Result<SessionContext, SavedSessionError> {
+    let encoded = part(reader)?;
+    match encoded.len() <= MAX_EARLY_DATA_CONTEXT {
+        true => Ok(SessionContext::of(encoded)),
+        false => Err(SavedSessionError::Malformed),
+    }
 }
 
 impl fmt::Debug for SavedSession {

@@ -1,7 +1,8 @@
 //! Session tickets, each of which belongs to the version of the connection that it was issued on (RFC 9369 §5).
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway_wire::Version;
 use rustls::client::{
@@ -12,17 +13,19 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{ClientConfig, NamedGroup};
 
 use super::super::early_limits::EarlyLimits;
+use super::context::{CurrentContext, SessionContext};
+use super::memory::{MemorySessionStore, Servers};
 use super::revive::revive;
 use super::saved::{LiveSession, SessionStore};
 
-/// How many servers a client keeps sessions of, in each version; rustls's default.
-const SERVERS: usize = 256;
+/// How many tickets of each server a client keeps in memory; rustls's number.
+const PER_SERVER: usize = 8;
 
 /// The session tickets of a client, by version.
 #[derive(Clone, Debug)]
 pub(super) struct ClientTickets {
-    version_1: Arc<dyn ClientSessionStore>,
-    version_2: Arc<dyn ClientSessionStore>,
+    version_1: Arc<InMemory>,
+    version_2: Arc<InMemory>,
     /// The application's store. Then the others keep only the groups of earlier key exchanges.
     pub(super) store: Option<Arc<dyn SessionStore>>,
 }
@@ -30,12 +33,48 @@ pub(super) struct ClientTickets {
 impl ClientTickets {
     /// Tickets that are kept in memory.
     pub(super) fn in_memory() -> Self {
-        let store = || Arc::new(ClientSessionMemoryCache::new(SERVERS));
-        Self { version_1: store(), version_2: store(), store: None }
+        Self { version_1: Arc::default(), version_2: Arc::default(), store: None }
     }
 
-    fn of(&self, version: Version) -> &dyn ClientSessionStore {
-        if version == Version::V2 { &*self.version_2 } else { &*self.version_1 }
+    fn of(&self, version: Version) -> &InMemory {
+        if version == Version::V2 { &self.version_2 } else { &self.version_1 }
+    }
+}
+
+/// What is kept in memory for connections of one version.
+#[derive(Debug)]
+struct InMemory {
+    /// The groups of earlier key exchanges.
+    groups: ClientSessionMemoryCache,
+    /// The tickets of each server, the newest last.
+    tickets: Mutex<Servers<VecDeque<Ticket>>>,
+}
+
+type Ticket = (Tls13ClientSessionValue, SessionContext);
+
+impl Default for InMemory {
+    fn default() -> Self {
+        let groups = ClientSessionMemoryCache::new(MemorySessionStore::SERVERS);
+        Self { groups, tickets: Mutex::default() }
+    }
+}
+
+impl InMemory {
+    fn lock(&self) -> MutexGuard<'_, Servers<VecDeque<Ticket>>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, server_name: &ServerName<'_>, ticket: Ticket) {
+        let mut servers = self.lock();
+        let tickets = servers.of(&server_name.to_str());
+        if tickets.len() >= PER_SERVER {
+            tickets.pop_front();
+        }
+        tickets.push_back(ticket);
+    }
+
+    fn take(&self, server_name: &ServerName<'_>) -> Option<Ticket> {
+        self.lock().get_mut(&server_name.to_str())?.pop_back()
     }
 }
 
@@ -51,12 +90,49 @@ pub(super) struct ConnectionTickets {
     config: Arc<ClientConfig>,
     /// The session of the last ticket that came, until the application's store has it.
     last: Mutex<Option<Tls13ClientSessionValue>>,
+    /// The context of the sessions that come on this connection.
+    context: SessionContext,
+    /// The context of the session that this connection resumes.
+    resumed: Mutex<SessionContext>,
 }
 
 impl ConnectionTickets {
     pub(super) fn new(tickets: ClientTickets, first: Version, config: Arc<ClientConfig>) -> Self {
         let is_version_2 = AtomicBool::new(first == Version::V2);
-        Self { tickets, first, is_version_2, config, last: Mutex::new(None) }
+        Self {
+            tickets,
+            first,
+            is_version_2,
+            config,
+            last: Mutex::new(None),
+            context: SessionContext::default(),
+            resumed: Mutex::default(),
+        }
+    }
+
+    /// The context of the sessions that come on this connection.
+    pub(super) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// The context of the session that this connection resumes.
+    pub(super) fn resumed_context(&self) -> SessionContext {
+        self.resumed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The ticket in memory or in the application's store with which this connection begins.
+    fn take(&self, server_name: &ServerName<'static>) -> Option<Ticket> {
+        let Some(store) = &self.tickets.store else {
+            return self.tickets.of(self.first).take(server_name);
+        };
+        let saved = store.take_session(&server_name.to_str(), self.first)?;
+        if saved.version() != self.first {
+            return None;
+        }
+        // Reviving a session costs more than a full handshake.
+        let live = saved.live.take(&self.config);
+        let session = live.or_else(|| revive(&self.config, &saved, server_name))?;
+        Some((session, saved.context))
     }
 
     /// The application's store.
@@ -75,7 +151,7 @@ impl ConnectionTickets {
         self.is_version_2.store(version == Version::V2, Ordering::Relaxed);
     }
 
-    fn negotiated(&self) -> &dyn ClientSessionStore {
+    fn negotiated(&self) -> &InMemory {
         let is_version_2 = self.is_version_2.load(Ordering::Relaxed);
         self.tickets.of(if is_version_2 { Version::V2 } else { Version::V1 })
     }
@@ -83,11 +159,11 @@ impl ConnectionTickets {
 
 impl ClientSessionStore for ConnectionTickets {
     fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
-        self.tickets.of(self.first).set_kx_hint(server_name, group);
+        self.tickets.of(self.first).groups.set_kx_hint(server_name, group);
     }
 
     fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.tickets.of(self.first).kx_hint(server_name)
+        self.tickets.of(self.first).groups.kx_hint(server_name)
     }
 
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
@@ -104,7 +180,7 @@ impl ClientSessionStore for ConnectionTickets {
         ticket: Tls13ClientSessionValue,
     ) {
         if self.tickets.store.is_none() {
-            self.negotiated().insert_tls13_ticket(server_name, ticket);
+            self.negotiated().put(&server_name, (ticket, self.context.clone()));
         } else {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
         }
@@ -114,16 +190,9 @@ impl ClientSessionStore for ConnectionTickets {
         &self,
         server_name: &ServerName<'static>,
     ) -> Option<Tls13ClientSessionValue> {
-        let Some(store) = &self.tickets.store else {
-            return self.tickets.of(self.first).take_tls13_ticket(server_name);
-        };
-        let saved = store.take_session(&server_name.to_str(), self.first)?;
-        if saved.version() != self.first {
-            return None;
-        }
-        // Making a session anew costs more than a full handshake.
-        let live = saved.live.take(&self.config);
-        live.or_else(|| revive(&self.config, &saved, server_name))
+        let (session, context) = self.take(server_name)?;
+        *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = context;
+        Some(session)
     }
 }
 
@@ -176,35 +245,92 @@ pub(super) struct VersionedSessions {
     pub(super) is_used_once: bool,
     pub(super) original: Version,
     pub(super) negotiated: Version,
-    /// Of a server that accepts early data: the limits of this connection. Sessions that permitted more are not resumed
-    /// (RFC 9000 §7.4.1).
-    pub(super) limits: Option<EarlyLimits>,
+    /// Of a server that accepts early data: what a session has to fit to be resumed (RFC 9000
+    /// §7.4.1, RFC 9001 §4.6.3).
+    pub(super) early: Option<EarlyTerms>,
+}
+
+/// The conditions under which a server's connection accepts early data.
+#[derive(Debug)]
+pub(super) struct EarlyTerms {
+    /// The limits of this connection.
+    pub(super) limits: EarlyLimits,
+    /// The settings of the application.
+    pub(super) context: Option<CurrentContext>,
+}
+
+/// The byte behind a session that names what is noted of early data: nothing, the limits, or the
+/// context, its length and the limits.
+const NOTHING: u8 = 0;
+const LIMITS: u8 = 1;
+const LIMITS_AND_CONTEXT: u8 = 2;
+
+impl EarlyTerms {
+    /// Appends what a session has to note; `None` if no session can be issued.
+    fn note(&self, value: &mut Vec<u8>) -> Option<()> {
+        let Some(context) = &self.context else {
+            self.limits.encode(value);
+            value.push(LIMITS);
+            return Some(());
+        };
+        let current = context.encoded()?;
+        value.extend_from_slice(current);
+        value.extend_from_slice(&u16::try_from(current.len()).ok()?.to_be_bytes());
+        self.limits.encode(value);
+        value.push(LIMITS_AND_CONTEXT);
+        Some(())
+    }
+
+    /// Whether early data that was sent under what a session noted is acceptable.
+    fn permit(&self, limits: &EarlyLimits, context: Option<&[u8]>) -> bool {
+        let context_permits = match (&self.context, context) {
+            (None, None) => true,
+            (Some(current), Some(remembered)) => current.permits(remembered),
+            // What the client complies with is unknown.
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        context_permits && self.limits.permit(limits)
+    }
+}
+
+/// Removes the last `length` bytes of `value` and returns them.
+fn split_end(value: &mut Vec<u8>, length: usize) -> Option<Vec<u8>> {
+    Some(value.split_off(value.len().checked_sub(length)?))
 }
 
 impl VersionedSessions {
-    fn noted(&self, mut value: Vec<u8>) -> Vec<u8> {
-        if let Some(limits) = &self.limits {
-            limits.encode(&mut value);
+    fn noted(&self, mut value: Vec<u8>) -> Option<Vec<u8>> {
+        match &self.early {
+            Some(terms) => terms.note(&mut value)?,
+            None => value.push(NOTHING),
         }
-        value.push(u8::from(self.limits.is_some()));
-        marked(value, self.negotiated)
+        Some(marked(value, self.negotiated))
     }
 
     fn fitting(&self, value: Vec<u8>) -> Option<Vec<u8>> {
         let mut value = unmarked(value, self.original)?;
-        if value.pop()? == 0 {
+        let noted = value.pop()?;
+        if noted == NOTHING {
             return Some(value);
         }
-        let limits = value.split_off(value.len().checked_sub(EarlyLimits::LEN)?);
-        let before = EarlyLimits::decode(&limits)?;
-        let is_fitting = self.limits.is_none_or(|limits| limits.permit(&before));
+        let limits = EarlyLimits::decode(&split_end(&mut value, EarlyLimits::LEN)?)?;
+        let context = match noted {
+            LIMITS => None,
+            LIMITS_AND_CONTEXT => {
+                let length = u16::from_be_bytes(*split_end(&mut value, 2)?.first_chunk()?);
+                Some(split_end(&mut value, usize::from(length))?)
+            }
+            _ => return None,
+        };
+        let terms = self.early.as_ref();
+        let is_fitting = terms.is_none_or(|terms| terms.permit(&limits, context.as_deref()));
         is_fitting.then_some(value)
     }
 }
 
 impl StoresServerSessions for VersionedSessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
-        self.inner.put(key, self.noted(value))
+        self.noted(value).is_some_and(|value| self.inner.put(key, value))
     }
 
     fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
