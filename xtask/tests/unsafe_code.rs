@@ -68,3 +68,19 @@ fn all_other_packages_have_the_lints_of_the_workspace() {
         }
     }
 }
+
+/// Each document that lists the exceptions lists all of them, and says how many there are.
+#[test]
+fn documents_list_the_exceptions() {
+    for document in ["SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = std::fs::read_to_string(root().join(document)).expect("a document");
+        let paragraph = text.split("\n\n").find(|it| it.contains(EXCEPTIONS[0]));
+        let paragraph = paragraph.unwrap_or_else(|| panic!("{document} lists no exceptions"));
+        for file in EXCEPTIONS {
+            assert!(paragraph.contains(file), "{document} does not list {file}");
+        }
+        let listed = paragraph.matches("crates/io/src/").count();
+        assert_eq!(listed, EXCEPTIONS.len(), "{document} lists another file");
+        assert!(!paragraph.contains("two short files"), "{document}");
+    }
+}
