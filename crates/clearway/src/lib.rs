@@ -83,6 +83,7 @@ mod datagrams;
 mod driver;
 mod endpoint;
 mod error;
+mod happy_eyeballs;
 pub mod http3;
 mod observe;
 mod path;
@@ -157,6 +158,7 @@ pub use error::{
     ConfigError, ConnectError, EndpointError, ExportError, MigrateError, ReadError, ReadToEndError,
     ResetAtError, SendDatagramError, StreamClosed, WriteError,
 };
+pub use happy_eyeballs::{AttemptError, CONNECTION_ATTEMPT_DELAY, ConnectAnyError, connect_any};
 pub use observe::ObserverFactory;
 pub use path::PathEvent;
 pub use recv_stream::RecvStream;

@@ -15,6 +15,7 @@ mod tls;
 mod tunnel;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,16 +55,20 @@ pub(crate) struct GetCommand {
     #[arg(long, short = 'O', conflicts_with = "output")]
     remote_name: bool,
     /// Trust only servers whose certificate chains end at a certificate in this PEM file.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, alias = "cacert", value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Dangerous: do not verify certificates. Anyone on the path can read and change everything.
-    #[arg(long, conflicts_with = "ca")]
+    #[arg(long, short_alias = 'k', conflicts_with = "ca")]
     insecure: bool,
-    /// Connect to this address instead of the one that the URL names.
+    /// Connect to this address instead of the one that the URL names. Of several addresses, the first that answers is used
+    /// (RFC 8305).
     #[arg(long, value_name = "HOST:PORT")]
     connect: Option<String>,
+    /// What curl's users try.
+    #[arg(long = "resolve", alias = "connect-to", hide = true, value_parser = not_resolve)]
+    _resolve: Option<Infallible>,
     /// Give up if not everything is downloaded after this long.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, alias = "max-time", value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     /// Send a PING after this much silence, so that the server learns the new address if a NAT has rebound
     /// this client; 0 disables this.
@@ -129,6 +134,11 @@ pub(crate) struct GetCommand {
     http3: Http3Options,
     #[command(flatten)]
     connection: ConnectionOptions,
+}
+
+/// Refuses curl's options for what `--connect` does: their values mean something else.
+fn not_resolve(_: &str) -> Result<Infallible, String> {
+    Err("give the address to connect to with --connect HOST:PORT".to_owned())
 }
 
 fn parse_protocol(input: &str) -> Result<Protocol, String> {

@@ -27,6 +27,20 @@ impl Failure {
         Self { exit_status: signal.exit_status(), ..Self::new(what) }
     }
 
+    /// The failures of several attempts at the same thing as one: what each of them says, and the advice and the exit status
+    /// of the first. `None` if there are none.
+    pub fn of_all(failures: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut failures = failures.into_iter();
+        let first = failures.next()?;
+        let mut all = vec![first.what.clone()];
+        for Self { what, .. } in failures {
+            if !all.contains(&what) {
+                all.push(what);
+            }
+        }
+        Some(Self { what: all.join("; "), ..first })
+    }
+
     /// Adds what the user can do about the failure.
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
@@ -81,6 +95,15 @@ impl std::error::Error for Failure {}
 #[cfg(test)]
 mod tests {
     use super::Failure;
+
+    #[test]
+    fn failures_of_several_attempts_are_one() {
+        let silent = Failure::new("no response from ::1").advise("check it");
+        let refused = Failure::new("refused by 127.0.0.1").advise("start it");
+        let all = Failure::of_all([silent.clone(), refused, silent]).unwrap();
+        assert_eq!(all.to_string(), "no response from ::1; refused by 127.0.0.1; check it");
+        assert_eq!(Failure::of_all([]), None);
+    }
 
     #[test]
     fn control_characters_are_escaped() {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway::http3::{Client, Code, Config, Priority};
 use clearway::transport::{TransportError, TransportErrorCause};
-use clearway::{ClientConfig, Connection, Endpoint};
+use clearway::{ClientConfig, Connection, Endpoint, connect_any};
 use tokio::sync::oneshot;
 
 use super::GetCommand;
@@ -45,6 +45,21 @@ impl Session {
         match &self.protocol {
             Protocol::Http3(client) => client.early_data_accepted().await,
             Protocol::Http09(connection) => connection.early_data_accepted().await,
+        }
+    }
+
+    /// Waits until the server has answered: until the handshake is complete.
+    async fn answered(&self) -> Result<(), Failure> {
+        match &self.protocol {
+            Protocol::Http3(client) => {
+                client.answered().await.map_err(|error| self.server.no_client(&error))
+            }
+            Protocol::Http09(connection) => {
+                connection.early_data_accepted().await;
+                connection
+                    .close_reason()
+                    .map_or(Ok(()), |error| Err(self.server.not_connected(&error)))
+            }
         }
     }
 
@@ -117,8 +132,8 @@ pub(super) fn config(
     })
 }
 
-/// Connects to the server of `target`: to the first of its addresses that responds. `early` is requested at once if the
-/// server permits it.
+/// Connects to the server of `target`: to the first of its addresses that answers (RFC 8305). `early` is requested at once
+/// if the server permits it.
 pub(super) async fn connect(
     command: &GetCommand,
     config: &ClientConfig,
@@ -126,12 +141,9 @@ pub(super) async fn connect(
     early: &[Target],
 ) -> Result<Session, Failure> {
     let name = target.host_and_port();
-    let addresses = match &command.connect {
-        Some(instead) => resolve(instead).await?,
-        None => resolve(&name).await?,
-    };
-    let mut failure = None;
-    for address in addresses {
+    let addresses = resolve(command.connect.as_deref().unwrap_or(&name)).await?;
+    let is_only = addresses.len() == 1;
+    let attempt = |address| {
         let attempt = Attempt {
             server: Server { name: name.clone(), address },
             host: target.host.clone(),
@@ -141,13 +153,20 @@ pub(super) async fn connect(
             http3: Config { datagrams: command.datagrams, ..command.http3.config() },
             priority: command.priority,
         };
-        match try_connect(command, attempt).await {
-            Ok(session) => return Ok(session),
-            // The failure of the first address is reported, since that is the one that the resolver prefers.
-            Err(error) => failure = failure.or(Some(error)),
+        async move {
+            let session = try_connect(command, attempt).await?;
+            // With early data there is a connection before the server has answered.
+            if !is_only {
+                session.answered().await?;
+            }
+            Ok(session)
         }
-    }
-    Err(failure.unwrap_or_else(|| Failure::new(format!("{name} has no address"))))
+    };
+    connect_any(addresses, attempt).await.map_err(|error| {
+        let failures = error.into_attempts().into_iter().map(|(_, failure)| failure);
+        let unknown = || Failure::new(format!("{name} has no address"));
+        Failure::of_all(failures).unwrap_or_else(unknown)
+    })
 }
 
 /// Connects, and once more if the server names other ECH configurations.
@@ -168,12 +187,16 @@ async fn connect_once(command: &GetCommand, attempt: Attempt) -> Result<Session,
     let server = attempt.server.clone();
     let endpoint = Endpoint::client(any(server.address))
         .map_err(|error| Failure::new(format!("cannot open a UDP socket: {error}")))?;
-    let (sender, made) = oneshot::channel();
+    let (mut sender, made) = oneshot::channel();
     endpoint.spawn({
         let endpoint = endpoint.clone();
         async move {
-            // The receiver is gone if the user has interrupted the program.
-            let _ = sender.send(attempt.make(&endpoint).await);
+            tokio::select! {
+                // The receiver is gone if the user has interrupted the program.
+                made = attempt.make(&endpoint) => drop(sender.send(made)),
+                // Another address has answered. What was begun here is closed when it is dropped.
+                () = sender.closed() => {}
+            }
         }
     });
     let ended = || Err(Failure::new("the thread of the connection has ended").into());

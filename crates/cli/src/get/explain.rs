@@ -1,7 +1,7 @@
 //! Error messages for failures between client and server.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 
 use clearway::http3::Error;
 use clearway::rustls::{self, AlertDescription, CertificateError, OtherError};
@@ -9,6 +9,7 @@ use clearway::transport::{SessionError, TransportError, TransportErrorCause};
 use clearway::wire::TransportErrorCode;
 use clearway::{ConfigError, ConnectError, ConnectionError};
 
+use super::connect::any;
 use crate::failure::Failure;
 
 /// The server of a connection.
@@ -36,9 +37,7 @@ impl Server {
     /// Why the connection could not be established.
     pub(super) fn not_connected(&self, error: &ConnectionError) -> Failure {
         match error {
-            ConnectionError::Unreachable => self
-                .failure("nothing is listening at")
-                .advise("start the server there, or check the address and the port"),
+            ConnectionError::Unreachable => self.unreachable(),
             ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => self
                 .failure("no response from")
                 .advise("check the address and the port, and that nothing on the path blocks UDP"),
@@ -64,6 +63,19 @@ impl Server {
                 Some(failure) => failure,
                 None => Failure::new(format!("cannot connect to {self}: {error}")),
             },
+        }
+    }
+
+    /// Why no datagram reaches the server: this host has nowhere to send it, or the server's host has reported so.
+    fn unreachable(&self) -> Failure {
+        // This sends nothing: it only looks for a route.
+        let routed = UdpSocket::bind(any(self.address)).and_then(|it| it.connect(self.address));
+        match routed {
+            Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
+                .advise("check its addresses and routes, or choose another address with --connect"),
+            Ok(()) => self.failure("nothing answers over QUIC (UDP) at").advise(
+                "start the server there, or check the address and the port; a site may have no HTTP/3",
+            ),
         }
     }
 
