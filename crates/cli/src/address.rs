@@ -1,6 +1,46 @@
-use std::net::SocketAddr;
+//! Addresses on the command line, also of IPv6 with a zone: `[fe80::1%eth0]:4433` (RFC 4007 §11).
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::failure::Failure;
+
+/// Parses an address and a port. The zone of an IPv6 address is the name or the number of an interface.
+///
+/// # Errors
+///
+/// If it is no address, or there is no such interface.
+pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
+    let invalid = || "it is not an address and a port, such as 127.0.0.1:4433".to_owned();
+    let Some((address, zone, port)) = zoned(text) else {
+        return text.parse().map_err(|_| invalid());
+    };
+    let address: Ipv6Addr = address.parse().map_err(|_| invalid())?;
+    let port = port.parse().map_err(|_| invalid())?;
+    let index = interface(zone)
+        .map_err(|error| format!("there is no network interface {zone:?}: {error}"))?;
+    Ok(SocketAddrV6::new(address, port, 0, index).into())
+}
+
+/// The parts of `[ADDRESS%ZONE]:PORT`.
+fn zoned(text: &str) -> Option<(&str, &str, &str)> {
+    let (inside, port) = text.strip_prefix('[')?.split_once("]:")?;
+    let (address, zone) = inside.split_once('%')?;
+    Some((address, zone, port))
+}
+
+/// The number of the interface with this name or number.
+fn interface(zone: &str) -> io::Result<u32> {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    match (name_to_index(&socket, zone), zone.parse()) {
+        (Ok(index), _) | (Err(_), Ok(index)) if index > 0 => Ok(index),
+        (Err(error), _) => Err(error.into()),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
 
 /// The addresses of `host:port`, in the order of the system's resolver.
 ///
@@ -21,6 +61,13 @@ pub(crate) async fn resolve(target: &str) -> Result<Vec<SocketAddr>, Failure> {
     if !target.contains(':') {
         return Err(Failure::new(format!("{target} has no port"))
             .advise("write it as host:port, such as 127.0.0.1:4433"));
+    }
+    if zoned(target).is_some() {
+        let address = parse(target);
+        return address.map(|it| vec![it]).map_err(|why| {
+            Failure::new(format!("cannot connect to {target}: {why}"))
+                .advise("ip link lists the interfaces of this machine")
+        });
     }
     let addresses: Vec<_> = match tokio::net::lookup_host(target).await {
         Ok(addresses) => addresses.collect(),
@@ -46,4 +93,36 @@ pub(crate) async fn resolve_one(
         |address: &&SocketAddr| like.is_some_and(|like| like.is_ipv4() == address.is_ipv4());
     let found = addresses.iter().find(alike).or(addresses.first()).copied();
     found.ok_or_else(|| Failure::new(format!("{target} has no address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_may_have_a_zone() {
+        let scope = |text: &str| match parse(text) {
+            Ok(SocketAddr::V6(address)) => Ok((address.ip().to_string(), address.scope_id())),
+            Ok(address) => panic!("{address}"),
+            Err(error) => Err(error),
+        };
+        assert_eq!(scope("[fe80::1%lo]:443"), Ok(("fe80::1".to_owned(), 1)));
+        assert_eq!(scope("[fe80::1%7]:443"), Ok(("fe80::1".to_owned(), 7)));
+        assert_eq!(scope("[fe80::1]:443"), Ok(("fe80::1".to_owned(), 0)));
+        assert_eq!(parse("127.0.0.1:443"), Ok(([127, 0, 0, 1], 443).into()));
+        for wrong in ["[fe80::1%]:443", "[fe80::1%0]:443", "[fe80::1%no-such-interface]:443"] {
+            assert!(scope(wrong).unwrap_err().contains("there is no network interface"), "{wrong}");
+        }
+        for wrong in ["fe80::1%lo", "[fe80::1%lo]", "[127.0.0.1%lo]:443", "[::1%lo]:99999", "a:1"] {
+            assert!(parse(wrong).unwrap_err().contains("such as 127.0.0.1:4433"), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_zone_needs_no_name_server() {
+        let expected: SocketAddr = SocketAddrV6::new("fe80::1".parse().unwrap(), 443, 0, 1).into();
+        assert_eq!(resolve("[fe80::1%lo]:443").await, Ok(vec![expected]));
+        let message = resolve("[fe80::1%no-such]:443").await.unwrap_err().to_string();
+        assert!(message.contains("no network interface \"no-such\""), "{message}");
+    }
 }

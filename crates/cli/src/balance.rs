@@ -36,7 +36,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::replacing::{look_for, not_replaced};
-use crate::{output, ticket_keys};
+use crate::{address, output, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
@@ -64,7 +64,7 @@ use supervise::Supervisor;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct BalanceCommand {
     /// The address that clients send to; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address::parse)]
     listen: SocketAddr,
     /// The file with the servers.
     #[arg(long, value_name = "FILE")]

@@ -17,6 +17,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::address;
 use crate::failure::Failure;
 use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
@@ -34,7 +35,7 @@ const TAKE_OVER_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Args, Debug)]
 pub(crate) struct MetricsOptions {
     /// Offer metrics for Prometheus at http://ADDRESS/metrics, to everyone who can reach that; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     metrics: Option<SocketAddr>,
     /// Also accept requests for --metrics under this host name, not only under the address. May be repeated.
     #[arg(long, value_name = "NAME", requires = "metrics")]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use clearway_network::{LinkConfig, Rebind, Way, parse_duration};
 
-use crate::address::resolve_one;
+use crate::address::{self, resolve_one};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -25,7 +25,7 @@ use arguments::DirectionArguments;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LinkCommand {
     /// The address to listen on, to which clients send instead of to the server; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4434", value_parser = address::parse)]
     listen: SocketAddr,
     /// The address of the server.
     #[arg(long, value_name = "HOST:PORT")]

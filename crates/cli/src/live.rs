@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
+use crate::address;
 use crate::failure::Failure;
 
 pub(crate) use traces::Traces;
@@ -21,7 +22,7 @@ pub(crate) use traces::Traces;
 pub(crate) struct LiveOptions {
     /// Let `clearway view --live ADDRESS` follow the connections: serve their qlog over HTTP at this address, to
     /// everyone who can reach it.
-    #[arg(long = "live", value_name = "ADDRESS")]
+    #[arg(long = "live", value_name = "ADDRESS", value_parser = address::parse)]
     address: Option<SocketAddr>,
     /// Also accept requests for --live under this host name, not only under the address. May be repeated.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]

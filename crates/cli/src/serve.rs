@@ -38,7 +38,7 @@ use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
-use crate::{output, quic_version, ticket_keys};
+use crate::{address, output, quic_version, ticket_keys};
 use access_log::AccessLog;
 use certificates::{CertificateOptions, Presented};
 use files::Files;
@@ -62,12 +62,12 @@ pub(crate) struct ServeCommand {
     #[arg(default_value = ".", value_name = "DIR")]
     root: PathBuf,
     /// The address to listen on; port 0 means any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4433", value_parser = address::parse)]
     listen: SocketAddr,
     /// Ask clients to move to this address after the handshake (RFC 9000 §9.6), and listen there as well; port 0 means any
     /// free port. May be given twice, for IPv4 and for IPv6. Clients of the other family stay at --listen, and so do
     /// those that get no answer from this address.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address::parse)]
     preferred_address: Vec<SocketAddr>,
     /// Divide the clients among this many threads, 1 to 256, each with a socket of its own at the same addresses. By default
     /// one for each core that this program may use. Connections stay in their threads wherever their clients move to: with

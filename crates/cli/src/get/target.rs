@@ -31,6 +31,9 @@ pub(super) struct Target {
     pub(super) uri: Uri,
     /// The server's name or IP address, which its certificate must contain; without brackets.
     pub(super) host: String,
+    /// The network interface through which an IPv6 address is reached (RFC 4007 §11). It concerns only this machine and is
+    /// not sent.
+    pub(super) zone: Option<String>,
     pub(super) port: u16,
 }
 
@@ -46,6 +49,7 @@ impl Target {
         if !server.is_ascii() {
             return Err(invalid("the server's name must be in ASCII (xn--…)"));
         }
+        let (server, zone) = without_zone(server);
         // A path is never empty in a request (RFC 9114 §4.3.1).
         let slash = if path.starts_with('?') { "/" } else { "" };
         let encoded = format!("{server}{slash}{}", utf8_percent_encode(path, ENCODED));
@@ -58,17 +62,20 @@ impl Target {
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| invalid("it does not name a server"))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(invalid("it contains a user name, which HTTP/3 does not send"));
+            return Err(invalid("it contains a user name, which this program does not send"));
         }
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = port(&uri).ok_or_else(|| invalid("its port is not a number from 1 to 65535"))?;
-        Ok(Self { uri, host, port })
+        Ok(Self { uri, host, zone, port })
     }
 
     /// Name and port, as a resolver takes them.
     pub(super) fn host_and_port(&self) -> String {
         match self.host.parse::<IpAddr>() {
-            Ok(IpAddr::V6(_)) => format!("[{}]:{}", self.host, self.port),
+            Ok(IpAddr::V6(_)) => {
+                let zone = self.zone.as_ref().map_or_else(String::new, |zone| format!("%{zone}"));
+                format!("[{}{zone}]:{}", self.host, self.port)
+            }
             _ => format!("{}:{}", self.host, self.port),
         }
     }
@@ -102,6 +109,20 @@ fn split(url: &str) -> (&str, &str) {
     url.split_at(path.map_or(url.len(), |path| server + path))
 }
 
+/// Removes the zone of an IPv6 address from a URL's server: `[fe80::1%25eth0]` (RFC 6874), or with the percent sign as it is.
+fn without_zone(server: &str) -> (String, Option<String>) {
+    let zoned = || {
+        let (before, rest) = server.split_once('[')?;
+        let (inside, behind) = rest.split_once(']')?;
+        let (address, zone) = inside.split_once('%')?;
+        // An interface may also have the number 25.
+        let zone = zone.strip_prefix("25").filter(|name| !name.is_empty()).unwrap_or(zone);
+        let zone = percent_encoding::percent_decode_str(zone).decode_utf8_lossy().into_owned();
+        Some((format!("{before}[{address}]{behind}"), Some(zone)))
+    };
+    zoned().unwrap_or_else(|| (server.to_owned(), None))
+}
+
 /// The port of a URL, if it is valid.
 fn port(uri: &Uri) -> Option<u16> {
     let authority = uri.authority()?.as_str();
@@ -133,6 +154,23 @@ mod tests {
             ["https://[::1]/", "https://[::1]:/", "https://localhost/", "https://localhost:/"]
         {
             assert_eq!(Target::parse(url).unwrap().port, 443, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_zone_of_an_address_is_not_sent() {
+        for (url, zone) in [
+            ("https://[fe80::1%25eth0]:4433/a", "eth0"),
+            ("https://[fe80::1%eth0]:4433/a", "eth0"),
+            ("https://[fe80::1%252]:4433/a", "2"),
+            ("https://[fe80::1%2]:4433/a", "2"),
+            ("https://[fe80::1%25]:4433/a", "25"),
+            ("https://[fe80::1%25a%2Db]:4433/a", "a-b"),
+        ] {
+            let target = Target::parse(url).unwrap();
+            assert_eq!(target.uri.to_string(), "https://[fe80::1]:4433/a", "{url}");
+            assert_eq!(target.host, "fe80::1");
+            assert_eq!(target.host_and_port(), format!("[fe80::1%{zone}]:4433"), "{url}");
         }
     }
 

@@ -6,9 +6,9 @@ use crate::relay::RelayStatus;
 /// The counters of a relay as text.
 pub(super) fn text(status: &RelayStatus) -> String {
     let mut text = status.link.to_string();
-    let late = status.worst_lateness;
+    let late = status.worst_lateness.as_secs_f64() * 1e3;
     text.push_str(&format!(
-        "\nclients: {}, datagrams delivered more than 1 ms late: {} (at most {late:?} late)",
+        "\nclients: {}, datagrams delivered more than 1 ms late: {} (at most {late:.1} ms late)",
         status.clients, status.late
     ));
     let details = [

@@ -1,5 +1,6 @@
 //! The program as its users have it.
 
+mod addresses;
 mod bad_input;
 mod balance;
 mod balance_restart;
