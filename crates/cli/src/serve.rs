@@ -9,6 +9,7 @@ mod http09;
 mod http3;
 mod memory;
 mod metrics;
+mod place;
 mod quic_lb;
 mod reload;
 mod restart;

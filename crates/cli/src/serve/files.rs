@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::place::{self, Place};
 use super::store::{Kept, Reader, Store};
 
 /// All characters except the unreserved ones of a URL (RFC 3986 §2.3).
@@ -23,7 +24,7 @@ const DISTINCT: Duration = Duration::from_secs(1);
 /// The folder whose files are served.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// The canonical path of the folder.
+    /// The absolute path of the folder. Links in it are followed for each request.
     root: PathBuf,
     /// Whether names that begin with a dot are served like others.
     serves_hidden: bool,
@@ -45,6 +46,14 @@ pub(super) enum Found {
     Busy(io::Error),
     /// A file or folder that cannot be read.
     Failed(io::Error),
+}
+
+/// Where a path leads to, before a file is opened.
+enum Located {
+    File(Place),
+    /// A folder whose path does not end with a slash.
+    Folder,
+    Nothing,
 }
 
 /// A file, open for reading.
@@ -88,13 +97,14 @@ impl Identity {
         }
     }
 
-    /// The entity tag (RFC 9110 §8.8.3) at the time `now`. It is weak as long as another change could have the same
+    /// The entity tag (RFC 9110 §8.8.3) at the time `now`: of length and modification time, so that servers with copies of a
+    /// file have the same one. It is weak as long as another change could have the same
     /// modification time as the last one.
     pub(super) fn entity_tag(&self, now: SystemTime) -> String {
-        let Self { inode, length, changed: (seconds, nanoseconds), .. } = self;
+        let Self { length, changed: (seconds, nanoseconds), .. } = self;
         let age = self.modified().and_then(|modified| now.duration_since(modified).ok());
         let weak = if age.is_some_and(|age| age >= DISTINCT) { "" } else { "W/" };
-        format!("{weak}\"{inode:x}-{length:x}-{seconds:x}.{nanoseconds:x}\"")
+        format!("{weak}\"{length:x}-{seconds:x}.{nanoseconds:x}\"")
     }
 
     /// The modification time; `None` if it is before 1970.
@@ -115,8 +125,8 @@ impl FileFound {
 impl Files {
     /// The files of the folder `root`. Names that begin with a dot are served only if `serves_hidden`.
     pub(super) fn new(root: &Path, serves_hidden: bool, store: Store) -> io::Result<Self> {
-        let root = root.canonicalize()?;
-        match root.is_dir() {
+        let root = std::path::absolute(root)?;
+        match root.metadata()?.is_dir() {
             true => Ok(Self { root, serves_hidden, store }),
             false => Err(ErrorKind::NotADirectory.into()),
         }
@@ -139,42 +149,59 @@ impl Files {
     }
 
     async fn look_up(&self, client: SocketAddr, wanted: &Wanted) -> io::Result<Found> {
-        let mut real = tokio::fs::canonicalize(self.root.join(&wanted.relative)).await?;
-        if !self.may_serve(&wanted.relative) || !self.is_inside(&real) {
+        if !self.may_serve(&wanted.relative) {
             return Ok(Found::Nothing);
         }
-        let mut metadata = tokio::fs::metadata(&real).await?;
-        if metadata.is_dir() {
-            if !wanted.is_folder {
-                return Ok(Found::Folder(wanted.folder_url()));
-            }
-            real = tokio::fs::canonicalize(real.join("index.html")).await?;
-            if !self.is_inside(&real) {
-                return Ok(Found::Nothing);
-            }
-            metadata = tokio::fs::metadata(&real).await?;
-        } else if wanted.is_folder {
-            return Ok(Found::Nothing);
-        }
-        // Reading from anything but a regular file may block, or never end.
-        if !metadata.is_file() {
-            return Ok(Found::Nothing);
-        }
-        let path = real.clone();
+        let (files, path, is_folder) = (self.clone(), wanted.relative.clone(), wanted.is_folder);
+        let locating = tokio::task::spawn_blocking(move || files.locate(&path, is_folder));
+        let place = match locating.await.map_err(io::Error::other)?? {
+            Located::File(place) => place,
+            Located::Folder => return Ok(Found::Folder(wanted.folder_url())),
+            Located::Nothing => return Ok(Found::Nothing),
+        };
+        let name = place.names().to_owned();
         let look = move |file: &File| {
             let metadata = file.metadata()?;
-            let media_type = media_type(&path, file)?;
+            let media_type = media_type(&name, file)?;
             Ok(metadata.is_file().then(|| (Identity::of(&metadata), media_type)))
         };
-        let (looked, kept) = self.store.inspect(client, real, look).await?;
+        let (looked, kept) = self.store.inspect(client, place, look).await?;
         let Some((identity, media_type)) = looked else { return Ok(Found::Nothing) };
         Ok(Found::File(FileFound { kept, identity, media_type }))
     }
 
-    /// Whether a canonical path is inside the folder and may be served: a link may lead out of the folder, or to a
-    /// hidden file.
-    fn is_inside(&self, real: &Path) -> bool {
-        real.strip_prefix(&self.root).is_ok_and(|relative| self.may_serve(relative))
+    /// Looks for the file that `path` leads to, once more if the files are exchanged meanwhile.
+    fn locate(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
+        match self.locate_once(path, is_folder) {
+            Err(error) if place::has_changed(&error) => self.locate_once(path, is_folder),
+            located => located,
+        }
+    }
+
+    /// The root is looked up for each request: it may be a link that is switched to another release.
+    fn locate_once(&self, path: &Path, is_folder: bool) -> io::Result<Located> {
+        let find = |path: &Path| {
+            let found = self.store.with_room(|| Place::find(&self.root, path))?;
+            // A link may lead to a hidden file.
+            Ok::<_, io::Error>(found.filter(|place| self.may_serve(place.names())))
+        };
+        let metadata = |place: &Place| self.store.with_room(|| place.node())?.metadata();
+        let Some(mut place) = find(path)? else { return Ok(Located::Nothing) };
+        let mut found = metadata(&place)?;
+        if found.is_dir() {
+            if !is_folder {
+                return Ok(Located::Folder);
+            }
+            place = match find(&path.join("index.html"))? {
+                Some(index) => index,
+                None => return Ok(Located::Nothing),
+            };
+            found = metadata(&place)?;
+        } else if is_folder {
+            return Ok(Located::Nothing);
+        }
+        // Reading from anything but a regular file may block, or never end.
+        Ok(if found.is_file() { Located::File(place) } else { Located::Nothing })
     }
 
     fn may_serve(&self, relative: &Path) -> bool {

@@ -166,7 +166,108 @@ async fn media_types_match_the_content() {
 fn a_recently_modified_file_has_a_weak_tag() {
     let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
     let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    assert_eq!(identity.entity_tag(at(2000)), "\"2-3-3e8.5\"");
-    assert_eq!(identity.entity_tag(at(1001)), "W/\"2-3-3e8.5\"");
-    assert_eq!(identity.entity_tag(at(0)), "W/\"2-3-3e8.5\"");
+    assert_eq!(identity.entity_tag(at(2000)), "\"3-3e8.5\"");
+    assert_eq!(identity.entity_tag(at(1001)), "W/\"3-3e8.5\"");
+    assert_eq!(identity.entity_tag(at(0)), "W/\"3-3e8.5\"");
+}
+
+#[tokio::test]
+async fn a_release_that_is_switched_by_a_link_is_served_at_once() {
+    let scratch = Scratch::new("release");
+    let (root, next) = (scratch.0.join("current"), scratch.0.join("next"));
+    for (release, content) in [("r1", "1"), ("r2", "22")] {
+        fs::create_dir_all(scratch.0.join(release)).unwrap();
+        fs::write(scratch.0.join(release).join("index.html"), content).unwrap();
+    }
+    std::os::unix::fs::symlink("r1", &root).unwrap();
+    let files = files(&root, false).unwrap();
+    assert_eq!(found(&files, "/").await.as_deref(), Some("1 bytes"));
+    std::os::unix::fs::symlink("r2", &next).unwrap();
+    fs::rename(&next, &root).unwrap();
+    assert_eq!(found(&files, "/").await.as_deref(), Some("2 bytes"));
+    fs::remove_dir_all(scratch.0.join("r1")).unwrap();
+    assert_eq!(found(&files, "/index.html").await.as_deref(), Some("2 bytes"));
+}
+
+#[tokio::test]
+async fn links_within_the_folder_are_followed() {
+    let scratch = Scratch::new("links");
+    let root = scratch.0.join("root");
+    fs::create_dir_all(root.join("r1/.git")).unwrap();
+    fs::write(root.join("r1/a.txt"), "12345").unwrap();
+    fs::write(root.join("r1/.git/config"), "").unwrap();
+    for (link, target) in [
+        ("relative", "r1".into()),
+        ("absolute", root.join("r1")),
+        ("up", "r1/../r1".into()),
+        ("out", scratch.0.clone()),
+        ("around", "../root/r1".into()),
+        ("loop", "loop".into()),
+        ("proc", "/proc/self/root".into()),
+    ] {
+        std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+    }
+    let files = files(&root, false).unwrap();
+    for link in ["relative", "absolute", "up", "around"] {
+        let path = format!("/{link}/a.txt");
+        assert_eq!(found(&files, &path).await.as_deref(), Some("5 bytes"), "{link}");
+        assert_eq!(found(&files, &format!("/{link}/.git/config")).await, None, "{link}");
+    }
+    for path in ["/out/root/r1/.git/config", "/proc/etc/hostname", "/out"] {
+        assert_eq!(found(&files, path).await, None, "{path}");
+    }
+    assert!(found(&files, "/loop").await.is_none_or(|it| it.starts_with("Failed")));
+}
+
+/// A folder and a link out of the root are exchanged while files are looked up.
+#[tokio::test]
+async fn nothing_outside_is_found_however_links_are_exchanged() {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    let scratch = Scratch::new("exchanged");
+    let (root, outside) = (scratch.0.join("root"), scratch.0.join("outside"));
+    fs::create_dir_all(root.join("a")).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(root.join("a/file"), "inside").unwrap();
+    fs::write(outside.join("file"), "outside!").unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("b")).unwrap();
+    let files = files(&root, false).unwrap();
+    let is_done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let exchanging = {
+        let (is_done, a, b) = (is_done.clone(), root.join("a"), root.join("b"));
+        std::thread::spawn(move || {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                renameat_with(CWD, &a, CWD, &b, RenameFlags::EXCHANGE).unwrap();
+            }
+        })
+    };
+    let mut inside = 0;
+    for _ in 0..2000 {
+        match found(&files, "/a/file").await.as_deref() {
+            Some("6 bytes") => inside += 1,
+            None => {}
+            other => assert!(other.is_some_and(|it| it.starts_with("Failed")), "{other:?}"),
+        }
+    }
+    is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    exchanging.join().unwrap();
+    assert!(inside > 0);
+}
+
+#[tokio::test]
+async fn copies_of_a_file_have_the_same_tag() {
+    let scratch = Scratch::new("copies");
+    let modified = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 5);
+    let mut tags = Vec::new();
+    for (folder, content) in [("a", "123"), ("b", "123"), ("c", "1234")] {
+        let root = scratch.0.join(folder);
+        fs::create_dir_all(&root).unwrap();
+        fs::write(root.join("file"), content).unwrap();
+        let file = File::options().write(true).open(root.join("file")).unwrap();
+        file.set_modified(modified).unwrap();
+        let files = files(&root, false).unwrap();
+        let Found::File(file) = files.find(client(), "/file").await else { panic!("it is there") };
+        tags.push(file.identity.entity_tag(SystemTime::now()));
+    }
+    assert_eq!(tags[0], tags[1]);
+    assert_ne!(tags[0], tags[2]);
 }

@@ -1,20 +1,19 @@
 //! Reading files for clients, with limits on the number of open files and on the content in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use rustix::fs::OFlags;
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
 use super::files::Identity;
 use super::memory::{Held, Memory, Share};
+use super::place::Place;
 
 /// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
 const PIECE: u64 = 64 << 10;
@@ -103,12 +102,10 @@ impl Store {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a file. If there is no free descriptor, files that are not being read are closed.
-    fn open(&self, path: &Path) -> io::Result<File> {
+    /// Opens something with `open`. If there is no free descriptor, files that are not being read are closed.
+    pub(super) fn with_room<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
-            // If the path has become a pipe meanwhile, opening it must not block.
-            let flags = OFlags::NONBLOCK.bits().cast_signed();
-            match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+            match open() {
                 Err(error) if is_shortage(&error) && self.idle().close_oldest() => {}
                 opened => return opened,
             }
@@ -123,16 +120,16 @@ impl Store {
     pub(super) async fn inspect<T: Send + 'static>(
         &self,
         client: SocketAddr,
-        path: PathBuf,
+        place: Place,
         look: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<(T, Kept)> {
         let permit = self.0.reads.acquire().await.map_err(io::Error::other)?;
         let store = self.clone();
         let looked = tokio::task::spawn_blocking(move || {
-            let file = store.open(&path)?;
+            let file = store.with_room(|| place.open())?;
             let looked = look(&file)?;
             let key = store.idle().put(client, file);
-            Ok((looked, Kept { store, key, client, path }))
+            Ok((looked, Kept { store, key, client, place }))
         });
         let looked = looked.await.map_err(io::Error::other)?;
         drop(permit);
@@ -158,7 +155,7 @@ pub(super) struct Kept {
     store: Store,
     key: u64,
     client: SocketAddr,
-    path: PathBuf,
+    place: Place,
 }
 
 impl Drop for Kept {
@@ -197,12 +194,12 @@ impl Reader {
         let store = self.kept.store.clone();
         let permit = store.0.reads.acquire().await.map_err(io::Error::other)?;
         let file = store.idle().take(self.kept.key);
-        let (path, identity, at) = (self.kept.path.clone(), self.identity, self.at);
+        let (place, identity, at) = (self.kept.place.clone(), self.identity, self.at);
         let opening = store.clone();
         let read = tokio::task::spawn_blocking(move || {
             let file = match file {
                 Some(file) => file,
-                None => opening.open(&path).and_then(|file| identity.check(file))?,
+                None => opening.with_room(|| place.open()).and_then(|file| identity.check(file))?,
             };
             let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
             let count = read_at(&file, &mut piece, at)?;

@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::files::{Files, Found};

@@ -1,0 +1,128 @@
+//! Files below a folder, opened so that no link leads out of it, however the files change meanwhile.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2};
+use rustix::io::Errno;
+
+/// A file or folder below a root folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// The root, without links: what it is called at the moment, even if a link to it is switched.
+    root: PathBuf,
+    /// The names below the root, none of which is a link or `..`.
+    names: PathBuf,
+}
+
+impl Place {
+    /// The place that `path`, relative to `root`, leads to; `None` if a link leads out of the root.
+    ///
+    /// # Errors
+    ///
+    /// If the root or the path does not exist or cannot be read.
+    pub(super) fn find(root: &Path, path: &Path) -> io::Result<Option<Self>> {
+        let root = root.canonicalize()?;
+        let place = Self { root, names: path.to_owned() };
+        match place.node() {
+            // There is a link in the path, or something that is not a folder.
+            Err(error) if is_link(&error) => place.resolved(),
+            found => found.map(|_| Some(place)),
+        }
+    }
+
+    /// The same place by names without links.
+    fn resolved(&self) -> io::Result<Option<Self>> {
+        let real = self.root.join(&self.names).canonicalize()?;
+        let names = real.strip_prefix(&self.root).ok();
+        Ok(names.map(|names| Self { root: self.root.clone(), names: names.to_owned() }))
+    }
+
+    /// The names below the root.
+    pub(super) fn names(&self) -> &Path {
+        &self.names
+    }
+
+    /// The place without opening it: nothing is read, and a device or pipe is not touched.
+    pub(super) fn node(&self) -> io::Result<File> {
+        self.open_as(OFlags::PATH)
+    }
+
+    /// Opens the file for reading.
+    pub(super) fn open(&self) -> io::Result<File> {
+        // If the path has become a pipe meanwhile, opening it must not block.
+        self.open_as(OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
+    /// Opens the place, and fails if one of the names has become a link.
+    fn open_as(&self, flags: OFlags) -> io::Result<File> {
+        let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = open(&self.root, folder, Mode::empty())?;
+        let flags = flags | OFlags::CLOEXEC;
+        let path = if self.names.as_os_str().is_empty() { Path::new(".") } else { &self.names };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let opened = match openat2(&root, path, flags, Mode::empty(), resolve) {
+            // A kernel before 5.6, or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => step_by_step(root, path, flags),
+            opened => opened,
+        };
+        Ok(opened?.into())
+    }
+}
+
+/// Opens `path` below `folder` name by name, so that no link is followed.
+fn step_by_step(mut folder: OwnedFd, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let mut names = path.components().peekable();
+    while let Some(name) = names.next() {
+        let is_last = names.peek().is_none();
+        let flags = if is_last { flags } else { OFlags::PATH | OFlags::CLOEXEC };
+        folder = openat(&folder, name.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
+        let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
+        // With O_PATH, a link itself would be opened.
+        if kind == rustix::fs::FileType::Symlink {
+            return Err(Errno::LOOP);
+        }
+    }
+    Ok(folder)
+}
+
+/// Whether opening a place failed because of a link.
+fn is_link(error: &io::Error) -> bool {
+    let is = |errno| Errno::from_io_error(error) == Some(errno);
+    is(Errno::LOOP) || is(Errno::XDEV)
+}
+
+/// Whether opening a place failed because a name has become a link since it was looked up.
+pub(super) fn has_changed(error: &io::Error) -> bool {
+    is_link(error) || error.kind() == ErrorKind::NotFound
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn name_by_name_no_link_is_followed() {
+        let folder = std::env::temp_dir().join(format!("clearway-step-{}", std::process::id()));
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        fs::write(folder.join("a/b/file"), "1").unwrap();
+        std::os::unix::fs::symlink("a", folder.join("link")).unwrap();
+        std::os::unix::fs::symlink("file", folder.join("a/b/link")).unwrap();
+        let step = |path: &str| {
+            let root = open(&folder, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+            let opened = step_by_step(root, Path::new(path), OFlags::PATH);
+            opened.map(|file| File::from(file).metadata().unwrap().is_file())
+        };
+        assert_eq!(step("a/b/file"), Ok(true));
+        assert_eq!(step("a/b"), Ok(false));
+        assert_eq!(step("."), Ok(false));
+        for link in ["link", "link/b/file", "a/b/link"] {
+            assert!(matches!(step(link), Err(Errno::LOOP | Errno::NOTDIR)), "{link}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
