@@ -9,7 +9,7 @@ mod server;
 mod table;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -64,9 +64,10 @@ pub(crate) struct DemoCommand {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Folder for the qlog file of each run, such as cubic-1.sqlog. Files of an earlier demo are replaced; while
-    /// another demo writes to the same folder, the names are cubic-1_2.sqlog and so on.
-    #[arg(long, value_name = "DIR", default_value = "target/demo")]
-    qlog: PathBuf,
+    /// another demo writes to the same folder, the names are cubic-1_2.sqlog and so on. By default it is clearway/demo in
+    /// $XDG_CACHE_HOME or ~/.cache.
+    #[arg(long, visible_alias = "out", value_name = "DIR")]
+    qlog: Option<PathBuf>,
     /// Print one JSON object per run instead of the table.
     #[arg(long)]
     json: bool,
@@ -79,6 +80,9 @@ Why ticks: the collapse can last only if one acknowledgement covers everything i
 Links that deliver in slots, as many radio links do, cause exactly that; --tick off is a milder test.
 
 Examples:
+  Keep the qlog files in a folder of your choice, and look at two of them:
+    clearway demo --out runs
+    clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
   A hundred runs of CUBIC, of which the slowest is shown:
     clearway demo --controller cubic --runs 100
   Half of all datagrams lost for three seconds:
@@ -104,13 +108,14 @@ impl DemoCommand {
 pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen()?;
     let mut outcomes = Vec::new();
-    let place = Place::take(&command.qlog).map_err(|error| {
-        let folder = command.qlog.display();
+    let folder = command.qlog.clone().unwrap_or_else(place::default_folder);
+    let place = Place::take(&folder).map_err(|error| {
+        let folder = folder.display();
         Failure::new(format!("qlog files cannot be written to {folder}: {error}"))
             .advise("name another folder with --qlog")
     })?;
     if let Some(ending) = place.ending() {
-        let folder = command.qlog.display();
+        let folder = folder.display();
         output::status(&format!(
             "another demo is writing its qlog files to {folder}: the names of this demo's files end in {ending}"
         ));
@@ -122,7 +127,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     // An interrupted demo shows the results that it has.
     if !command.json && !outcomes.is_empty() {
         output::result(&table::table(&outcomes, output::width()))?;
-        output::status(&traces(&command, &place, &outcomes));
+        output::status(&traces(&folder, &place, &outcomes));
     }
     end.and_then(|()| conclude(&outcomes))
 }
@@ -148,8 +153,8 @@ async fn run_all(
 }
 
 /// Where the qlog files are, or which of them is incomplete and why.
-fn traces(command: &DemoCommand, place: &Place, outcomes: &[Outcome]) -> String {
-    let folder = command.qlog.display();
+fn traces(folder: &Path, place: &Place, outcomes: &[Outcome]) -> String {
+    let folder = folder.display();
     let names = place.ending().map_or_else(String::new, |ending| format!(" (*{ending})"));
     let failure = |outcome: &Outcome| Some((outcome.name.clone(), outcome.qlog_error.clone()?));
     match outcomes.iter().find_map(failure) {

@@ -3,18 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clearway_lab::scenario::{Scenario, ScenarioError};
+use clearway_lab::scenario::{Scenario, ScenarioError, embedded};
 
 use clearway_terminal::failure::Failure;
 
 /// The folder in which scenarios are looked up.
 #[derive(Args, Debug)]
 pub(super) struct Library {
-    /// Folder of the scenarios.
-    #[arg(long = "scenarios", value_name = "DIR", default_value = "scenarios")]
-    folder: PathBuf,
+    /// Folder of the scenarios. By default it is scenarios, or if there is no such folder, this program's own ones are used.
+    #[arg(long = "scenarios", value_name = "DIR")]
+    folder: Option<PathBuf>,
 }
 
+/// The folder of scenarios in a checkout of the project.
+const DEFAULT: &str = "scenarios";
 const EXTENSION: &str = "toml";
 
 impl Library {
@@ -24,14 +26,17 @@ impl Library {
     ///
     /// If the folder does not exist or contains no scenario, or one of them is invalid.
     pub(super) fn all(&self) -> Result<Vec<Scenario>, Failure> {
-        let folder = self.folder.display();
+        let Some(path) = self.folder() else {
+            return embedded::names().map(load_embedded).collect();
+        };
+        let folder = path.display();
         let unreadable = |error: std::io::Error| {
             Failure::new(format!("cannot read the scenarios in {folder}: {error}")).advise(
                 "run this in the folder of the project, or give the folder with --scenarios",
             )
         };
         let mut paths = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).map_err(unreadable)? {
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
             if path.extension().is_some_and(|extension| extension == EXTENSION) {
                 paths.push(path);
@@ -55,21 +60,39 @@ impl Library {
         if file.is_file() {
             return load(file);
         }
-        let path = self.folder.join(name).with_extension(EXTENSION);
         let is_name = file.components().count() == 1 && file.extension().is_none();
-        if is_name && path.is_file() {
-            return load(&path);
-        }
-        let what = match is_name {
-            true => format!("there is no scenario {name:?}: {} does not exist", path.display()),
-            false => format!("there is no scenario file {name:?}"),
+        let what = match self.folder() {
+            _ if !is_name => format!("there is no scenario file {name:?}"),
+            None if embedded::names().any(|it| it == name) => return load_embedded(name),
+            None => format!("there is no scenario {name:?}"),
+            Some(folder) => {
+                let path = folder.join(name).with_extension(EXTENSION);
+                if path.is_file() {
+                    return load(&path);
+                }
+                format!("there is no scenario {name:?}: {} does not exist", path.display())
+            }
         };
         Err(Failure::new(what).advise("clearway lab list shows all scenarios"))
+    }
+
+    /// The folder that was named, or the one of a checkout if it is there.
+    fn folder(&self) -> Option<&Path> {
+        let default = Some(Path::new(DEFAULT)).filter(|folder| folder.is_dir());
+        self.folder.as_deref().or(default)
     }
 }
 
 fn load(path: &Path) -> Result<Scenario, Failure> {
-    Scenario::load(path).map_err(|error| {
+    explained(Scenario::load(path))
+}
+
+fn load_embedded(name: &str) -> Result<Scenario, Failure> {
+    explained(embedded::load(name))
+}
+
+fn explained(loaded: Result<Scenario, ScenarioError>) -> Result<Scenario, Failure> {
+    loaded.map_err(|error| {
         let failure = Failure::new(error.to_string());
         match error {
             ScenarioError::Invalid { .. } => failure.advise("scenarios/README.md lists all keys"),

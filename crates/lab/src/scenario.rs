@@ -10,6 +10,7 @@
 //!
 //! Every fault is reported as a [`ScenarioError`] that names the line and the column.
 
+pub mod embedded;
 mod error;
 mod expectations;
 mod file;

@@ -20,6 +20,20 @@ pub(super) struct Place {
     _lock: File,
 }
 
+/// Where qlog files are written unless the user names a folder: in the user's cache, whatever the current folder is.
+pub(super) fn default_folder() -> PathBuf {
+    let given = |variable| std::env::var_os(variable).map(PathBuf::from);
+    cache(given("XDG_CACHE_HOME"), given("HOME")).join("clearway/demo")
+}
+
+/// The user's cache (XDG Base Directory Specification), or the system's folder of temporary files if there is none.
+fn cache(cache: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
+    // The specification has relative paths ignored.
+    let cache = cache.filter(|path| path.is_absolute());
+    let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".cache"));
+    cache.or(home).unwrap_or_else(std::env::temp_dir)
+}
+
 impl Place {
     /// The first place in `folder` that is free.
     ///
@@ -76,6 +90,14 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn without_a_folder_it_is_the_users_cache() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(cache(path("/c"), path("/home/a")), path("/c").unwrap());
+        assert_eq!(cache(path("c"), path("/home/a")), path("/home/a/.cache").unwrap());
+        assert_eq!(cache(None, None), std::env::temp_dir());
+    }
 
     #[test]
     fn no_two_demos_have_the_same_place_at_the_same_time() {

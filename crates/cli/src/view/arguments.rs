@@ -49,7 +49,8 @@ pub(crate) struct ViewCommand {
 const AFTER_HELP: &str = "\
 Examples:
   Compare two downloads:
-    clearway view target/demo/cubic-1.sqlog target/demo/bbr-1.sqlog
+    clearway demo --out runs
+    clearway view runs/cubic-1.sqlog runs/bbr-1.sqlog
   Make a page to send to somebody:
     clearway view --html slow.html server.sqlog.gz
   Watch a congestion collapse as it happens:

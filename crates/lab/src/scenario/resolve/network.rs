@@ -11,6 +11,7 @@ use clearway_units::Rate;
 use toml::Spanned;
 
 use super::loss;
+use crate::scenario::embedded;
 use crate::scenario::error::Fault;
 use crate::scenario::file::Level;
 use crate::scenario::file::network::{self as file, DirectionSettings, HostSettings, Queue};
@@ -231,9 +232,12 @@ fn limit(
 
 fn trace(path: &Spanned<String>, folder: &Path) -> Result<Trace, Fault> {
     let file = folder.join(path.get_ref());
-    let text = std::fs::read_to_string(&file).map_err(|error| {
-        Fault::new(path.span(), format!("{} cannot be read: {error}", file.display()))
-    })?;
+    let text = match embedded::content_in(folder, path.get_ref()) {
+        Some(text) => text.to_owned(),
+        None => std::fs::read_to_string(&file).map_err(|error| {
+            Fault::new(path.span(), format!("{} cannot be read: {error}", file.display()))
+        })?,
+    };
     let parsed = Trace::parse(&text);
     parsed.map_err(|error| Fault::new(path.span(), format!("{}: {error}", file.display())))
 }

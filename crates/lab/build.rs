@@ -1,0 +1,28 @@
+//! Puts the project's scenarios, and the traces that they name, into the library.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let scenarios = root.join("../../scenarios");
+    let mut files = Vec::new();
+    for (folder, extension) in [("", "toml"), ("traces", "trace")] {
+        let folder = scenarios.join(folder);
+        println!("cargo::rerun-if-changed={}", folder.display());
+        let entries = fs::read_dir(&folder).expect("the folder of scenarios can be read");
+        let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+        files.extend(paths.filter(|path| path.extension().is_some_and(|it| it == extension)));
+    }
+    files.sort();
+    let mut list = String::from("[");
+    for file in files {
+        let name = file.strip_prefix(&scenarios).expect("it was found there");
+        let path = Path::new(&file).canonicalize().expect("it was found");
+        write!(list, "({name:?}, include_str!({path:?})),").expect("a string takes everything");
+    }
+    list.push(']');
+    let target = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    fs::write(target.join("scenarios.rs"), list).expect("the target folder can be written");
+}
