@@ -128,3 +128,7 @@ async fn run(command: Command) -> Result<(), Failure> {
         Command::Qlog(command) => qlog::run(&command),
     }
 }
+
+#[cfg(test)]
+#[path = "shipped_tests.rs"]
+mod shipped_tests;

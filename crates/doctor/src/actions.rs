@@ -66,6 +66,11 @@ fn of_path(stage: Stage, cause: &Cause, evidence: &[Evidence]) -> Action {
              another device. Fix the routes, or set rp_filter to 2 for this device if the asymmetry is intended.",
             "sysctl -a --pattern 'rp_filter'",
         ),
+        Cause::Undelivered => with(
+            "Look at what arrives: multicast to groups that no program has joined is normal, many packets from invalid source \
+             addresses are not.",
+            "tcpdump -ni any multicast",
+        ),
         Cause::Reassembly => only(
             "Send datagrams that need no fragments: a fragment was missing, and the whole datagram is lost with it.",
         ),

@@ -612,4 +612,16 @@ fn rates_are_a_sockets_own_if_no_other_can_have_read_many_and_else_bounds() {
     assert_eq!(of(50, vec![600]), (Some(false), Certainty::Certain), "it may have read them all");
     assert_eq!(of(0, vec![]), (Some(false), Certainty::Certain), "nobody knows who reads it");
     assert_eq!(of(0, vec![500]), (None, Certainty::Possible), "the reader has two");
+    // A datagram that waits in another socket was not read by an owner that never ran.
+    let used = |milliseconds| {
+        let mut snapshots = with_another(milliseconds, vec![600]);
+        for it in &mut snapshots {
+            Parts(it).sockets().get_mut(&SocketKey(78)).unwrap().receive_queue = CHARGE;
+        }
+        let verdict = diagnose(&snapshots);
+        let Cause::Rate(queue) = &verdict.findings[0].cause else { panic!("{verdict}") };
+        (queue.arrival_rate.map(|_| queue.are_rates_exact), verdict.findings[0].certainty)
+    };
+    assert_eq!(used(0), (Some(true), Certainty::Certain));
+    assert_eq!(used(50), (None, Certainty::Possible));
 }

@@ -19,7 +19,8 @@ const REFUSED: Floor = Floor { share: 0.1, per_second: 10.0 };
 
 impl Floor {
     fn is_reached(self, lost: u64, seconds: f64, share: f64) -> bool {
-        seconds > 0.0 && lost as f64 / seconds >= self.per_second && share >= self.share
+        // A few packets in a moment are no rate.
+        lost as f64 / seconds.max(1.0) >= self.per_second && share >= self.share
     }
 }
 

@@ -293,6 +293,9 @@ impl fmt::Display for Cause {
             Self::ReversePathFilter => {
                 "the reverse-path filter dropped them: the route to their source leaves through another device"
             }
+            Self::Undelivered => {
+                "IP received them and neither delivered nor counted them, as multicast that nobody has joined"
+            }
             Self::Reassembly => "fragments were missing, so datagrams could not be reassembled",
             Self::Firewall => "a firewall rule dropped them",
             Self::ConntrackFull => "the connection tracking table is full",

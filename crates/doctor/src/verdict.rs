@@ -116,6 +116,9 @@ pub enum Cause {
     IpHeader,
     /// The reverse-path filter.
     ReversePathFilter,
+    /// IP received packets, and neither delivered them nor counted them as lost: multicast that nobody has joined, or sources
+    /// that it does not accept.
+    Undelivered,
     /// Fragments that were not completed.
     Reassembly,
     /// A firewall's rule.
@@ -312,6 +315,7 @@ impl Cause {
             Self::BacklogFull => "backlog_full",
             Self::IpHeader => "ip_header",
             Self::ReversePathFilter => "reverse_path_filter",
+            Self::Undelivered => "undelivered",
             Self::Reassembly => "reassembly",
             Self::Firewall => "firewall",
             Self::ConntrackFull => "conntrack_full",
@@ -356,6 +360,7 @@ impl Cause {
             Self::Xdp
                 | Self::IpHeader
                 | Self::ReversePathFilter
+                | Self::Undelivered
                 | Self::Reassembly
                 | Self::Firewall
                 | Self::NoSocket

@@ -19,6 +19,7 @@ mod page;
 mod quic_lb;
 mod refusals;
 mod serve_get;
+mod shipped;
 mod stalled;
 mod support;
 mod traces;

@@ -256,7 +256,7 @@ fn rest(examination: &mut Examination<'_>, missing: u64) {
             examination.find(Stage::Netfilter, Cause::Firewall, missing, certainty, evidence);
         }
         Some(_) => {
-            let cause = if by_source > 0 { Cause::IpHeader } else { Cause::Other };
+            let cause = if by_source > 0 { Cause::IpHeader } else { Cause::Undelivered };
             let evidence = [vec![gap], sources].concat();
             examination.find(Stage::Ip, cause, missing, certain_if(false), evidence);
         }

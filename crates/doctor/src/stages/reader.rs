@@ -138,6 +138,8 @@ const LEAST_COST: u64 = 200;
 enum Others {
     /// At most so many.
     AtMost(u64),
+    /// The same, and datagrams were seen in them.
+    Some(u64),
     /// Any number; no datagram was ever seen in them, though, so that they may have read none.
     Unknown,
     /// Any number, and they probably did.
@@ -154,8 +156,10 @@ fn reads(examination: &Examination<'_>, key: SocketKey) -> (Vec<Option<u64>>, bo
     let total = of_namespace.iter().flatten().max().copied().unwrap_or(0);
     let others = others(examination, key, socket);
     match others {
-        Others::AtMost(count) if count <= total.div_euclid(10) => return (of_namespace, true),
-        Others::AtMost(_) | Others::Unknown | Others::Many => {}
+        Others::AtMost(count) | Others::Some(count) if count <= total.div_euclid(10) => {
+            return (of_namespace, true);
+        }
+        Others::AtMost(_) | Others::Some(_) | Others::Unknown | Others::Many => {}
     }
     let mut owners = socket.owners.iter();
     match (owners.next(), owners.next()) {
@@ -173,7 +177,7 @@ fn reads(examination: &Examination<'_>, key: SocketKey) -> (Vec<Option<u64>>, bo
         _ => {}
     }
     match others {
-        Others::Many => (Vec::new(), false),
+        Others::Many | Others::Some(_) => (Vec::new(), false),
         Others::AtMost(_) | Others::Unknown => (of_namespace, false),
     }
 }
@@ -199,15 +203,17 @@ fn has_one_socket(examination: &Examination<'_>, owner: u32) -> bool {
 /// A process that ran for a short time can have read few datagrams.
 fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others {
     let snapshots = &examination.span.snapshots;
-    let (mut owners, mut has_unknown) = (BTreeSet::new(), false);
+    let (mut owners, mut has_unknown, mut are_used) = (BTreeSet::new(), false, false);
     let seen = snapshots.iter().filter_map(|it| it.sockets.seen());
     for (_, socket) in seen.flatten().filter(|(other, _)| **other != key) {
         let is_of_group = socket.local == own.local;
         let is_of_reader = socket.owners.iter().any(|owner| own.owners.contains(owner));
         let is_used = socket.receive_queue > 0;
-        if is_of_group || is_of_reader || is_used {
+        // How long its owner ran bounds what was read, if it is known.
+        if is_of_group || is_of_reader || (is_used && socket.owners.is_empty()) {
             return Others::Many;
         }
+        are_used |= is_used;
         has_unknown |= socket.owners.is_empty();
         owners.extend(socket.owners.iter().copied());
     }
@@ -218,7 +224,12 @@ fn others(examination: &Examination<'_>, key: SocketKey, own: &Socket) -> Others
             None => has_unknown = true,
         }
     }
-    if has_unknown { Others::Unknown } else { Others::AtMost(most) }
+    match (has_unknown, are_used) {
+        (false, false) => Others::AtMost(most),
+        (false, true) => Others::Some(most),
+        (true, false) => Others::Unknown,
+        (true, true) => Others::Many,
+    }
 }
 
 /// For how many nanoseconds a process ran between the first and the last snapshot; `None` if it was not there all the time.

@@ -1,0 +1,171 @@
+//! Every command line in the documents, in the shipped files and in the help texts is one that the program takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::CommandFactory;
+
+use super::*;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Documents with commands.
+fn documents() -> Vec<PathBuf> {
+    let folder = |path: &str| {
+        let entries = fs::read_dir(root().join(path)).unwrap();
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    };
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let crates = crates.map(|entry| entry.unwrap().path().join("README.md"));
+    let mut all: Vec<_> = folder("").chain(folder("docs")).chain(folder("docs/fleet")).collect();
+    all.extend(crates);
+    all.extend(
+        ["scenarios", "bench", "interop", "viewer", "gallery"]
+            .map(|it| root().join(it).join("README.md")),
+    );
+    let is_text = |path: &PathBuf| {
+        let kind = path.extension().and_then(|it| it.to_str());
+        matches!(kind, Some("md" | "service" | "yaml" | "toml")) || path.ends_with("Dockerfile")
+    };
+    all.retain(|path| is_text(path) && path.exists() && !path.ends_with("CHANGELOG.md"));
+    all.sort();
+    all
+}
+
+/// The words after `clearway` in the commands of a text: the lines of code blocks and units, with what follows a backslash.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace("\\\n", " ");
+    joined.lines().flat_map(of_line).collect()
+}
+
+fn of_line(line: &str) -> Option<Vec<String>> {
+    let is_code = line.starts_with("    ") || line.starts_with("Exec");
+    let bare = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
+    let bare = bare
+        .split_once("Exec")
+        .map_or(bare, |(_, rest)| rest.split_once('=').map_or(bare, |(_, it)| it));
+    let starts = [
+        "clearway ",
+        "/usr/local/bin/clearway ",
+        "cargo run --release -- ",
+        "cargo run --profile dist -- ",
+        "target/dist/clearway ",
+        "target/release/clearway ",
+    ];
+    let rest = starts.iter().find_map(|start| bare.strip_prefix(start))?;
+    if rest.starts_with("= ") {
+        // A dependency.
+        return None;
+    }
+    let is_whole_line = is_code || bare.len() == line.len();
+    // What is not to be typed as it is.
+    let is_sketch = rest.contains('…') || rest.contains("...");
+    (is_whole_line && !is_sketch).then(|| words(rest))
+}
+
+/// The words of a shell's line, up to a comment, a pipe or the next command.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let (mut word, mut quote) = (String::new(), None);
+    for letter in line.chars().chain([' ']) {
+        match (letter, quote) {
+            ('"' | '\'', None) => quote = Some(letter),
+            (it, Some(open)) if it == open => quote = None,
+            (' ', None) => {
+                match word.as_str() {
+                    "" => {}
+                    "#" | "|" | "&" | "&&" | ">" | ";" => return words,
+                    _ => words.push(word.clone()),
+                }
+                word.clear();
+            }
+            (it, _) => word.push(it),
+        }
+    }
+    words
+}
+
+/// What is wrong with a command, if anything is.
+fn refused(words: &[String]) -> Option<String> {
+    let program = ["clearway".to_owned()];
+    match Program::try_parse_from(program.iter().chain(words)) {
+        Ok(_) => None,
+        Err(error) if error.exit_code() == 0 => None,
+        Err(error) => Some(error.to_string().lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+#[test]
+fn every_command_of_the_documents_is_taken() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for path in documents() {
+        let text = fs::read_to_string(&path).unwrap();
+        for words in commands(&text) {
+            count += 1;
+            if let Some(why) = refused(&words) {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                wrong.push(format!("{name}: clearway {}: {why}", words.join(" ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 30, "only {count} commands were found");
+}
+
+#[test]
+fn every_command_of_the_help_texts_is_taken() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    let mut program = Program::command();
+    program.build();
+    let mut all = vec![program];
+    while let Some(command) = all.pop() {
+        all.extend(command.get_subcommands().cloned());
+        let texts =
+            [command.get_after_help(), command.get_after_long_help(), command.get_long_about()];
+        let text =
+            texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        for words in commands(&text) {
+            count += 1;
+            wrong.extend(refused(&words).map(|why| format!("clearway {}: {why}", words.join(" "))));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(count > 10, "only {count} commands were found");
+}
+
+/// The arguments of the containers: one list in a line, or a line for each.
+#[test]
+fn every_container_starts_with_arguments_that_are_taken() {
+    let kubernetes = fs::read_to_string(root().join("docs/fleet/kubernetes.yaml")).unwrap();
+    let mut found = Vec::new();
+    let mut lines = kubernetes.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(rest) = line.trim().strip_prefix("args:") else { continue };
+        let mut words: Vec<String> = Vec::new();
+        if let Some(list) = rest.trim().strip_prefix('[') {
+            words.extend(list.trim_end_matches(']').split(',').map(|it| it.trim().to_owned()));
+        }
+        let is_item = |line: &&str| line.trim().starts_with(['-', '#']);
+        while let Some(item) = lines.next_if(is_item) {
+            words.extend(item.trim().strip_prefix("- ").map(str::to_owned));
+        }
+        found.push(words);
+    }
+    assert_eq!(found.len(), 3, "{found:?}");
+    let docker = fs::read_to_string(root().join("docs/fleet/Dockerfile")).unwrap();
+    let command = docker.lines().find_map(|line| line.strip_prefix("CMD ")).unwrap();
+    found.push(serde_json::from_str(command).unwrap());
+    for words in found {
+        assert_eq!(refused(&words), None, "{words:?}");
+    }
+}
+
+#[test]
+fn commands_are_found_where_they_are() {
+    let text = "Text with `clearway serve`.\n\n    sudo clearway serve /srv \\\n        --listen 'a b'   # so\n\
+                ```\nclearway get x | less\n```\n    clearway balance …\n";
+    let expected = [vec!["serve", "/srv", "--listen", "a b"], vec!["get", "x"]];
+    assert_eq!(commands(text), expected);
+}

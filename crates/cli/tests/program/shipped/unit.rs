@@ -1,0 +1,194 @@
+//! A unit of systemd, as far as it can be run without it: its commands, as another user, with its filter of address families.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
+
+/// Says to this program which address families it may use, and what it runs then.
+const FAMILIES: &str = "CLEARWAY_TEST_FAMILIES";
+const COMMAND: &str = "CLEARWAY_TEST_COMMAND";
+/// What systemd gives a refused `socket` (RestrictAddressFamilies).
+const EAFNOSUPPORT: u32 = 97;
+/// The number of `socket`.
+#[cfg(target_arch = "x86_64")]
+const SOCKET: i64 = 41;
+#[cfg(not(target_arch = "x86_64"))]
+const SOCKET: i64 = 198;
+/// The user without rights.
+const NOBODY: &str = "65534";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The settings of a unit, in order.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Unit(Vec<(String, String)>);
+
+impl Unit {
+    /// Reads a unit: comments, sections, settings, and lines that go on after a backslash.
+    pub(super) fn parse(text: &str) -> Self {
+        let joined = text.replace("\\\n", " ");
+        let lines = joined.lines().map(str::trim);
+        let settings = lines.filter(|line| !line.starts_with(['#', ';', '[']) && !line.is_empty());
+        let setting = |line: &str| {
+            let (name, value) = line.split_once('=').unwrap_or_else(|| panic!("{line}"));
+            (name.to_owned(), value.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        Self(settings.map(setting).collect())
+    }
+
+    /// All values of a setting.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &str) {
+        self.0.retain(|(it, _)| it != name);
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The numbers of the address families that it may use; `None` if all.
+    fn families(&self) -> Option<Vec<u64>> {
+        let value = self.all("RestrictAddressFamilies").next()?;
+        let number = |name: &str| match name {
+            "AF_UNIX" => 1,
+            "AF_INET" => 2,
+            "AF_INET6" => 10,
+            "AF_NETLINK" => 16,
+            "AF_PACKET" => 17,
+            "AF_XDP" => 44,
+            other => panic!("which number has {other}?"),
+        };
+        Some(value.split(' ').map(number).collect())
+    }
+
+    /// A command of the unit in its sandbox. This test's own program puts the filter in place, and becomes the command.
+    pub(super) fn command(&self, line: &str) -> Command {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        let nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
+        if rustix::process::geteuid().is_root() {
+            words.splice(0..0, nobody);
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "shipped::unit::becomes_a_service"]);
+        command.env(COMMAND, words.join("\n"));
+        if let Some(families) = self.families() {
+            let families: Vec<_> = families.iter().map(u64::to_string).collect();
+            command.env(FAMILIES, families.join(","));
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+#[test]
+#[ignore = "not a test, but what a service is started with"]
+fn becomes_a_service() {
+    let Ok(line) = std::env::var(COMMAND) else { return };
+    if let Ok(families) = std::env::var(FAMILIES) {
+        let families = families.split(',').map(|it| it.parse().unwrap()).collect::<Vec<u64>>();
+        apply_filter(&permitting(&families)).unwrap();
+    }
+    let words: Vec<&str> = line.split('\n').collect();
+    // The harness has begun a line.
+    println!();
+    let error = Command::new(words[0]).args(&words[1..]).exec();
+    panic!("{words:?}: {error}");
+}
+
+/// A filter of `socket` that permits these address families.
+fn permitting(families: &[u64]) -> BpfProgram {
+    let is_not = |family: &u64| {
+        SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *family).unwrap()
+    };
+    let others = SeccompRule::new(families.iter().map(is_not).collect()).unwrap();
+    let filter = SeccompFilter::new(
+        [(SOCKET, vec![others])].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(EAFNOSUPPORT),
+        std::env::consts::ARCH.try_into().unwrap(),
+    );
+    filter.unwrap().try_into().unwrap()
+}
+
+/// A service that runs; killed when dropped.
+pub(super) struct Service {
+    child: Child,
+    /// What it prints, in either way.
+    lines: Receiver<String>,
+}
+
+impl Service {
+    /// Starts the unit's program, and waits until it listens.
+    pub(super) fn start(unit: &Unit) -> Self {
+        let line = unit.all("ExecStart").next().unwrap();
+        let mut command = unit.command(line);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let (output, errors) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let of_errors = sender.clone();
+        thread::spawn(move || {
+            BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|it| drop(sender.send(it)));
+        });
+        thread::spawn(move || {
+            BufReader::new(errors)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|it| drop(of_errors.send(it)));
+        });
+        let mut service = Self { child, lines };
+        let mut said = Vec::new();
+        while !said.last().is_some_and(|it: &String| it.starts_with("listening on ")) {
+            match service.lines.recv_timeout(PATIENCE) {
+                Ok(line) => said.push(line),
+                Err(_) => {
+                    panic!("{line} does not listen: {said:?}, {:?}", service.child.try_wait())
+                }
+            }
+        }
+        service
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until it ends, with success.
+    pub(super) fn end(mut self, limit: Duration) {
+        let begun = Instant::now();
+        let status = loop {
+            match self.child.try_wait().unwrap() {
+                Some(status) => break status,
+                None => assert!(begun.elapsed() < limit, "it does not end"),
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let said: Vec<_> = self.lines.try_iter().collect();
+        assert!(status.success(), "{status}: {said:?}");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_unit_is_read_as_the_service_manager_does() {
+    let unit = Unit::parse("# A\n[Service]\nExecStart=/bin/a \\\n    --b c\nExecStart=d\n");
+    assert_eq!(unit.all("ExecStart").collect::<Vec<_>>(), ["/bin/a --b c", "d"]);
+    assert_eq!(unit.families(), None);
+}
