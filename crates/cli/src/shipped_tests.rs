@@ -65,6 +65,22 @@ fn of_line(line: &str) -> Option<Vec<String>> {
     (is_whole_line && !is_sketch).then(|| words(rest))
 }
 
+/// Options that a sentence names: `clearway serve --hot-restart`.
+fn mentions(text: &str) -> Vec<Vec<String>> {
+    let joined = text.replace('\n', " ");
+    let quoted = joined.split('`').skip(1).step_by(2);
+    let commands = quoted.filter_map(|it| it.strip_prefix("clearway "));
+    commands.filter(|it| !it.contains('…')).map(words).collect()
+}
+
+/// What is wrong with a mention, which need not have all that the command needs.
+fn unknown(words: &[String]) -> Option<String> {
+    use clap::error::ErrorKind::{InvalidSubcommand, UnknownArgument};
+    let program = ["clearway".to_owned()];
+    let error = Program::try_parse_from(program.iter().chain(words)).err()?;
+    matches!(error.kind(), InvalidSubcommand | UnknownArgument).then(|| error.to_string())
+}
+
 /// The words of a shell's line, up to a comment, a pipe or the next command.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -102,16 +118,16 @@ fn every_command_of_the_documents_is_taken() {
     let (mut count, mut wrong) = (0, Vec::new());
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
-        for words in commands(&text) {
+        let commands = commands(&text).into_iter().map(|words| (refused(&words), words));
+        let mentions = mentions(&text).into_iter().map(|words| (unknown(&words), words));
+        for (why, words) in commands.chain(mentions) {
             count += 1;
-            if let Some(why) = refused(&words) {
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                wrong.push(format!("{name}: clearway {}: {why}", words.join(" ")));
-            }
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            wrong.extend(why.map(|why| format!("{name}: clearway {}: {why}", words.join(" "))));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(count > 30, "only {count} commands were found");
+    assert!(count > 80, "only {count} commands were found");
 }
 
 #[test]

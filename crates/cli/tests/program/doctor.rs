@@ -115,6 +115,80 @@ fn a_reader_that_is_too_slow_is_named_within_ten_seconds_and_a_file_says_the_sam
     assert!(text.contains("Do not enlarge the receive buffer"), "{text}");
 }
 
+/// Sends to a socket that nobody reads, and to a port without a socket, until it is dropped.
+struct Careless {
+    is_over: Arc<AtomicBool>,
+    sending: Option<JoinHandle<()>>,
+}
+
+impl Careless {
+    fn start() -> Self {
+        let unread = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let of_sender = is_over.clone();
+        let sending = thread::spawn(move || {
+            while !of_sender.load(Ordering::Relaxed) {
+                for _ in 0..20 {
+                    sender.send_to(&[0; 1200], unread.local_addr().unwrap()).unwrap();
+                    sender.send_to(&[0; 100], closed).unwrap();
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        Self { is_over, sending: Some(sending) }
+    }
+}
+
+impl Drop for Careless {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.sending.take().unwrap().join();
+    }
+}
+
+/// The doctor of a server sees what others of the host lose, and raises no alarm for it.
+#[test]
+fn a_server_does_not_answer_for_what_other_programs_lose() {
+    let scratch = Scratch::new("doctor-others");
+    scratch.fill("root/file", 100);
+    let root = scratch.path("root");
+    let mut command =
+        clearway(&["serve", &root, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    command.stderr(Stdio::piped());
+    let mut server = Running::listening(command);
+    let metrics = loop {
+        let line = server.error_line();
+        if let Some(address) = line.strip_prefix("metrics are at ") {
+            break address.trim().to_owned();
+        }
+    };
+    let _careless = Careless::start();
+    let begun = Instant::now();
+    loop {
+        let mut response = ureq::get(&metrics).call().unwrap();
+        let text = response.body_mut().read_to_string().unwrap();
+        let value = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name))?;
+            line.rsplit_once(' ')?.1.parse::<f64>().ok()
+        };
+        assert_eq!(value("clearway_doctor_verdict{outcome=\"loss\"}"), Some(0.0), "{text}");
+        let elsewhere = |stage_and_cause: &str| {
+            value(&format!("clearway_doctor_elsewhere_lost_per_second{{{stage_and_cause}}}"))
+        };
+        let strays = elsewhere("stage=\"udp\",cause=\"no_socket\"");
+        let overflows = elsewhere("stage=\"socket\",cause=\"overflow\"");
+        if strays.is_some_and(|it| it > 10.0) && overflows.is_some_and(|it| it > 10.0) {
+            assert_eq!(value("clearway_doctor_verdict{outcome=\"no_loss\"}"), Some(1.0), "{text}");
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "others lose something: {text}");
+        thread::sleep(Duration::from_millis(200));
+    }
+    server.interrupt();
+}
+
 #[test]
 fn what_is_wrong_with_the_command_is_no_verdict() {
     let scratch = Scratch::new("doctor-wrong");
