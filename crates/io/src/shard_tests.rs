@@ -354,7 +354,7 @@ fn looked_at(others: u16) -> (usize, usize) {
     let mailbox = Arc::new(Mailbox::new().unwrap());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
     let endpoint = Endpoint::new(config, None, Timestamp::ORIGIN, Random::from_seed([1; 32]));
-    let mut connections = Connections::new(endpoint, None, usize::MAX, mailbox);
+    let mut connections = Connections::new(endpoint, None, usize::MAX, mailbox.clone());
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let config = Arc::new(ClientConfig {
         sessions: Arc::new(tls),

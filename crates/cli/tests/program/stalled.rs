@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -184,7 +183,7 @@ fn a_server_in_a_stopped_terminal_serves_and_ends() {
     rustix::io::ioctl_fionbio(&terminal, true).unwrap();
     let other_end = ptsname(&terminal, Vec::new()).unwrap();
     let other_end = open(other_end, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
-    let stream = || Stdio::from(OwnedFd::from(other_end.try_clone().unwrap()));
+    let stream = || Stdio::from(other_end.try_clone().unwrap());
     let mut command = serve(&scratch, &[]);
     let server = Program::start({
         command.stdin(stream()).stdout(stream()).stderr(stream());
