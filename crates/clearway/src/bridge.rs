@@ -57,7 +57,8 @@ pub(crate) struct Shared<F: Face> {
     waker: OnceLock<ConnectionWaker>,
     /// Made when a task first waits for one of them.
     signals: OnceLock<Box<[Notify; Signal::COUNT]>>,
-    /// The runtime of the first task that was started on the shard's thread: its end is noticed as long as the connection lasts.
+    /// The runtime of the first task that was started on the shard's thread: its end is noticed as
+    /// long as the connection lasts.
     runtime: OnceLock<Runtime>,
     /// How often the lock was taken.
     #[cfg(test)]
@@ -222,8 +223,8 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Waits until the handshake is complete. A connection that was established stays so for its tasks, whatever ended it later:
-    /// what was received before can be read.
+    /// Waits until the handshake is complete. A connection that was established stays so for its
+    /// tasks, whatever ended it later: what was received before can be read.
     pub(crate) fn poll_established(
         &self,
         context: &Context<'_>,
@@ -239,8 +240,8 @@ impl<F: Face> Shared<F> {
     }
 
     /// Waits until it is known whether early data can be exchanged before the handshake is complete: a client's session
-    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete. As for
-    /// [`Self::poll_established`], what ended the connection later does not matter.
+    /// permits it, or a server has accepted it. `None` if not, or if the handshake is complete. As
+    /// for [`Self::poll_established`], what ended the connection later does not matter.
     pub(crate) fn poll_early(
         &self,
         context: &Context<'_>,

@@ -92,7 +92,8 @@ fn a_signal_wakes_everybody_who_waits_for_it() {
     }
 }
 
-/// What the shard sets, and in which order, does not matter to a task that looks only after the end.
+/// What the shard sets, and in which order, does not matter to a task that looks only after the
+/// end.
 #[test]
 fn a_connection_that_was_established_is_one_after_it_has_ended() {
     let results = || {

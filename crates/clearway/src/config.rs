@@ -23,9 +23,8 @@ use crate::error::ConfigError;
 use crate::observe::{ObserverFactory, Observers};
 use crate::store::GuardedStore;
 
-/// A client's configuration. TLS sessions are resumed only between connections with the same configuration or clones of
-/// it, so keep it. All clones share their sessions and tokens, whenever they were taken. A method that changes what TLS offers,
-/// or where sessions are kept, begins without any.
+/// A client's configuration. All clones share their TLS sessions and tokens, whenever they were
+/// taken, so keep it. A method that changes TLS, or where sessions are kept, begins without any.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     trust: Trust,
@@ -43,7 +42,7 @@ pub struct ClientConfig {
     store: Option<Arc<dyn SessionStore>>,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) observers: Observers,
-    /// Built from the other fields when it is first needed, and shared with all clones, also with earlier ones.
+    /// Built from the other fields when it is first needed; shared with all clones.
     sessions: Arc<OnceLock<Arc<dyn ClientSessions>>>,
 }
 

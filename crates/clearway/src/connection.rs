@@ -58,8 +58,9 @@ impl Drop for Owner {
     }
 }
 
-/// A connection whose handshake is in progress: a future that resolves to the connection, once it was established also if it
-/// has ended since, so that what was received can be read. Dropping it closes the connection.
+/// A connection whose handshake is in progress: a future that resolves to the connection, once it
+/// was established also if it has ended since, so that what was received can be read. Dropping it
+/// closes the connection.
 #[must_use = "a connection that nobody waits for is closed"]
 pub struct Connecting {
     reference: Option<ConnectionRef>,
@@ -215,7 +216,8 @@ impl Connection {
     }
 
     /// Waits for the next bidirectional stream that the peer opens. Streams that are not accepted count against limits,
-    /// as with [`accept_uni`](Self::accept_uni). Cancel-safe: if the future is dropped, no stream is lost.
+    /// as with [`accept_uni`](Self::accept_uni). Cancel-safe: if the future is dropped, no stream
+    /// is lost.
     ///
     /// # Errors
     /// If the connection ends.
@@ -224,7 +226,8 @@ impl Connection {
         Ok(self.both(id))
     }
 
-    /// Waits for the next unidirectional stream that the peer opens. Cancel-safe: if the future is dropped, no stream is lost.
+    /// Waits for the next unidirectional stream that the peer opens. Cancel-safe: if the future is
+    /// dropped, no stream is lost.
     ///
     /// A stream that is not accepted counts against the limit on the peer's open streams, and its data counts against
     /// the connection's receive window (RFC 9000 §4). A program that never calls this should allow no such streams
@@ -269,9 +272,10 @@ impl Connection {
     /// switch between threads. While it computes, the shard's connections wait, so it must not block, and work of more than
     /// some ten microseconds belongs in a task of the runtime. If the connection has ended, the task may not run.
     ///
-    /// The task is dropped when the runtime shuts down, as the runtime's own tasks are, and when the shard ends, after the last
-    /// handle of the [`Endpoint`](crate::Endpoint) and its last connection. The end of this connection alone does not end it:
-    /// the connection's futures then return errors.
+    /// The task is dropped when the runtime shuts down, as the runtime's own tasks are, and when
+    /// the shard ends, after the last handle of the [`Endpoint`](crate::Endpoint) and its last
+    /// connection. The end of this connection alone does not end it: the connection's futures then
+    /// return errors.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.reference.spawn_here(task);
     }
@@ -369,7 +373,8 @@ impl Connection {
         now.or(self.established().max_datagram_payload)
     }
 
-    /// Waits for the next unreliable datagram from the peer. Cancel-safe: if the future is dropped, no datagram is lost.
+    /// Waits for the next unreliable datagram from the peer. Cancel-safe: if the future is dropped,
+    /// no datagram is lost.
     ///
     /// # Errors
     /// If the connection ends.

@@ -73,7 +73,8 @@ struct EndpointShared {
     /// Another process receives at the address.
     is_replaced: AtomicBool,
     was_replaced: Notify,
-    /// The runtime of the first task that was started on the endpoint's thread: its end is noticed as long as the endpoint lasts.
+    /// The runtime of the first task that was started on the endpoint's thread: its end is noticed
+    /// as long as the endpoint lasts.
     runtime: OnceLock<Runtime>,
 }
 
@@ -214,8 +215,9 @@ impl Endpoint {
     }
 
     /// An endpoint whose connections are served inside their shards: acceptors decide whether to accept a client, and with
-    /// which [`Application`](crate::Application). `acceptor` makes that of each shard, of which there is one unless the configuration says
-    /// otherwise; they are counted from 0. Connections for which an acceptor gives no observer get one from the configuration.
+    /// which [`Application`](crate::Application). `acceptor` makes that of each shard, of which
+    /// there is one unless the configuration says otherwise; they are counted from 0. Connections
+    /// for which an acceptor gives no observer get one from the configuration.
     /// [`accept`](Self::accept) never returns a connection of this endpoint.
     ///
     /// # Errors
@@ -356,8 +358,8 @@ impl Endpoint {
     }
 
     /// Connects to the server at `remote`, whose certificate must be valid for `server_name`. The connection is served
-    /// inside the shard by the [`Application`](crate::Application) that `application` creates. If the connection cannot be started,
-    /// `on_failure` is called instead.
+    /// inside the shard by the [`Application`](crate::Application) that `application` creates. If
+    /// the connection cannot be started, `on_failure` is called instead.
     ///
     /// # Errors
     /// If the configuration is invalid.
@@ -447,10 +449,11 @@ impl Endpoint {
         self.owner.shared.stop_accepting();
     }
 
-    /// Waits until nothing is left of any connection: each has ended, and its closing or draining period is over, three probe
-    /// timeouts (RFC 9000 §10.2). A program should wait for this before it ends: the peer is told that a connection is
-    /// closed with one datagram, and in this time again if that was lost and the peer sends anything. An attempt to connect
-    /// that was never answered is not waited for after it has ended.
+    /// Waits until nothing is left of any connection: each has ended, and its closing or draining
+    /// period is over, three probe timeouts (RFC 9000 §10.2). A program should wait for this before
+    /// it ends: CONNECTION_CLOSE takes one datagram, and in this time it is repeated if that was
+    /// lost and the peer sends anything. An attempt to connect that was never answered is not
+    /// waited for after it has ended.
     ///
     /// This closes nothing: see [`close`](Self::close). Cancel-safe.
     pub async fn wait_idle(&self) {

@@ -48,7 +48,7 @@
 //! send.finish()?;
 //! let answer = recv.read_to_end(64 << 10).await?;
 //! connection.close(0_u32.into(), b"done");
-//! // The server is told, also if a datagram is lost.
+//! // The close reaches the server, also if a datagram is lost.
 //! endpoint.wait_idle().await;
 //! # let _ = answer;
 //! # Ok(())

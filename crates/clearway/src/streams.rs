@@ -32,7 +32,8 @@ pub(crate) struct Streams {
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
-    /// Streams that were opened for tasks that want none any more. The peer knows nothing of them: the next tasks get them.
+    /// Streams that were opened for futures that were dropped since. Nothing was sent on them, so
+    /// the next tasks get them.
     pub(crate) spare: PerDirection<VecDeque<StreamId>>,
 
     pub(crate) datagrams: Datagrams,

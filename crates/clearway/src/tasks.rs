@@ -7,8 +7,8 @@ use core::task::Poll;
 
 pub(crate) use runtime::Runtime;
 
-/// `task`, polled inside `runtime`: its timers, sockets and [`tokio::spawn`] belong to that, wherever it is polled. It ends with
-/// the runtime, as tasks of the runtime itself do.
+/// `task`, polled inside `runtime`: its timers, sockets and [`tokio::spawn`] belong to that,
+/// wherever it is polled. It ends with the runtime, as tasks of the runtime itself do.
 pub(crate) fn inside<F: Future<Output = ()>>(
     runtime: Option<Runtime>,
     task: F,
@@ -18,7 +18,8 @@ pub(crate) fn inside<F: Future<Output = ()>>(
     let mut membership = None;
     poll_fn(move |context| {
         let Some(runtime) = &runtime else { return task.as_mut().poll(context) };
-        // Before the runtime is entered, so that no end is missed. A shard always polls with the same waker.
+        // Before the runtime is entered, so that no end is missed. A shard always polls with the
+        // same waker.
         membership.get_or_insert_with(|| runtime.join(context.waker()));
         match runtime.enter() {
             Some(_entered) => task.as_mut().poll(context),

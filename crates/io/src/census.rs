@@ -25,7 +25,7 @@ impl Census {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Has `callback` called whenever the last connection is gone. Only the first one counts.
+    /// Sets the callback for when the last connection is gone. The first one stays.
     pub(crate) fn on_empty(&self, callback: Callback) {
         let _ = self.on_empty.set(callback);
     }
@@ -37,7 +37,7 @@ impl fmt::Debug for Census {
     }
 }
 
-/// A connection that is counted, from when it is asked for until nothing is left of it.
+/// A counted connection, from the request to begin it until nothing is left of it.
 #[derive(Debug)]
 pub(crate) struct Counted(Arc<Census>);
 

@@ -71,15 +71,17 @@ impl ShardGroup {
         self.steering
     }
 
-    /// The number of connections, from when they are asked for until nothing is left of them: each has ended, and its closing or
-    /// draining period is over (RFC 9000 §10.2), in which CONNECTION_CLOSE is repeated if it was lost. An attempt that the
-    /// peer has never answered counts until it has ended.
+    /// The number of connections. Each counts from the request to begin it until it has ended and
+    /// its closing or draining period is over (RFC 9000 §10.2), in which CONNECTION_CLOSE is
+    /// repeated if it was lost. An attempt that the peer has never answered counts until it has
+    /// ended.
     pub fn connection_count(&self) -> usize {
         self.census().count()
     }
 
-    /// Has `callback` called whenever [`connection_count`](Self::connection_count) falls to 0, on any thread; it must not block.
-    /// Only the first one for a group counts. [`ShardHandle::statistics`] then say the same.
+    /// Sets a callback that is called whenever [`connection_count`](Self::connection_count) falls
+    /// to 0, on any thread; it must not block. The first callback of a group stays.
+    /// [`ShardHandle::statistics`] agree with the count by then.
     pub fn on_idle(&self, callback: impl Fn() + Send + Sync + 'static) {
         self.census().on_empty(Box::new(callback));
     }

@@ -26,7 +26,8 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a shard whose thread ends, however it ends: nobody joins that thread, and the mailbox's descriptor can be closed.
+/// Removes a shard whose thread ends, however it ends: nobody joins that thread, and the mailbox's
+/// descriptor can be closed.
 struct Ending(u64);
 
 impl Drop for Ending {

@@ -443,7 +443,7 @@ impl Shard {
         self.connections.report(&mut self.statistics);
         self.statistics.panics = guarded::panics();
         self.mailbox.statistics.publish(&self.statistics);
-        // Whoever waits for the end of the last connection finds none in the statistics.
+        // After this, a task that waited for the last connection finds none in the statistics.
         self.connections.report_departed();
     }
 

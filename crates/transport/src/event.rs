@@ -103,12 +103,14 @@ pub enum Event {
     /// The server sent a token for a later connection to it (RFC 9000 §8.1.3). To the application these are bytes without
     /// meaning; they contain also the version of QUIC in which the token may be used (RFC 9369 §5).
     NewToken(Bytes),
-    /// The connection has ended. This is the last event; what the peer sent before it ended is reported before.
+    /// The connection has ended. This is the last event; what the peer sent before it ended is
+    /// reported before.
     Closed(ConnectionError),
 }
 
 impl Event {
-    /// Whether the connection has ended, and not because this end's application has closed it: that wants no more events.
+    /// Whether the connection has ended, and not because this end's application has closed it: that
+    /// wants no more events.
     pub(crate) fn is_end_by_peer(&self) -> bool {
         matches!(self, Self::Closed(error) if *error != ConnectionError::LocallyClosed)
     }

@@ -87,8 +87,9 @@ fn application_error_and_reason_are_hidden_in_initial_packets() {
     assert_eq!(closed(&pair.server_events), Some(&hidden_by_application_error()));
 }
 
-/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and sends its last messages again with
-/// the close. One datagram is lost: the one with the Finished message, or the next one with both, or none.
+/// §10.2.3: a client whose handshake is complete cannot know whether the server's is, and sends its
+/// last messages again with the close. One datagram is lost: the one with the Finished message, or
+/// the next one with both, or none.
 #[test]
 fn a_server_has_the_connection_of_a_client_that_closes_before_its_finished_message_arrives() {
     for closes_before_flush in [false, true] {

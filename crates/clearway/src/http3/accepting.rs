@@ -15,7 +15,8 @@ use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
 use super::{RecvBody, Responder, ResponseFailure, SendBody, Timeouts};
 
-/// How many connections that are gone may have requests that wait to be accepted; those of others are discarded.
+/// How many connections that are gone may have requests that wait to be accepted; those of others
+/// are discarded.
 const MAX_DEPARTED: usize = 1024;
 
 /// The connections of one server.
@@ -78,7 +79,8 @@ impl Connections {
 }
 
 impl Connections {
-    /// A connection is gone. Requests that came before can still be accepted, unless too many connections have left some.
+    /// A connection is gone. Requests that came before can still be accepted, unless too many
+    /// connections have left some.
     fn note_departed(&mut self, shared: &Shared) {
         let face = &mut shared.lock().face;
         if face.incoming.is_empty() {

@@ -261,9 +261,9 @@ impl Client {
         self.shared().close(VarInt::saturating(code.get()), Bytes::new(), Error::Closed);
     }
 
-    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress, closes the connection (RFC
-    /// 9114 §5.2), and returns when CONNECTION_CLOSE was sent. It may be lost: a program that ends after this should
-    /// first call [`Endpoint::wait_idle`].
+    /// Shuts the connection down gracefully: refuses new requests, waits for those in progress,
+    /// closes the connection (RFC 9114 §5.2), and returns when CONNECTION_CLOSE was sent. It may be
+    /// lost: a program that ends after this should first call [`Endpoint::wait_idle`].
     pub async fn shutdown(&self) {
         self.shared().act(|state, effects| {
             state.face.is_finishing = true;

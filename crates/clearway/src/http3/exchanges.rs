@@ -83,7 +83,7 @@ impl Face for Exchanges {
                 exchange.is_queued = false;
             }
         }
-        // Of what was received before the end, requests can still be accepted.
+        // Requests that were received before the end can still be accepted.
         let keys: Vec<usize> = self.all.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(exchange) = self.all.get_mut(key) {

@@ -109,9 +109,11 @@ impl Server {
     /// gone.
     ///
     /// Any number of tasks may accept. Cancel-safe: if the future is dropped, no request is lost. Requests that are not
-    /// accepted wait; their number is limited per connection by the transport's limit on open streams. A request that arrived
-    /// before its client closed the connection, or was lost, is returned all the same: what was received of its content can be
-    /// read, and [`Responder::cancelled`] returns at once. Requests of at most 1,024 connections that have ended wait so.
+    /// accepted wait; their number is limited per connection by the transport's limit on open
+    /// streams. A request that arrived before its client closed the connection, or was lost, is
+    /// returned all the same: what was received of its content can be read, and
+    /// [`Responder::cancelled`] returns at once. Requests of at most 1,024 connections that have
+    /// ended wait so.
     pub async fn accept(&self) -> Option<(Request<RecvBody>, Responder)> {
         poll_fn(|context| self.accepting.poll_accept(context)).await
     }
@@ -138,8 +140,9 @@ impl Server {
     /// microseconds belongs in [`tokio::spawn`] or [`tokio::task::spawn_blocking`], which can be awaited there as
     /// everywhere, like timers, sockets and files: if this is called in a tokio runtime, the tasks run inside it.
     ///
-    /// If this future is dropped, requests are answered as before until the server is shut down. When the runtime shuts down,
-    /// the tasks are dropped, as its own tasks are, and further requests are reset.
+    /// If this future is dropped, requests are answered as before until the server is shut down.
+    /// When the runtime shuts down, the tasks are dropped, as its own tasks are, and further
+    /// requests are reset.
     pub async fn serve_on_shards<S, F, B>(&self, service: S)
     where
         S: Fn(Request<RecvBody>) -> F + Clone + Send + Sync + 'static,

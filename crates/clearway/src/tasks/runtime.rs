@@ -1,8 +1,9 @@
 //! The tokio runtimes that tasks on shards belong to, and their ends.
 //!
-//! Timers and sockets of a runtime panic when they are polled after it has begun to shut down. tokio drops its own tasks before
-//! that; tasks on shards have to end then, too. A runtime's end is noticed by a task of its own, which it drops: that waits
-//! until no shard polls a task of the runtime, and no poll begins after it.
+//! Timers and sockets of a runtime panic when they are polled after it has begun to shut down.
+//! tokio drops its own tasks before that; tasks on shards have to end then, too. A runtime's end is
+//! noticed by a task of its own, which it drops: that waits until no shard polls a task of the
+//! runtime, and no poll begins after it.
 
 use core::task::Waker;
 use core::time::Duration;
@@ -17,8 +18,9 @@ use tokio::sync::Notify;
 
 /// Threads that poll take one of this many locks, so that shards do not share one.
 const GATES: usize = 16;
-/// How often the end of a runtime looks whether a poll is over that was in progress, once a millisecond. A task that does not
-/// return by then blocks its shard, and may itself wait for the end of the runtime.
+/// How often the end of a runtime looks whether a poll is over that was in progress, once a
+/// millisecond. A task that does not return by then blocks its shard, and may itself wait for the
+/// end of the runtime.
 const MAX_LOOKS: usize = 1000;
 
 /// Runtimes with tasks on shards.

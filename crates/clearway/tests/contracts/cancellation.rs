@@ -1,7 +1,8 @@
-//! Futures that the documentation calls cancel safe, canceled at every await point: nothing is lost, and nothing comes twice.
+//! Futures that the documentation calls cancel safe, canceled at every await point: nothing is
+//! lost, and nothing comes twice.
 //!
-//! A seed decides how often each future is polled before it is dropped and made again, and whether it is polled again at once or
-//! when it can continue.
+//! A seed decides how often each future is polled before it is dropped and made again, and whether
+//! it is polled again at once or when it can continue.
 
 use core::task::Poll;
 use std::time::Duration;
@@ -31,7 +32,8 @@ impl Seeded {
     }
 }
 
-/// The result of a future that is made, polled some times and dropped, again and again, until it is ready.
+/// The result of a future that is made, polled some times and dropped, again and again, until it is
+/// ready.
 macro_rules! canceled {
     ($random:expr, $make:expr) => {
         loop {

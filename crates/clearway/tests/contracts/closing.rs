@@ -20,8 +20,8 @@ over_each_stack! {
     an_endpoint_without_connections_is_idle_at_once
 }
 
-/// The one datagram with CONNECTION_CLOSE is lost. The client waits long enough to send it again when the server sends something
-/// (RFC 9000 §10.2.1).
+/// The one datagram with CONNECTION_CLOSE is lost. The client waits long enough to send it again
+/// when the server sends something (RFC 9000 §10.2.1).
 async fn a_close_whose_datagram_is_lost_reaches_the_peer_while_the_client_waits<S: Stack>() {
     let stack = S::new(IDLE);
     let delay = Duration::from_millis(60);
@@ -72,7 +72,7 @@ async fn an_endpoint_without_connections_is_idle_at_once<S: Stack>() {
     S::new(IDLE).client_is_idle().await;
 }
 
-/// Both ends are idle in the end, and say so in their statistics: the one that was told, too.
+/// Both ends are idle in the end, also the one that received the close, and their statistics agree.
 #[test]
 fn nothing_is_left_when_waiting_is_over() {
     run(async {
@@ -113,7 +113,8 @@ fn futures_like_poll(future: core::pin::Pin<&mut impl Future>) -> bool {
     future.poll(&mut context).is_pending()
 }
 
-/// An attempt that nobody has answered is over when it is given up: there may be nobody who waits for a CONNECTION_CLOSE.
+/// An attempt that nobody has answered is over when it is given up: there may be nobody who waits
+/// for a CONNECTION_CLOSE.
 #[test]
 fn an_attempt_that_was_never_answered_is_not_waited_for() {
     run(async {
@@ -189,7 +190,7 @@ fn a_program_as_in_the_readme_tells_the_server_that_it_is_gone() {
     });
 }
 
-/// Programs are copied from these texts: their clients say that they end.
+/// Programs are copied from these texts, so their clients close their connections.
 #[test]
 fn the_clients_in_the_documentation_wait_before_they_end() {
     let texts = [
@@ -208,7 +209,7 @@ fn the_clients_in_the_documentation_wait_before_they_end() {
     }
 }
 
-/// The endpoint's last handle and the connection's are dropped at once: the peer is told nevertheless.
+/// The close is sent although the last handles of connection and endpoint are dropped at once.
 #[test]
 fn dropping_all_handles_sends_the_close() {
     run(async {

@@ -1,4 +1,5 @@
-//! Delivery: what `stopped()` confirms can be read by the peer's application, however late that looks.
+//! Delivery: what `stopped()` confirms can be read by the peer's application, however late that
+//! looks.
 
 use std::time::Duration;
 
@@ -94,7 +95,8 @@ async fn a_client_has_the_connection_of_a_server_that_closes_at_once<S: Stack>()
     }
 }
 
-/// A task on the shard's thread closes in the turn in which the connection is established, before anything of that turn is sent.
+/// A task on the shard's thread closes in the turn in which the connection is established, before
+/// anything of that turn is sent.
 #[test]
 fn a_server_has_the_connection_of_a_client_that_closes_in_the_turn_that_connects() {
     run(async {

@@ -18,7 +18,7 @@ pub(crate) struct Relay {
 
 #[derive(Default)]
 struct State {
-    /// So many datagrams that the client sends next are lost.
+    /// How many of the client's next datagrams are lost.
     to_lose: AtomicUsize,
     /// How many datagrams have come from the client.
     sent: AtomicUsize,
@@ -50,7 +50,7 @@ impl Relay {
         self.state.is_lost.notified().await;
     }
 
-    /// Waits until the client has sent nothing for so long.
+    /// Waits until the client has sent nothing for this time.
     pub(crate) async fn quiet(&self, time: Duration) {
         loop {
             let before = self.state.sent.load(Ordering::SeqCst);

@@ -67,8 +67,8 @@ pub(crate) trait Stack: Sized + Send + Sync + 'static {
         }
     }
 
-    /// Returns when the server has processed what the client has sent so far: another connection is complete, whose packets
-    /// came after that through the same sockets.
+    /// Returns when the server has processed what the client has sent so far: another connection is
+    /// complete, whose packets came after that through the same sockets.
     fn catch_up(&self) -> impl Future<Output = ()> + Send {
         async {
             let (client, _server) = self.connect().await;

@@ -183,7 +183,7 @@ fn a_stream_opened_for_a_dropped_future_is_that_of_the_next() {
             drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
-        assert_eq!(send.id().index(), 0, "the peer knows of no other");
+        assert_eq!(send.id().index(), 0, "no other stream was used");
         send.write_all(b"here").await.unwrap();
         send.finish().unwrap();
         assert_eq!(recv.read_to_end(10).await.unwrap(), b"here");

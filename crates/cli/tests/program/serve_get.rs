@@ -107,7 +107,8 @@ fn connections_can_be_resumed_and_cipher_suites_chosen() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("TLS_AES_128_GCM_SHA256"), "{wrong:?}");
 }
 
-/// The connection for the second URL resumes the session of the first, so that it can send early data.
+/// The connection for the second URL resumes the session of the first, so that it can send early
+/// data.
 #[test]
 fn a_resumed_connection_sends_early_data() {
     let scratch = Scratch::new("resume-early");

@@ -536,8 +536,8 @@ impl Connections {
         self.deadlines.set(handle.index(), Deadlines { own, silence });
     }
 
-    /// A connection has ended, and has sent what it had to. If the peer has never answered, there may be none, and nobody waits
-    /// until the closing period is over.
+    /// A connection has ended, and has sent what it had to. If the peer has never answered, there
+    /// may be none, and nobody waits until the closing period is over.
     fn forget_attempt(&mut self, handle: ConnectionHandle) {
         let is_answered = self.endpoint.connection(handle).is_none_or(Connection::is_answered);
         if let Some(Some(slot)) = self.slots.get_mut(handle.index())

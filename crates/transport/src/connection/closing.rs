@@ -64,8 +64,9 @@ pub(super) fn answers_next(received: &mut u64) -> bool {
 const MAX_REASON_LEN: usize = 512;
 /// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
-/// This often a client whose handshake is not confirmed sends CONNECTION_CLOSE in 1-RTT packets only, after its last messages
-/// of the handshake. Later, when the server sends more, it is also in Handshake packets (RFC 9000 §10.2.3).
+/// This often a client whose handshake is not confirmed sends CONNECTION_CLOSE in 1-RTT packets
+/// only, after its last messages of the handshake. Later, when the server sends more, it is also in
+/// Handshake packets (RFC 9000 §10.2.3).
 const COMPLETING_ROUNDS: u8 = 2;
 
 impl Connection {
@@ -223,7 +224,8 @@ impl Connection {
     }
 
     /// Writes the pending CONNECTION_CLOSE into one datagram, in every packet number space for which the peer may
-    /// have keys (RFC 9000 §10.2.3). A client that [completes the handshake](Self::completes_handshake) first may need several.
+    /// have keys (RFC 9000 §10.2.3). A client that [completes the
+    /// handshake](Self::completes_handshake) first may need several.
     pub(super) fn transmit_close(&mut self, now: Timestamp, buffer: &mut [u8]) -> Option<Transmit> {
         let Lifecycle::Closing { pending: true, close, .. } = &self.lifecycle else {
             return None;
@@ -292,9 +294,10 @@ impl Connection {
         protection.can_seal(space) && !is_redundant
     }
 
-    /// Whether the next CONNECTION_CLOSE comes after the last messages of this client's handshake, as far as the server has
-    /// not acknowledged them: with them the server has the connection, and can decrypt 1-RTT packets, which alone contain the
-    /// application's error code. CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
+    /// Whether the next CONNECTION_CLOSE comes after the last messages of this client's handshake,
+    /// as far as the server has not acknowledged them: with them the server has the connection, and
+    /// can decrypt 1-RTT packets, which alone contain the application's error code.
+    /// CONNECTION_CLOSE in a Handshake packet would end the handshake instead.
     fn completes_handshake(&self) -> bool {
         let Lifecycle::Closing { close, rounds, .. } = &self.lifecycle else { return false };
         *rounds < COMPLETING_ROUNDS
@@ -304,8 +307,9 @@ impl Connection {
             && self.handshake.protection().can_seal(SpaceId::Handshake)
     }
 
-    /// A datagram of CONNECTION_CLOSE was built. After the last messages of a handshake, which may need more than one, it is
-    /// sent twice: the server may be silent until the closing state has ended.
+    /// A datagram of CONNECTION_CLOSE was built. After the last messages of a handshake, which may
+    /// need more than one, it is sent twice: the server may be silent until the closing state has
+    /// ended.
     fn on_close_built(&mut self, completes: bool) {
         let mut drafts = self.outgoing.buffers.drafts.iter();
         let has_close = drafts.any(|draft| draft.space == SpaceId::Application);
