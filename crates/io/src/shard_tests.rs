@@ -374,7 +374,7 @@ fn looked_at(others: u16) -> (usize, usize) {
             observer: None,
             on_failure: Box::new(|failure| panic!("{failure}")),
         };
-        let counted = mailbox.census.count_one();
+        let counted = Arc::<crate::census::Census>::default().count_one();
         connections.connect(Timestamp::ORIGIN, request, address(port), counted);
     }
     let forged = connections.on_unreachable(Timestamp::ORIGIN, address(9999));
