@@ -169,8 +169,8 @@ impl<F: Face> Shared<F> {
         }
     }
 
-    /// Why the shard drops the connection's application, if it has not been told of an end: the application panicked while it
-    /// processed the connection, the shard has ended although nobody had asked it to, or somebody has.
+    /// Returns why the shard drops the application of a connection that has not ended: the application panicked while it
+    /// processed the connection, the shard failed, or the shard was shut down.
     pub(crate) fn dropped_because(&self, was_processing: bool) -> ConnectionError {
         let failure = self.waker.get().and_then(ConnectionWaker::shard_failure);
         match failure {
@@ -313,21 +313,28 @@ impl<F: Face> State<F> {
         effects.signal(Signal::Connection);
     }
 
-    /// The shard has processed the connection: takes note of what became of early data.
-    pub(crate) fn note_early_data(&mut self, connection: &Connection, effects: &mut Effects<F>) {
+    /// The shard has processed the connection: takes note of what became of early data. Returns whether the connection can be
+    /// used from now on, before the handshake is complete.
+    pub(crate) fn note_early_data(
+        &mut self,
+        connection: &Connection,
+        effects: &mut Effects<F>,
+    ) -> bool {
         let now = connection.early_data();
         let is_known = connection.side().is_client() || now != EarlyData::None;
         if self.early_data == Some(now) || !is_known {
-            return;
+            return false;
         }
         self.early_data = Some(now);
         let can_exchange = matches!(now, EarlyData::Offered | EarlyData::Accepted);
-        if can_exchange && self.established.is_none() && self.early.is_none() {
+        let is_new = can_exchange && self.established.is_none() && self.early.is_none();
+        if is_new {
             self.early = Some(Arc::new(Established::new(connection)));
             self.statistics.get_or_insert_with(|| Box::new(connection.statistics()));
             self.remote_address = Some(connection.remote_address());
         }
         self.connecting.wake(effects);
+        is_new
     }
 
     /// Whether application data can be exchanged.

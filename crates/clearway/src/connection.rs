@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
-use crate::error::{ConnectError, ExportError, MigrateError, SendDatagramError};
+use crate::error::{ConnectError, DatagramWaitError, ExportError, MigrateError, SendDatagramError};
 use crate::path::PathEvent;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
@@ -348,11 +348,15 @@ impl Connection {
     /// wait to be taken. Cancel-safe: if the future is dropped, no outcome is lost.
     ///
     /// # Errors
-    /// If the connection ends.
-    pub async fn datagram_outcome(&self) -> Result<(DatagramId, DatagramOutcome), ConnectionError> {
+    /// [`NotEnabled`](DatagramWaitError::NotEnabled) at once without that setting, and the error that ended the connection.
+    pub async fn datagram_outcome(
+        &self,
+    ) -> Result<(DatagramId, DatagramOutcome), DatagramWaitError> {
         let wanted = self.reference.wait(Signal::DatagramOutcomes, |state| {
-            let next = state.face.datagrams.next_outcome();
-            next.map(Ok).or_else(|| state.lost().map(Err))
+            if let Some(next) = state.face.datagrams.next_outcome() {
+                return Some(Ok(next));
+            }
+            state.datagram_wait_error(state.face.datagrams.are_reported()).map(Err)
         });
         wanted.await
     }
@@ -377,11 +381,15 @@ impl Connection {
     /// no datagram is lost.
     ///
     /// # Errors
-    /// If the connection ends.
-    pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
+    /// [`NotEnabled`](DatagramWaitError::NotEnabled) at once if this end accepts none, which is the default
+    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), and the error that ended the
+    /// connection.
+    pub async fn read_datagram(&self) -> Result<Bytes, DatagramWaitError> {
         let wanted = self.reference.wait(Signal::Datagrams, |state| {
-            let next = state.face.datagrams.receive();
-            next.map(Ok).or_else(|| state.lost().map(Err))
+            if let Some(next) = state.face.datagrams.receive() {
+                return Some(Ok(next));
+            }
+            state.datagram_wait_error(state.face.datagrams.are_accepted()).map(Err)
         });
         wanted.await
     }
@@ -461,13 +469,17 @@ impl Connection {
     /// Derives `length` bytes of keying material from the session (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// If TLS cannot derive as many bytes, or the connection ends.
+    /// [`ExportError::Tls`] if TLS cannot derive as many bytes: with the cipher suites of TLS 1.3 it derives at most 8,160 or
+    /// 12,240. The error that ended the connection.
     pub async fn export_keying_material(
         &self,
         length: usize,
         label: &[u8],
         context: Option<&[u8]>,
     ) -> Result<Vec<u8>, ExportError> {
+        if length > MAX_EXPORT {
+            return Err(ExportError::Tls(clearway_transport::ExportError));
+        }
         let (reply, exported) = oneshot::channel();
         self.reference.act(|state, effects| {
             if let Some(error) = state.lost() {
@@ -486,6 +498,10 @@ impl Connection {
         exported.await.unwrap_or_else(lost)
     }
 }
+
+/// No hash function of TLS gives more bytes of keying material: 255 times its length (RFC 5869 §2.3), of which that of SHA-512 is
+/// the largest. What is larger is refused before there is memory for it.
+const MAX_EXPORT: usize = 255 * 64;
 
 /// Stands for an unknown address of the peer, which no established connection has.
 const UNKNOWN_ADDRESS: SocketAddr =

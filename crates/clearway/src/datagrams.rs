@@ -67,6 +67,8 @@ pub(crate) struct Datagrams {
     transport_room: u64,
     drops_oldest: bool,
     notices: bool,
+    /// This end accepts datagrams.
+    are_accepted: bool,
     /// A task waits for room.
     awaits_room: bool,
     /// The largest payload of a datagram, as of the last batch.
@@ -124,6 +126,16 @@ impl Datagrams {
         self.awaits_room = true;
     }
 
+    /// Whether datagrams of the peer are accepted.
+    pub(crate) fn are_accepted(&self) -> bool {
+        self.are_accepted
+    }
+
+    /// Whether it is reported what becomes of datagrams.
+    pub(crate) fn are_reported(&self) -> bool {
+        self.notices
+    }
+
     /// The oldest datagram that was received.
     pub(crate) fn receive(&mut self) -> Option<Bytes> {
         self.incoming.pop().map(|((), data)| data)
@@ -145,8 +157,10 @@ impl Datagrams {
         }
     }
 
-    /// The connection is established: its settings apply.
+    /// The connection can be used, early or because it is established: its settings apply.
     pub(crate) fn establish(&mut self, connection: &Connection) {
+        self.max_payload = connection.max_datagram_payload();
+        self.transport_room = connection.datagram_send_buffer_space() as u64;
         let config = connection.config();
         self.outgoing.limits = Limits {
             bytes: config.datagram_send_buffer(),
@@ -158,6 +172,7 @@ impl Datagrams {
         };
         self.drops_oldest = config.datagram_drops_oldest();
         self.notices = config.datagram_notices();
+        self.are_accepted = config.max_datagram_frame_size().is_some();
     }
 
     fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {

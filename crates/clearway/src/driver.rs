@@ -56,7 +56,9 @@ impl Application for Driver {
         while let Some(event) = connection.next_event() {
             on_event(connection, &mut state, event, effects);
         }
-        state.note_early_data(connection, effects);
+        if state.note_early_data(connection, effects) {
+            state.face.datagrams.establish(connection);
+        }
         if !*is_closed {
             state.take_changed(changed);
             for id in changed.drain(..) {

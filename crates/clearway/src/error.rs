@@ -1,4 +1,7 @@
 //! Errors, one enum for each kind of operation.
+//!
+//! Where the text of an error contains that of the error that it holds, `source()` continues with the source of that one, so
+//! that a chain says nothing twice. The error itself is in the variant.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -62,9 +65,9 @@ impl fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Tls(error) => Some(error),
-            Self::Identity(error) => Some(error),
-            Self::NoNativeRoots(Some(error)) => Some(&**error),
+            Self::Tls(error) => error.source(),
+            Self::Identity(error) => error.source(),
+            Self::NoNativeRoots(Some(error)) => error.source(),
             Self::NoNativeRoots(None)
             | Self::NoClientConfig
             | Self::PreferredAddress(_)
@@ -107,8 +110,8 @@ impl fmt::Display for EndpointError {
 impl core::error::Error for EndpointError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Io(error) => Some(error),
-            Self::Config(error) => Some(error),
+            Self::Io(error) => error.source(),
+            Self::Config(error) => error.source(),
         }
     }
 }
@@ -147,8 +150,8 @@ impl fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::NotStarted(error) => Some(error),
-            Self::Lost(error) => Some(error),
+            Self::NotStarted(error) => error.source(),
+            Self::Lost(error) => error.source(),
         }
     }
 }
@@ -189,7 +192,7 @@ impl fmt::Display for ReadError {
 impl core::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::ConnectionLost(error) => Some(error),
+            Self::ConnectionLost(error) => error.source(),
             Self::Reset(_) | Self::ClosedStream => None,
         }
     }
@@ -230,7 +233,7 @@ impl fmt::Display for ReadToEndError {
 impl core::error::Error for ReadToEndError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Read(error) => Some(error),
+            Self::Read(error) => error.source(),
             Self::TooLong { .. } => None,
         }
     }
@@ -263,7 +266,7 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::ConnectionLost(error) => Some(error),
+            Self::ConnectionLost(error) => error.source(),
             Self::Stopped(_) | Self::ClosedStream => None,
         }
     }
@@ -362,8 +365,40 @@ impl fmt::Display for SendDatagramError {
 impl core::error::Error for SendDatagramError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::ConnectionLost(error) => Some(error),
+            Self::ConnectionLost(error) => error.source(),
             Self::Unsupported | Self::TooLarge { .. } | Self::QueueFull => None,
+        }
+    }
+}
+
+/// What a task waits for of unreliable datagrams does not come.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum DatagramWaitError {
+    /// The configuration of this end does not permit it: it accepts no datagrams
+    /// ([`max_datagram_frame_size`](crate::TransportConfigBuilder::max_datagram_frame_size)), or does not have their outcomes
+    /// reported ([`datagram_notices`](crate::TransportConfigBuilder::datagram_notices)).
+    NotEnabled,
+    /// The connection ended.
+    ConnectionLost(ConnectionError),
+}
+
+impl fmt::Display for DatagramWaitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotEnabled => {
+                f.write_str("the transport configuration of this end does not enable it")
+            }
+            Self::ConnectionLost(error) => write!(f, "the connection ended: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for DatagramWaitError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::ConnectionLost(error) => error.source(),
+            Self::NotEnabled => None,
         }
     }
 }
@@ -393,8 +428,8 @@ impl fmt::Display for MigrateError {
 impl core::error::Error for MigrateError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::NotStarted(error) => Some(error),
-            Self::Failed(error) => Some(error),
+            Self::NotStarted(error) => error.source(),
+            Self::Failed(error) => error.source(),
             Self::ConnectionEnded => None,
         }
     }
@@ -422,7 +457,7 @@ impl fmt::Display for ExportError {
 impl core::error::Error for ExportError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::ConnectionLost(error) => Some(error),
+            Self::ConnectionLost(error) => error.source(),
             Self::Tls(error) => Some(error),
         }
     }

@@ -23,7 +23,7 @@
 //! |---|---|
 //! | an [`Observer`], an [`ObserverFactory`] | the observer; its connection goes on |
 //! | a [`CertificateResolver`] | the handshake, with the alert access_denied |
-//! | a [`SessionStore`] of a [`ClientConfig`] | what it was asked to keep or give |
+//! | a [`SessionStore`] of a [`ClientConfig`] | the session or token that it was called for |
 //! | an [`Acceptor`] | the client's attempt, with CONNECTION_REFUSED |
 //! | a [`congestion::Controller`] or its factory, TLS [sessions](transport::Session) of your own, verifiers and key logs | their connection, with INTERNAL_ERROR |
 //! | an [`Application`], an [`http3::Handler`], an [`http3::BodySource`] | their connection, with INTERNAL_ERROR |
@@ -122,15 +122,15 @@ pub mod congestion {
 /// this crate exports directly.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, ClientSessions, ClientTrust, Connection, ConnectionHandle,
-        ConnectionState, ConnectionVersions, DatagramError, DropReason, EarlyDataContext,
-        EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello, ExportError, HelloParameters,
-        Incoming, KeySchedule, LossThresholds, LossTrigger, LostPacket, MAX_EARLY_DATA_CONTEXT,
-        Metrics, NewKeys, PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats,
-        ResetAtError, ServerSessions, ServerTrust, Session, SessionError, SpaceId, StreamEvent,
-        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
-        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
-        TransportErrorCause, UnknownStream, WriteError,
+        AcceptError, Arrival, ClientSessions, ClientTrust, ConnectError, Connection,
+        ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError, DropReason,
+        EarlyDataContext, EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello, ExportError,
+        HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger, LostPacket,
+        MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
+        ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
+        SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
+        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
+        TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }
 
@@ -155,8 +155,8 @@ pub use config::{ClientCertificates, ClientConfig, ServerConfig};
 pub use connection::{Connecting, Connection, ZeroRttAccepted};
 pub use endpoint::Endpoint;
 pub use error::{
-    ConfigError, ConnectError, EndpointError, ExportError, MigrateError, ReadError, ReadToEndError,
-    ResetAtError, SendDatagramError, StreamClosed, WriteError,
+    ConfigError, ConnectError, DatagramWaitError, EndpointError, ExportError, MigrateError,
+    ReadError, ReadToEndError, ResetAtError, SendDatagramError, StreamClosed, WriteError,
 };
 pub use happy_eyeballs::{AttemptError, CONNECTION_ATTEMPT_DELAY, ConnectAnyError, connect_any};
 pub use observe::ObserverFactory;

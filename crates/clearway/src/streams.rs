@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal};
 use crate::datagrams::Datagrams;
-use crate::error::{ConnectError, ExportError};
+use crate::error::{ConnectError, DatagramWaitError, ExportError};
 
 /// The peer gets new flow control credit with the next batch; the shard is woken for that at once when the credit
 /// reaches one part in this many of a window.
@@ -212,6 +212,14 @@ impl State {
     /// Why the connection has ended, for tasks whose connection was established.
     pub(crate) fn lost(&self) -> Option<ConnectionError> {
         self.error.as_ref().map(lost)
+    }
+
+    /// The error for a task that waits for datagrams, if none can come: the feature is not enabled, or the connection has ended.
+    pub(crate) fn datagram_wait_error(&self, is_enabled: bool) -> Option<DatagramWaitError> {
+        match self.lost() {
+            Some(error) => Some(DatagramWaitError::ConnectionLost(error)),
+            None => (!is_enabled).then_some(DatagramWaitError::NotEnabled),
+        }
     }
 
     /// The sending half of a stream, if it still exists.

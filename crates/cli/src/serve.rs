@@ -249,7 +249,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
+        let endpoint = server.endpoint().clone();
         server.run(files, log, ending).await;
+        check(&endpoint)?;
     } else {
         let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
         let http3 = Config {
@@ -266,9 +268,19 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;
         let site = http3::Site { files, log, requests };
+        let endpoint = server.endpoint().clone();
         server.run(site, ending).await;
+        check(&endpoint)?;
     }
     Ok(())
+}
+
+/// Fails if a shard has ended although nobody has asked it to.
+fn check(endpoint: &Endpoint) -> Result<(), Failure> {
+    match endpoint.failure() {
+        Some(failure) => Err(Failure::new(format!("a shard of the server has ended: {failure}"))),
+        None => Ok(()),
+    }
 }
 
 fn config(

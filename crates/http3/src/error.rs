@@ -127,7 +127,8 @@ impl fmt::Display for ConnectionError {
 
 impl core::error::Error for ConnectionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        self.qpack.as_ref().map(|error| error as _)
+        // Its text is the reason.
+        self.qpack.as_ref()?.source()
     }
 }
 

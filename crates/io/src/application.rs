@@ -160,8 +160,9 @@ impl fmt::Display for MigrateFailure {
 impl core::error::Error for MigrateFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Socket { error, .. } => Some(&**error),
-            Self::Refused(error) => Some(error),
+            // Their text contains that of the error.
+            Self::Socket { error, .. } => error.source(),
+            Self::Refused(error) => error.source(),
             Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
         }
     }
@@ -225,8 +226,9 @@ impl fmt::Display for ConnectFailure {
 impl core::error::Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Endpoint(error) => Some(error),
-            Self::ShardFailed(failure) => Some(failure),
+            // Their text contains that of the error.
+            Self::Endpoint(error) => error.source(),
+            Self::ShardFailed(failure) => failure.source(),
             Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,
         }
     }

@@ -13,6 +13,7 @@
 
 mod batch;
 mod batches;
+mod guarded;
 mod heritage;
 mod leg;
 mod ports;
@@ -47,8 +48,8 @@ pub use statistics::{DirectionStatistics, ForwardStatistics};
 
 /// Finds where the datagrams of clients go. Each thread has its own.
 ///
-/// Addresses of IPv4 are given as such, also where a socket of IPv6 has them. The time is that of the thread's own clock. A
-/// panic ends the thread, and leaves its clients to the others.
+/// Addresses of IPv4 are given as such, also where a socket of IPv6 has them. The time is that of the thread's own clock. If it
+/// panics, the datagram that it was called for is dropped, and a `tracing` event of the level ERROR says so.
 pub trait Routing: Send {
     /// Finds where a datagram goes that `client` has sent to `local`. It is not empty. The address of `local` is unspecified if
     /// it is not known.

@@ -167,7 +167,7 @@ impl fmt::Display for RotateQuicLbError {
 impl core::error::Error for RotateQuicLbError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::NoSeed(error) => Some(error),
+            Self::NoSeed(error) => error.source(),
             Self::NotConfigured | Self::IdLength { .. } => None,
         }
     }

@@ -216,7 +216,7 @@ impl core::fmt::Display for PreferredAddressUnusable {
 
 impl core::error::Error for PreferredAddressUnusable {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.error)
+        self.error.source()
     }
 }
 

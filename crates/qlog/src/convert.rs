@@ -49,8 +49,8 @@ impl fmt::Display for ConvertError {
 impl std::error::Error for ConvertError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Open(error) => Some(error),
-            Self::Write(error) => Some(error),
+            Self::Open(error) => error.source(),
+            Self::Write(error) => error.source(),
             Self::NoEvents { .. } => None,
         }
     }

@@ -120,7 +120,7 @@ impl fmt::Display for TransportErrorCause {
 impl core::error::Error for TransportError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match &self.cause {
-            TransportErrorCause::Decode(error) => Some(error),
+            TransportErrorCause::Decode(error) => error.source(),
             TransportErrorCause::Tls(error) => Some(&**error),
             TransportErrorCause::Rule { .. }
             | TransportErrorCause::EncryptedClientHelloRejected { .. }

@@ -25,7 +25,8 @@ fn what_cannot_be_decoded_names_the_field_and_what_is_wrong() {
     let error = TransportError::from(cause);
     assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR: the input ends inside Stream Data");
     assert_eq!(error.reason(), "Stream Data");
-    assert_eq!(error.source().unwrap().downcast_ref(), Some(&cause));
+    assert_eq!(error.cause, TransportErrorCause::Decode(cause));
+    assert!(error.source().is_none(), "its text contains that of the cause");
     let cause = DecodeError::Invalid { field: "Token", problem: "is empty" };
     let error = TransportError::from(cause).in_frame(7);
     assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR: Token is empty (frame type 0x7)");

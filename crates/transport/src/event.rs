@@ -231,8 +231,8 @@ pub enum ConnectionError {
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
     Refused,
-    /// This end's thread that served the connection has ended, although nobody asked it to: it panicked, or its socket cannot
-    /// be used any more. The text says which. The peer was told nothing.
+    /// This end's thread that served the connection failed: it panicked, or its socket became unusable. The text says which.
+    /// No CONNECTION_CLOSE was sent.
     EndpointFailed(Arc<str>),
 }
 
@@ -284,8 +284,7 @@ fn write_reason(f: &mut fmt::Formatter<'_>, reason: &Bytes) -> fmt::Result {
 impl core::error::Error for ConnectionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::TransportError(error) => Some(error),
-            Self::CannotSend(failure) => Some(failure),
+            Self::TransportError(error) => error.source(),
             _ => None,
         }
     }

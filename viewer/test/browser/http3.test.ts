@@ -14,6 +14,8 @@ const MEGABYTE = 1_000_000;
 const LARGE = 20 * MEGABYTE;
 /** The sub-resources of the page, by kind: 200 of them. */
 const COUNTS = { css: 10, js: 40, svg: 100, json: 50 } as const;
+/** The lengths of uploads that the server answers without reading them. */
+const UPLOADS = [1, 100_000, 1_000_000, 3_000_000, 7_000_000];
 const NUMBER = Object.values(COUNTS).reduce((sum, count) => sum + count, 0);
 
 /** What the page has found out about itself. */
@@ -29,6 +31,8 @@ interface Outcome {
   large: { length: number; digest: string; type: string };
   /** The status and the length of a part of the large file. */
   part: { status: number; range: string; bytes: number[] };
+  /** The statuses of uploads that are answered before they are read. */
+  uploads: number[];
   milliseconds: number;
 }
 
@@ -64,7 +68,7 @@ function write(): void {
   }
   for (const number of each("json")) put(`item-${number}.json`, JSON.stringify({ number, text: "x".repeat(2000) }));
   put("large.bin", large);
-  put("page.js", `(${inPage.toString()})(${JSON.stringify({ items: COUNTS.json, styles: COUNTS.css, megabyte: MEGABYTE })});\n`);
+  put("page.js", `(${inPage.toString()})(${JSON.stringify({ items: COUNTS.json, styles: COUNTS.css, megabyte: MEGABYTE, uploads: UPLOADS })});\n`);
   put(
     "index.html",
     `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>loading</title><link rel="icon" href="data:,">
@@ -79,7 +83,7 @@ ${each("js").map((number) => `<script src="script-${number}.js" defer></script>`
 }
 
 /** Runs in the page, which has no other code than this function. */
-async function inPage(counts: { items: number; styles: number; megabyte: number }): Promise<void> {
+async function inPage(counts: { items: number; styles: number; megabyte: number; uploads: number[] }): Promise<void> {
   performance.setResourceTimingBufferSize(1000);
   const began = performance.now();
   const failed: string[] = [];
@@ -99,11 +103,14 @@ async function inPage(counts: { items: number; styles: number; megabyte: number 
   const [large, items] = await Promise.all([whole(), Promise.all(numbers.map(item)), loaded]);
   const response = await fetch("large.bin", { headers: { range: `bytes=${counts.megabyte}-${counts.megabyte + 3}` }, cache: "no-store" });
   const part = { status: response.status, range: response.headers.get("content-range") ?? "", bytes: Array.from(new Uint8Array(await response.arrayBuffer())) };
+  // Chromium never resolves these if it gets STOP_SENDING while it sends.
+  const uploads: number[] = [];
+  for (const length of counts.uploads) uploads.push((await fetch("item-0.json", { method: "POST", body: new Uint8Array(length) })).status);
   const protocols: Record<string, number> = {};
   const resources = performance.getEntriesByType("resource") as PerformanceResourceTiming[];
   for (const resource of resources.filter((resource) => !resource.name.startsWith("data:"))) {
     protocols[resource.nextHopProtocol] = (protocols[resource.nextHopProtocol] ?? 0) + 1;
-    if (resource.decodedBodySize === 0 || (resource.responseStatus !== 200 && resource.responseStatus !== 206)) failed.push(resource.name);
+    if (resource.decodedBodySize === 0 || ![200, 206, 405].includes(resource.responseStatus)) failed.push(resource.name);
   }
   const style = getComputedStyle(document.documentElement);
   const navigation = performance.getEntriesByType("navigation")[0] as PerformanceNavigationTiming;
@@ -117,6 +124,7 @@ async function inPage(counts: { items: number; styles: number; megabyte: number 
     items: items.reduce((sum, one) => sum + one, 0),
     large,
     part,
+    uploads,
     milliseconds: Math.round(performance.now() - began),
   };
   (document.querySelector("#outcome") as HTMLElement).textContent = JSON.stringify(outcome, null, 1);
@@ -174,8 +182,9 @@ test("a browser loads a page with 200 resources and a file of 20 MB over HTTP/3"
   console.log(`loaded in ${outcome.milliseconds} ms: ${JSON.stringify(outcome.protocols)}`);
 
   assert.equal(outcome.navigation, "h3");
-  // Besides the 200: the page's own script, the large file, and a part of it.
-  assert.deepEqual(outcome.protocols, { h3: NUMBER + 3 });
+  // Besides the 200: the page's own script, the large file, a part of it, and the uploads.
+  assert.deepEqual(outcome.protocols, { h3: NUMBER + 3 + UPLOADS.length });
+  assert.deepEqual(outcome.uploads, UPLOADS.map(() => 405));
   assert.deepEqual({ ...COUNTS }, { css: outcome.styles, js: outcome.scripts, svg: outcome.images, json: outcome.items });
   assert.deepEqual(outcome.large, { length: LARGE, digest: createHash("sha256").update(large).digest("hex"), type: "application/octet-stream" });
   assert.deepEqual(outcome.part, { status: 206, range: `bytes ${MEGABYTE}-${MEGABYTE + 3}/${LARGE}`, bytes: Array.from(large.subarray(MEGABYTE, MEGABYTE + 4)) });

@@ -56,8 +56,8 @@ impl fmt::Display for IdentityError {
 impl core::error::Error for IdentityError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::CertificatePem(error) | Self::KeyPem(error) => Some(&**error),
-            Self::InvalidCertificate(error) | Self::InvalidKey(error) => Some(error),
+            Self::CertificatePem(error) | Self::KeyPem(error) => error.source(),
+            Self::InvalidCertificate(error) | Self::InvalidKey(error) => error.source(),
             Self::NoCertificate
             | Self::NoPrivateKey
             | Self::EncryptedKey

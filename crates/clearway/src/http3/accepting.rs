@@ -26,7 +26,7 @@ pub(super) struct Accepting {
     shards: AtomicUsize,
     /// How requests are answered on the shard's thread, if they are.
     answer: OnceLock<Box<dyn Answer>>,
-    /// What is told of responses that fail.
+    /// Receives responses that fail.
     on_error: OnceLock<ErrorHook>,
     /// See [`Server::discard_limit`](super::Server::discard_limit).
     discard_limit: AtomicU64,
@@ -105,7 +105,7 @@ impl Accepting {
         self.shards.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A shard takes no more clients. After the last one the server is closing, whether or not it was asked to.
+    /// A shard takes no more clients. After the last one the server is closing.
     pub(super) fn remove_shard(&self) {
         if self.shards.fetch_sub(1, Ordering::SeqCst) == 1 {
             let wakers = {
@@ -140,7 +140,7 @@ impl Accepting {
         let _ = self.answer.set(answer);
     }
 
-    /// From now on, `hook` is told of responses that fail.
+    /// Reports responses that fail to `hook` from now on.
     pub(super) fn report_to(&self, hook: ErrorHook) {
         // There is one: the first.
         let _ = self.on_error.set(hook);

@@ -413,6 +413,9 @@ impl Batch<'_> {
     /// Reads and discards what no task needs any more of a request, up to a limit.
     fn discard(&mut self, key: usize, stream: u64) {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        if exchange.receive.is_over() {
+            return;
+        }
         let mut left = exchange.receive.discarded.filter(|_| !exchange.send.is_abandoned());
         while exchange.receive.buffer.has_more {
             let Some(rest) = left else { break };

@@ -132,15 +132,15 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Config(error) => Some(error),
-            Self::NoSeed(error) => Some(&**error),
-            Self::NotStarted(failure) => Some(failure),
-            Self::Connection(error) => Some(error),
-            Self::Protocol(error) => Some(error),
-            Self::Malformed(error) => Some(error),
-            Self::Send(error) => Some(error),
-            Self::Datagram(error) => Some(error),
-            Self::Body(error) => Some(&**error),
+            Self::Config(error) => error.source(),
+            Self::NoSeed(error) => error.source(),
+            Self::NotStarted(failure) => failure.source(),
+            Self::Connection(error) => error.source(),
+            Self::Protocol(error) => error.source(),
+            Self::Malformed(error) => error.source(),
+            Self::Send(error) => error.source(),
+            Self::Datagram(error) => error.source(),
+            Self::Body(error) => error.source(),
             _ => None,
         }
     }

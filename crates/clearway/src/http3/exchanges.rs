@@ -46,7 +46,7 @@ pub(super) struct Exchanges {
     /// The server has requested a check for streams without progress, with these timeouts.
     pub(super) wants_look: Option<Timeouts>,
     pub(super) wants_statistics: bool,
-    /// How many bytes of a request that no task reads any more are read and discarded, before the client is told to stop.
+    /// Number of bytes of a request that are read and discarded once no task reads it; then STOP_SENDING is sent.
     pub(super) discard_limit: u64,
     /// Responses that have failed because of this end, and were not reported yet.
     pub(super) failures: Vec<Failure>,
@@ -235,7 +235,7 @@ impl Exchange {
         Self { is_tunnel, expects_continue, ..Self::new(Some(stream), request, totals) }
     }
 
-    /// The task waits for content: lets the client begin that waits until it is asked to, unless it has got a response.
+    /// Sends 100 (Continue) if the client expects it and the response has not begun. Called when a task waits for content.
     pub(super) fn ask_for_content(&mut self) -> bool {
         let is_due = core::mem::take(&mut self.expects_continue) && self.send.check_open().is_ok();
         if is_due {
@@ -244,8 +244,8 @@ impl Exchange {
         is_due
     }
 
-    /// The task reads no more of the request. The rest is read and discarded as far as `limit` permits. Returns whether
-    /// something has to be done for that; `None` if the client has to be told to stop.
+    /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes. Returns whether some of it
+    /// can be read now; `None` if STOP_SENDING has to be sent at once.
     pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
         if limit == 0 || self.is_tunnel || self.send.is_abandoned() {
             return None;

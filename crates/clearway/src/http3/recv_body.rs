@@ -23,14 +23,13 @@ use super::{Datagrams, Error};
 /// The end is reported only if the message is complete: it has the length of its content-length field, and
 /// was not cut off.
 ///
-/// A server that drops it before the end responds without the rest: that is read and discarded, up to
-/// [8 MiB](super::Server::discard_limit), and only a client that sends more is told to stop, with H3_NO_ERROR (RFC 9114 §4.1).
-/// Some clients ignore a response if they are told to stop before they have sent everything, Chromium 156 among them. If the
-/// response is reset, or was, and in a tunnel, the client is told to stop at once. A client that drops it tells the server to
-/// stop with H3_REQUEST_CANCELLED, which also cancels the request.
+/// When a server drops it before the end, the rest is read and discarded, up to [8 MiB](super::Server::discard_limit); then
+/// STOP_SENDING with H3_NO_ERROR is sent (RFC 9114 §4.1). Some clients, Chromium 156 among them, ignore a response that arrives
+/// with STOP_SENDING before they have sent everything. In a tunnel, and after the response was reset, STOP_SENDING is sent at
+/// once. When a client drops it, STOP_SENDING with H3_REQUEST_CANCELLED is sent, which also cancels the request.
 ///
-/// If the client waits for 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server sends that when this is
-/// first waited for, unless the response has begun.
+/// If the client expects 100 (Continue) before it sends the content (RFC 9110 §10.1.1), the server sends that when a task first
+/// waits for content, unless the response has begun.
 pub struct RecvBody {
     end: ReceiveEnd,
     chunks: VecDeque<Bytes>,

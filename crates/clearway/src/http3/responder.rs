@@ -17,8 +17,8 @@ use crate::bridge::Established;
 /// Dropping it without a response resets the stream with H3_REQUEST_CANCELLED, or with H3_INTERNAL_ERROR if the task that drops
 /// it panics.
 ///
-/// Fields that belong to a connection of HTTP/1.1 are left out of responses (RFC 9114 §4.2): Connection and those that it names,
-/// Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade.
+/// Connection-specific fields are left out of responses (RFC 9114 §4.2): Connection and the fields that it names, Keep-Alive,
+/// Proxy-Connection, TE, Transfer-Encoding and Upgrade.
 #[derive(Debug)]
 pub struct Responder {
     send: SendBody,

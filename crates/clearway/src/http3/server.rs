@@ -78,17 +78,16 @@ impl Server {
     /// task panics. Each is reset with H3_INTERNAL_ERROR. A `tracing` event of the level WARN says the same, whether or not there
     /// is a hook. What the client causes, by cancelling its request or by going away, is not reported.
     ///
-    /// The hook is called on the thread of a shard, so it must not block. It is told of failures in every way to use a server:
-    /// [`serve`](Self::serve), [`serve_on_shards`](Self::serve_on_shards), and after [`accept`](Self::accept). There is one hook:
-    /// the first.
+    /// The hook is called on the thread of a shard, so it must not block. It works with [`serve`](Self::serve),
+    /// [`serve_on_shards`](Self::serve_on_shards) and [`accept`](Self::accept). Only the first hook is used.
     pub fn on_error(self, hook: impl Fn(&ResponseFailure) + Send + Sync + 'static) -> Self {
         self.accepting.report_to(Box::new(hook));
         self
     }
 
-    /// How many bytes of a request are read and discarded that was answered without them, before the client is told to stop
-    /// sending (RFC 9114 §4.1): 8 MiB by default. With 0 it is told at once, which some clients take for the failure of the
-    /// request. This concerns connections that begin later.
+    /// Sets how many bytes of a request that was answered without them are read and discarded before STOP_SENDING is sent
+    /// (RFC 9114 §4.1): 8 MiB by default. With 0 it is sent at once, and some clients then ignore the response. Applies to
+    /// connections that begin later.
     pub fn discard_limit(self, bytes: u64) -> Self {
         self.accepting.set_discard_limit(bytes);
         self
@@ -119,7 +118,7 @@ impl Server {
     }
 
     /// Answers every request with the response that `service` returns, each in a task of its own, until
-    /// [`accept`](Self::accept) returns `None`. Then [`Endpoint::failure`] says whether that was asked for.
+    /// [`accept`](Self::accept) returns `None`. [`Endpoint::failure`] then returns the reason if the server failed.
     ///
     /// If a client cancels its request, or its connection is lost, the future of `service` is dropped at its next
     /// await. Responses that fail are [reported](Self::on_error).

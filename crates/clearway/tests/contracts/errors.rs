@@ -1,1 +1,214 @@
-//! What errors say.
+//! Errors: chains repeat no text, and operations that cannot succeed fail at once.
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clearway::rustls::{self, CertificateError};
+use clearway::transport::{
+    ConnectError as NotBegun, DatagramError, ExportError as TlsExportError, SessionError,
+    TransportError,
+};
+use clearway::wire::{DecodeError, TransportErrorCode};
+use clearway::{
+    ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramWaitError,
+    EndpointError, ExportError, HotRestartError, IdentityError, MemorySessionStore, MigrateError,
+    MigrateFailure, MigrationError, MigrationFailure, ReadError, ReadToEndError, RotateQuicLbError,
+    SendDatagramError, ShardFailure, TransportConfig, WriteError, http3,
+};
+
+use crate::support::{Pair, code, run};
+
+fn os_error() -> io::Error {
+    io::Error::from_raw_os_error(98)
+}
+
+fn tls() -> rustls::Error {
+    rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)
+}
+
+fn lost() -> ConnectionError {
+    TransportError::tls(TransportErrorCode::crypto(48), tls()).into_connection()
+}
+
+trait IntoConnection {
+    fn into_connection(self) -> ConnectionError;
+}
+
+impl IntoConnection for TransportError {
+    fn into_connection(self) -> ConnectionError {
+        ConnectionError::TransportError(self)
+    }
+}
+
+/// Errors that hold others, each kind with the deepest chain that it can have.
+fn errors() -> Vec<Box<dyn Error>> {
+    let undecodable = || TransportError::from(DecodeError::Truncated { field: "Stream Data" });
+    let not_begun = || ConnectFailure::Endpoint(NotBegun::Session(SessionError::Tls(tls())));
+    let address = "192.0.2.1:443".parse().unwrap();
+    let no_socket = MigrateFailure::Socket { local: address, error: Arc::new(os_error()) };
+    let nested =
+        io::Error::other(EndpointError::Config(ConfigError::Tls(SessionError::Tls(tls()))));
+    vec![
+        Box::new(undecodable()),
+        Box::new(undecodable().into_connection()),
+        Box::new(lost()),
+        Box::new(SessionError::Tls(tls())),
+        Box::new(ConfigError::Tls(SessionError::NoApplicationProtocol)),
+        Box::new(ConfigError::Tls(SessionError::Tls(tls()))),
+        Box::new(ConfigError::Identity(IdentityError::InvalidKey(tls()))),
+        Box::new(ConfigError::Identity(IdentityError::InvalidCertificate(tls()))),
+        Box::new(ConfigError::NoNativeRoots(Some(Arc::new(os_error())))),
+        Box::new(EndpointError::Io(os_error())),
+        Box::new(EndpointError::Io(nested)),
+        Box::new(EndpointError::Config(ConfigError::Tls(SessionError::NoApplicationProtocol))),
+        Box::new(not_begun()),
+        Box::new(ConnectFailure::Endpoint(NotBegun::Transport(undecodable()))),
+        Box::new(ConnectFailure::ShardFailed(ShardFailure::Panicked("why".into()))),
+        Box::new(ConnectError::NotStarted(not_begun())),
+        Box::new(ConnectError::Lost(lost())),
+        Box::new(ReadError::ConnectionLost(lost())),
+        Box::new(ReadToEndError::Read(ReadError::ConnectionLost(lost()))),
+        Box::new(WriteError::ConnectionLost(lost())),
+        Box::new(SendDatagramError::ConnectionLost(lost())),
+        Box::new(DatagramWaitError::ConnectionLost(lost())),
+        Box::new(MigrateError::NotStarted(no_socket)),
+        Box::new(MigrateError::NotStarted(MigrateFailure::Refused(MigrationError::NotAClient))),
+        Box::new(MigrateError::Failed(MigrationFailure::NotValidated)),
+        Box::new(ExportError::ConnectionLost(lost())),
+        Box::new(ExportError::Tls(TlsExportError)),
+        Box::new(RotateQuicLbError::NoSeed(os_error())),
+        Box::new(HotRestartError::Path { path: "/socket".into(), error: os_error() }),
+        Box::new(HotRestartError::NoSeed(os_error())),
+        Box::new(http3::Error::Config(ConfigError::Tls(SessionError::Tls(tls())))),
+        Box::new(http3::Error::NoSeed(Arc::new(os_error()))),
+        Box::new(http3::Error::NotStarted(not_begun())),
+        Box::new(http3::Error::Connection(lost())),
+        Box::new(http3::Error::Connection(undecodable().into_connection())),
+        Box::new(http3::Error::Body(Arc::new(os_error()))),
+        Box::new(http3::Error::Send(http3::SendError::Malformed { reason: "why" })),
+        Box::new(http3::Error::Datagram(http3::DatagramError::QueueFull)),
+        Box::new(io::Error::from(ConnectError::Lost(lost()))),
+        Box::new(io::Error::from(ReadError::ConnectionLost(lost()))),
+        Box::new(DatagramError::QueueFull),
+    ]
+}
+
+#[test]
+fn chains_of_errors_say_nothing_twice() {
+    for error in errors() {
+        let sources = std::iter::successors(Some(&*error), |error| (*error).source());
+        let texts: Vec<String> = sources.map(ToString::to_string).collect();
+        for (place, text) in texts.iter().enumerate() {
+            let before = texts[..place].iter().find(|before| before.contains(text.as_str()));
+            assert_eq!(before, None, "{text:?} is said twice by {error:?}");
+        }
+    }
+}
+
+/// What TLS says is still found among the sources, where it is not in the text.
+#[test]
+fn what_is_not_in_the_text_is_among_the_sources() {
+    let causes: [Box<dyn Error>; 5] = [
+        Box::new(lost()),
+        Box::new(ConnectError::Lost(lost())),
+        Box::new(ReadToEndError::Read(ReadError::ConnectionLost(lost()))),
+        Box::new(http3::Error::Connection(lost())),
+        Box::new(io::Error::from(ConnectError::Lost(lost()))),
+    ];
+    for error in causes {
+        let mut sources = std::iter::successors(error.source(), |error| (*error).source());
+        assert!(sources.any(|source| source.is::<rustls::Error>()), "{error:?}");
+    }
+}
+
+#[test]
+fn keying_material_of_any_length_is_exported_or_refused() {
+    run(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        for (length, is_possible) in [
+            (0, false),
+            (32, true),
+            (8_160, true),
+            (12_241, false),
+            (1 << 30, false),
+            (usize::MAX, false),
+        ] {
+            let exported = client.export_keying_material(length, b"label", None).await;
+            match is_possible {
+                true => assert_eq!(exported.unwrap().len(), length),
+                false => assert_eq!(exported, Err(ExportError::Tls(TlsExportError)), "{length}"),
+            }
+        }
+        assert_eq!(pair.client.statistics().panics, 0);
+        assert_eq!(client.close_reason(), None);
+    });
+}
+
+fn with_datagrams() -> clearway::TransportConfigBuilder {
+    TransportConfig::builder().max_datagram_frame_size(Some(65_535))
+}
+
+#[test]
+fn waiting_for_datagrams_that_cannot_come_fails_at_once() {
+    run(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        assert_eq!(client.read_datagram().await, Err(DatagramWaitError::NotEnabled));
+        assert_eq!(client.datagram_outcome().await, Err(DatagramWaitError::NotEnabled));
+        client.close(code(0), b"");
+        let lost = DatagramWaitError::ConnectionLost(ConnectionError::LocallyClosed);
+        assert_eq!(client.read_datagram().await, Err(lost));
+
+        // Without notices, but with datagrams.
+        let pair = Pair::with(with_datagrams().build().unwrap(), |server| server);
+        let (client, server) = pair.connect().await;
+        assert_eq!(client.datagram_outcome().await, Err(DatagramWaitError::NotEnabled));
+        let waiting = tokio::spawn(async move { server.read_datagram().await });
+        client.send_datagram(Bytes::from_static(b"it comes")).unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), "it comes");
+    });
+}
+
+/// RFC 9221 §3: what the server has permitted on an earlier connection may be sent in early data.
+#[test]
+fn datagrams_are_sent_before_the_handshake_is_complete() {
+    run(async {
+        let transport = with_datagrams().datagram_notices(true).build().unwrap();
+        let pair = Pair::with(transport, |server| server.early_data(true));
+        let store = Arc::new(MemorySessionStore::default());
+        let config: ClientConfig =
+            pair.config.clone().early_data(true).session_store(store.clone());
+        let pair = Pair { config, ..pair };
+        let (client, _server) = pair.connect().await;
+        while store.contents().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(client);
+
+        let receiving = async {
+            let accepted = pair.server.accept().await.unwrap();
+            let connection = match accepted.into_0rtt().await {
+                Ok((connection, _)) => connection,
+                Err(accepted) => accepted.await.unwrap(),
+            };
+            let first = connection.read_datagram().await.unwrap();
+            (first, connection.read_datagram().await.unwrap(), connection)
+        };
+        let sending = async {
+            let Ok((connection, accepted)) = pair.connecting().into_0rtt().await else {
+                panic!("there is a session");
+            };
+            connection.send_datagram(Bytes::from_static(b"first")).unwrap();
+            connection.send_datagram_wait(Bytes::from_static(b"second")).await.unwrap();
+            assert!(accepted.wait().await);
+            connection
+        };
+        let ((first, second, server), client) = tokio::join!(receiving, sending);
+        assert_eq!((&first[..], &second[..]), (&b"first"[..], &b"second"[..]));
+        drop((server, client));
+    });
+}

@@ -20,8 +20,7 @@ static PORT: AtomicU64 = AtomicU64::new(0);
 /// An event of the level ERROR said that a shard has ended.
 static IS_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// Panics where a connection begins with the client at [`PORT`]: what nothing guards, since it is no part of the library's
-/// interface.
+/// Panics when a connection with the client at [`PORT`] begins. Calls of a subscriber are not guarded.
 struct Panicking;
 
 impl Subscriber for Panicking {

@@ -149,7 +149,7 @@ fn a_canceled_upload_leaves_no_task_and_no_body() {
             let body = Body::wrap(Endless::new(&living));
             let pending = world.client.start(upload(body)).unwrap();
             match round % 4 {
-                // At once, before the shard knows of it.
+                // At once, before the shard processes it.
                 0 => drop(pending),
                 1 => {
                     let accepted = world.accept().await;
@@ -222,7 +222,7 @@ fn an_answered_request_leaves_no_body_at_the_server() {
     });
 }
 
-/// What is canceled was not sent, and nobody is told that it was.
+/// A canceled message is never reported as sent.
 #[test]
 fn a_canceled_message_is_not_reported_as_sent() {
     run(async {

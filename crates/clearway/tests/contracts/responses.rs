@@ -1,5 +1,5 @@
-//! What becomes of responses: those that fail are reset as the server's fault and reported, those that come early reach the
-//! client although nobody reads its content, and clients that wait to be asked for content are asked.
+//! Responses: failures are reset with H3_INTERNAL_ERROR and reported, early responses reach clients whose content is not read,
+//! and 100 (Continue) is sent where it is expected.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -99,7 +99,7 @@ fn full(text: &'static str) -> Response<Body> {
     Response::new(Body::full(text))
 }
 
-/// RFC 9114 §4.2: what belongs to a connection of HTTP/1.1 is left out, as other servers do it.
+/// RFC 9114 §4.2; hyper does the same for HTTP/2.
 #[test]
 fn connection_specific_fields_are_left_out_of_responses() {
     async fn answer(_: Request<RecvBody>) -> Response<Body> {
@@ -293,8 +293,7 @@ fn a_handler_in_the_shard_that_panics_ends_only_its_connection() {
     });
 }
 
-/// Chromium 156 never resolves a `fetch` whose upload is answered before it is read, if it is told to stop. So the rest is
-/// read, up to a limit.
+/// Chromium 156 never resolves a `fetch` whose upload is answered early with STOP_SENDING. So the rest is read, up to a limit.
 #[test]
 fn an_upload_that_is_answered_early_is_read_to_its_end() {
     run(async {
@@ -339,7 +338,7 @@ fn a_server_may_stop_uploads_at_once() {
     });
 }
 
-/// After a reset nobody needs the rest, and the client is told so at once.
+/// After a reset the rest is not needed: STOP_SENDING is sent at once.
 #[test]
 fn an_upload_whose_response_is_reset_is_stopped_at_once() {
     run(async {
@@ -384,7 +383,7 @@ fn expecting() -> Request<()> {
     Request::post("https://localhost/").header("expect", "100-continue").body(()).unwrap()
 }
 
-/// RFC 9110 §10.1.1: the client is asked for its content when the program waits for it.
+/// RFC 9110 §10.1.1: 100 (Continue) is sent when the program waits for the content.
 #[test]
 fn a_client_that_waits_to_be_asked_for_content_is_asked() {
     run(async {
@@ -431,7 +430,7 @@ fn a_client_that_is_answered_is_not_asked_for_content() {
     });
 }
 
-/// Whoever asks for itself, or has content already, does not ask again.
+/// A program that sends 100 (Continue) itself does not cause a second one.
 #[test]
 fn a_client_is_asked_for_content_once() {
     run(async {

@@ -16,11 +16,13 @@ use clearway::rustls::crypto::aws_lc_rs;
 use clearway::rustls::server::ClientHello;
 use clearway::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use clearway::transport::{
-    ConnectionVersions, ServerSessions, Session, SessionError, TlsServerConfig, TlsServerSettings,
+    ConnectionVersions, Incoming, ServerSessions, Session, SessionError, TlsServerConfig,
+    TlsServerSettings,
 };
 use clearway::{
-    CertificateResolver, ClientConfig, Connection, Endpoint, Identity, Observation, Observer, Rate,
-    SavedSession, ServerConfig, SessionStore, Side, Timestamp, TransportConfig, Version,
+    Accept, Acceptor, Application, CertificateResolver, ClientConfig, Connection, Decision,
+    Endpoint, Event, Identity, Observation, Observer, Rate, SavedSession, ServerConfig,
+    SessionStore, Side, Timestamp, TransportConfig, VarInt, Version,
 };
 
 use crate::support::{PROTOCOL, identity, loopback, run};
@@ -438,7 +440,7 @@ fn a_controller_that_panics_ends_its_connection() {
                 let victim = connect(&world.server, &world.client, &world.config).await.unwrap();
                 unruly.arm(1);
                 let (client, server) = victim;
-                // Whoever panics, both ends learn that the connection has ended.
+                // Both ends learn that the connection has ended.
                 let _ =
                     tokio::time::timeout(Duration::from_secs(2), exchange(&client, &server)).await;
                 let ends = async { tokio::join!(client.closed(), server.closed()) };
@@ -490,5 +492,86 @@ fn tls_sessions_that_panic_end_their_connection() {
             let victim = ends_if(conduct, &[Conduct::Panic]);
             misbehave("sessions", conduct, adapt, victim).await;
         }
+    });
+}
+
+/// Lets clients in, unless it misbehaves.
+struct Clients {
+    acceptor: Arc<Unruly>,
+    application: Arc<Unruly>,
+}
+
+impl Acceptor for Clients {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
+        if self.acceptor.fails() {
+            return Decision::Refuse;
+        }
+        let application = Serving(self.application.clone());
+        Decision::Accept(Accept {
+            application: Box::new(|_| Box::new(application)),
+            observer: None,
+        })
+    }
+}
+
+/// Misbehaves when the client opens a stream.
+struct Serving(Arc<Unruly>);
+
+impl Application for Serving {
+    fn process(&mut self, now: Timestamp, connection: &mut clearway::transport::Connection) {
+        while let Some(event) = connection.next_event() {
+            if matches!(event, Event::Opened(_)) && self.0.fails() {
+                connection.close(now, VarInt::from_u32(7), b"it fails");
+            }
+        }
+    }
+}
+
+/// Sends something, and waits until the peer has it.
+async fn send(client: &Connection) -> bool {
+    let sending = async {
+        let mut stream = client.open_uni().await.ok()?;
+        stream.write_all(&[7; 30_000]).await.ok()?;
+        stream.finish().ok()?;
+        stream.stopped().await.ok()
+    };
+    let sent = tokio::time::timeout(Duration::from_secs(5), sending).await;
+    sent.expect("the connection neither works nor ends") == Some(None)
+}
+
+#[test]
+fn an_acceptor_and_an_application_that_panic_concern_one_client() {
+    for_all(async |conduct| {
+        let unruly = [Unruly::new(conduct), Unruly::new(conduct)];
+        let [acceptor, application] = unruly.clone();
+        let (server, config, _) = configs();
+        let clients = |_| Clients { acceptor: acceptor.clone(), application: application.clone() };
+        let server = Endpoint::server_with_applications(loopback(), server, clients).unwrap();
+        let client = Endpoint::client(loopback()).unwrap();
+        let connect = || client.connect_with(&config, server.local_address(), "localhost").unwrap();
+        let bystander = connect().await.unwrap();
+        let goes_on = conduct == Conduct::Block;
+
+        // A ClientHello that takes two datagrams may be decided about twice.
+        acceptor.arm(if goes_on { 1 } else { 2 });
+        assert_eq!(connect().await.is_ok(), goes_on, "an acceptor, {conduct:?}");
+        acceptor.arm(0);
+        assert!(send(&bystander).await, "an acceptor, {conduct:?}");
+
+        let victim = connect().await.unwrap();
+        application.arm(1);
+        let has_sent = send(&victim).await;
+        assert!(application.has_misbehaved());
+        if !goes_on {
+            // What was sent may have arrived before.
+            let reason = victim.closed().await.to_string();
+            let wanted = if conduct == Conduct::Panic { "INTERNAL_ERROR" } else { "it fails" };
+            assert!(reason.contains(wanted), "{conduct:?}: {reason}");
+        } else {
+            assert!(has_sent);
+        }
+        assert!(send(&bystander).await && send(&connect().await.unwrap()).await);
+        assert_eq!(server.statistics().panics > 0, conduct == Conduct::Panic);
+        assert_eq!(server.failure(), None);
     });
 }

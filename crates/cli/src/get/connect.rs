@@ -3,13 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway::http3::{Client, Code, Config, Priority};
-use clearway::transport::{TransportError, TransportErrorCause};
-use clearway::{ClientConfig, Connection, Endpoint, connect_any};
+use clearway::transport::TransportErrorCause;
+use clearway::{ClientConfig, Connection, ConnectionError, Endpoint, connect_any};
 use tokio::sync::oneshot;
 
 use super::GetCommand;
 use super::early::{self, Answers, Http3Answer, Http09Answer};
-use super::explain::Server;
+use super::explain::{Server, ended};
 use super::rebind::Rebinding;
 use super::sessions::Sessions;
 use super::target::Target;
@@ -293,8 +293,7 @@ impl From<Failure> for Unconnected {
 
 /// The list that a server has sent which does not have the key of the one that was used (RFC 9849 §6.1.6).
 fn other_ech_configs(error: &(dyn std::error::Error + 'static)) -> Option<Vec<u8>> {
-    let mut sources = std::iter::successors(Some(error), |error| error.source());
-    let error: &TransportError = sources.find_map(|error| error.downcast_ref())?;
+    let ConnectionError::TransportError(error) = ended(error)? else { return None };
     match &error.cause {
         TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
             retry_configs.clone()

@@ -7,7 +7,7 @@ use clearway::http3::Error;
 use clearway::rustls::{self, AlertDescription, CertificateError, OtherError};
 use clearway::transport::{SessionError, TransportError, TransportErrorCause};
 use clearway::wire::TransportErrorCode;
-use clearway::{ConfigError, ConnectError, ConnectionError};
+use clearway::{ConfigError, ConnectError, ConnectionError, ReadError, WriteError};
 
 use super::connect::any;
 use crate::failure::Failure;
@@ -176,9 +176,7 @@ impl Server {
 
     /// Why there is no response.
     pub(super) fn unanswered(&self, url: &str, why: &(dyn std::error::Error + 'static)) -> Failure {
-        let mut sources = std::iter::successors(Some(why), |error| error.source());
-        let ended: Option<&ConnectionError> = sources.find_map(|error| error.downcast_ref());
-        let refused = ended.and_then(|error| self.refused_certificate(error));
+        let refused = ended(why).and_then(|error| self.refused_certificate(error));
         refused.unwrap_or_else(|| self.cut_off(url, "no response", why))
     }
 
@@ -187,6 +185,25 @@ impl Server {
         Failure::new(format!("{url} was cut off after {progress}: {why}"))
             .advise(format!("the incomplete content was discarded; try {} again", self.name))
     }
+}
+
+/// Why the connection ended, if that is what `error` says.
+pub(super) fn ended<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a ConnectionError> {
+    if let Some(Error::Connection(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(ConnectError::Lost(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(ReadError::ConnectionLost(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(WriteError::ConnectionLost(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    error.downcast_ref()
 }
 
 /// The error code of a server that supports none of the application protocols offered (RFC 9001 §8.1).

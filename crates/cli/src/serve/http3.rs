@@ -15,9 +15,6 @@ use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use clearway::{Endpoint, ServerConfig};
 
-/// How much of a request's content is read and discarded, in bytes, before the client is told to stop.
-const MAX_DISCARDED: usize = 8 << 20;
-
 /// A listening HTTP/3 server.
 pub(super) struct Http3(Server);
 
@@ -70,7 +67,7 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     let counted = requests.begin();
     let start = counted.begun;
     let Some(client) = responder.remote_address() else { return };
-    let (parts, mut body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     if let Some(protocol) = parts.extensions.get::<Protocol>() {
         let Tunnel { status, outcome } = echo(protocol, body, responder).await;
         counted.answered(status);
@@ -88,8 +85,12 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     let status = answer.response.status().as_u16();
     // Before the response is sent: a client that has it finds it counted.
     counted.answered(status);
-    let (outcome, ()) = tokio::join!(send(responder, answer.response), discard(&mut body));
-    let outcome = outcome.map(|()| answer.length).map_err(|error| error.to_string());
+    // It has no meaning here. The library reads and discards it, since a client may not read the response before.
+    drop(body);
+    let outcome = send(responder, answer.response)
+        .await
+        .map(|()| answer.length)
+        .map_err(|error| error.to_string());
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
@@ -116,19 +117,6 @@ async fn send(responder: Responder, response: Response<Content>) -> Result<(), S
         }
     }
     Ok(send.finish().await?)
-}
-
-/// Reads and discards the content of a request, which has no meaning here. A client may not read the response before
-/// it has sent its content, or may ignore the response if it is told to stop; so only a client that sends more than
-/// [`MAX_DISCARDED`] is told to stop (RFC 9114 §4.1).
-async fn discard(body: &mut RecvBody) {
-    let mut rest = MAX_DISCARDED;
-    while let Some(Ok(chunk)) = body.chunk().await {
-        match rest.checked_sub(chunk.len()) {
-            Some(left) => rest = left,
-            None => return,
-        }
-    }
 }
 
 /// Why a response was cut off.

@@ -82,8 +82,8 @@ pub(crate) fn encode_request(
     encode_fields(lines, request.headers(), Kind::Request)
 }
 
-/// Encodes a response's header section (RFC 9114 §4.3.2), without the fields that belong to a connection of HTTP/1.1 (§4.2):
-/// responses are often copied from there.
+/// Encodes a response's header section (RFC 9114 §4.3.2), without connection-specific fields (§4.2): responses are often copied
+/// from HTTP/1.1.
 pub(crate) fn encode_response(
     lines: &mut FieldLines,
     response: &Response<()>,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::batches::Batches;
+use super::guarded::GuardedRouting;
 use super::heritage::{self, Heritage};
 use super::leg::{self, After, Leg, Patience};
 use super::ports::Ports;
@@ -63,7 +64,7 @@ impl ForwardShard {
         Ok(Self {
             clock: Clock::start(),
             signal,
-            routing,
+            routing: Box::new(GuardedRouting(routing)),
             listening: Leg::new(listening),
             ports,
             buffer: ReceiveBuffer::new(),

@@ -113,7 +113,7 @@ fn list(addresses: &[SocketAddr]) -> String {
 impl core::error::Error for HotRestartError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Path { error, .. } | Self::NoSeed(error) => Some(error),
+            Self::Path { error, .. } | Self::NoSeed(error) => error.source(),
             Self::Draining
             | Self::ShardCount { .. }
             | Self::Addresses { .. }

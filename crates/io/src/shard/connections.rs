@@ -44,7 +44,7 @@ const MAX_REPLIES: usize = 64;
 /// How much is reported of a datagram of no connection: a long header to the end of the longest destination connection ID.
 const BEGINNING: usize = 26;
 
-/// An application whose callback panics cannot be told anything.
+/// The consequence of a panic in a callback.
 pub(super) const REPLY: &str = "a callback of the application panicked";
 
 /// A connection's application, and what the shard still has to do for it.
@@ -279,6 +279,8 @@ impl Connections {
             Err(Panicked) => ConnectFailure::Panicked,
         };
         let _ = guarded(REPLY, || on_failure(failure));
+        // Dropping what the application wrote may panic as well.
+        let _ = guarded(REPLY, || drop(application));
     }
 
     fn add(
@@ -373,7 +375,8 @@ impl Connections {
     }
 
     pub(super) fn stop_accepting(&mut self) {
-        self.acceptor = None;
+        let acceptor = self.acceptor.take();
+        let _ = guarded("an acceptor panicked when it was dropped", || drop(acceptor));
     }
 
     /// Closes all connections, and begins none.

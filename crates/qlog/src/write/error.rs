@@ -73,7 +73,8 @@ impl core::error::Error for QlogError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Directory { source, .. } | Self::Open { source } | Self::Write { source } => {
-                Some(source)
+                // Their text contains that of the error.
+                source.source()
             }
             Self::Limit { .. } | Self::TooSlow { .. } | Self::FailedHandshakes => None,
         }

@@ -101,8 +101,8 @@ impl core::fmt::Display for AcceptError {
 impl core::error::Error for AcceptError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Session(error) => Some(error),
-            Self::Transport(error) => Some(error),
+            Self::Session(error) => error.source(),
+            Self::Transport(error) => error.source(),
             Self::NotAServer | Self::TooManyConnections | Self::NotAuthentic => None,
         }
     }
@@ -133,8 +133,8 @@ impl core::fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Session(error) => Some(error),
-            Self::Transport(error) => Some(error),
+            Self::Session(error) => error.source(),
+            Self::Transport(error) => error.source(),
             Self::TooManyConnections => None,
         }
     }

@@ -337,7 +337,7 @@ impl fmt::Display for SessionError {
 impl core::error::Error for SessionError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Tls(error) => Some(error),
+            Self::Tls(error) => error.source(),
             Self::InvalidServerName
             | Self::NoApplicationProtocol
             | Self::UnknownVersion

@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 37] = [
+static SINGLE: [Single; 38] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -139,6 +139,9 @@ static SINGLE: [Single; 37] = [
         |shard| shard.busy_polls_successful,
     ),
     counter("panics", "Panics of applications, acceptors and tasks", |shard| shard.panics),
+    counter("shards_failed", "Shards that ended without being asked to", |shard| {
+        shard.shards_failed
+    }),
     // The mean size is the number of datagrams sent divided by this.
     counter("batches_sent", "Batches handed to the kernel", |shard| shard.batches_sent),
     counter("send_calls", "Calls to the kernel that took batches", |shard| shard.send_calls),

@@ -18,7 +18,7 @@ pub(super) const CLOSED: &str =
 
 const ENDED: &str = "a connection panicked while it was closed: it ends without CONNECTION_CLOSE";
 
-/// What the peer is told.
+/// The reason phrase of the CONNECTION_CLOSE.
 const REASON: &str = "the application failed";
 
 impl Connections {

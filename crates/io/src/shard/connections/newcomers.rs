@@ -395,6 +395,8 @@ impl Connections {
                 let _ = guarded(NOT_ANSWERED, answer);
             }
         }
+        // Dropping what the application wrote may panic as well.
+        let _ = guarded(REFUSED, || drop(application));
         self.counts.refused += 1;
         false
     }

@@ -1,0 +1,96 @@
+//! Calls to what finds the servers: a panic there loses the datagram that it was called for, and nothing else.
+
+use core::net::SocketAddr;
+
+use clearway_units::Timestamp;
+
+use super::{Routed, Routing};
+use crate::guarded::guarded;
+
+/// A routing whose panics drop datagrams.
+pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
+
+const DROPPED: &str = "a routing panicked: a datagram is dropped";
+const NOT_SAVED: &str = "a routing panicked: the next process does not get what it remembers";
+const NOT_RESTORED: &str = "a routing panicked: what the process before remembered is not used";
+const NO_TURN: &str = "a routing panicked before a batch";
+
+impl Routing for GuardedRouting {
+    fn route(
+        &mut self,
+        now: Timestamp,
+        client: SocketAddr,
+        local: SocketAddr,
+        datagram: &[u8],
+    ) -> Routed {
+        let routed = guarded(DROPPED, || self.0.route(now, client, local, datagram));
+        routed.unwrap_or(Routed::Dropped)
+    }
+
+    fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
+        let _ = guarded(DROPPED, || self.0.observe(now, server, client, datagram));
+    }
+
+    fn save(&mut self, now: Timestamp) -> Vec<u8> {
+        guarded(NOT_SAVED, || self.0.save(now)).unwrap_or_default()
+    }
+
+    fn restore(&mut self, now: Timestamp, saved: &[u8]) {
+        let _ = guarded(NOT_RESTORED, || self.0.restore(now, saved));
+    }
+
+    fn is_server(&self, address: SocketAddr) -> bool {
+        guarded(DROPPED, || self.0.is_server(address)).unwrap_or(false)
+    }
+
+    fn turn(&mut self, now: Timestamp) {
+        let _ = guarded(NO_TURN, || self.0.turn(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics whenever it is called.
+    struct Panicking;
+
+    impl Routing for Panicking {
+        fn route(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) -> Routed {
+            panic!("this panic is intended")
+        }
+
+        fn observe(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) {
+            panic!("this panic is intended")
+        }
+
+        fn save(&mut self, _: Timestamp) -> Vec<u8> {
+            panic!("this panic is intended")
+        }
+
+        fn restore(&mut self, _: Timestamp, _: &[u8]) {
+            panic!("this panic is intended")
+        }
+
+        fn is_server(&self, _: SocketAddr) -> bool {
+            panic!("this panic is intended")
+        }
+
+        fn turn(&mut self, _: Timestamp) {
+            panic!("this panic is intended")
+        }
+    }
+
+    #[test]
+    fn a_routing_that_panics_loses_datagrams_only() {
+        let mut routing = GuardedRouting(Box::new(Panicking));
+        let (now, any) = (Timestamp::ORIGIN, "192.0.2.1:443".parse().unwrap());
+        routing.restore(now, b"saved");
+        routing.turn(now);
+        assert_eq!(routing.route(now, any, any, b"datagram"), Routed::Dropped);
+        routing.observe(now, any, any, b"datagram");
+        assert!(!routing.is_server(any));
+        assert!(routing.save(now).is_empty());
+        assert_eq!(crate::guarded::panics(), 6);
+    }
+}
