@@ -105,7 +105,11 @@ async function inPage(counts: { items: number; styles: number; megabyte: number;
   const part = { status: response.status, range: response.headers.get("content-range") ?? "", bytes: Array.from(new Uint8Array(await response.arrayBuffer())) };
   // Chromium never resolves these if it gets STOP_SENDING while it sends.
   const uploads: number[] = [];
-  for (const length of counts.uploads) uploads.push((await fetch("item-0.json", { method: "POST", body: new Uint8Array(length) })).status);
+  for (const length of counts.uploads) {
+    const response = await fetch("item-0.json", { method: "POST", body: new Uint8Array(length) });
+    await response.text();
+    uploads.push(response.status);
+  }
   const protocols: Record<string, number> = {};
   const resources = performance.getEntriesByType("resource") as PerformanceResourceTiming[];
   for (const resource of resources.filter((resource) => !resource.name.startsWith("data:"))) {
