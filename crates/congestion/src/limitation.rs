@@ -21,7 +21,7 @@ pub enum SendLimit {
     FlowControl,
     /// Data waited for which there are no keys yet.
     Keys,
-    /// Data waited for a path to be validated.
+    /// This host cannot send on the path at present.
     Path,
     /// The caller's batch was full; the caller continues at once.
     Batch,

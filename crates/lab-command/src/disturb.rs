@@ -96,6 +96,13 @@ Disturbances:
   key-update-client, key-update-server
                                 an endpoint initiates a key update (no effect before the handshake is confirmed)
   reorder                       from then on a tenth of all datagrams is a quarter of a round trip late
+  path-dies                     nothing passes on the client's path any more: an error has to say so
+  address-gone                  the client's address is taken away: an error has to say so
+  address-replaced, address-replaced-200ms
+                                the client's address is taken away, and another comes at once, or after 200 ms
+  path-mtu, interface-mtu       datagrams of more than 1220 bytes are lost, or refused by the client's kernel
+  path-dies-migrate, address-gone-migrate, address-replaced-migrate, path-mtu-migrate, rebind-address-migrate
+                                the same, and 300 ms later the client migrates to another address
 
 With --json each line has: scenario, controller, disturbance (pair, for pairs), variant, runs, finished, violations, \
 found (number of runs with a finding, by property, \"unfinished\", or \"late\"), p50_s and max_s (virtual seconds; \
@@ -232,7 +239,7 @@ impl DisturbCommand {
         let extras = Extras { check: true, ..Extras::default() };
         let outcome = record(&view, self.seed, main_end(&view.variant.setup), path, extras)?;
         output::result(&format!("{} after {}", outcome.stop, seconds_text(outcome.at)))?;
-        match judge(&outcome, bound) {
+        match cell.bounds().judge(events, &outcome) {
             None => Ok(()),
             Some(fault) => {
                 if let Fault::Violated(violation) = &fault {
@@ -341,7 +348,7 @@ impl Reporter<'_> {
             tallies.push((name, Tally::default()));
         }
         let Some((_, tally)) = tallies.get_mut(place) else { return };
-        let fault = judge(outcome, bound);
+        let fault = cell.bounds().judge(events, outcome);
         tally.add(events, outcome, bound, fault.as_ref());
         let Some(fault) = fault else { return };
         self.found += 1;

@@ -28,7 +28,7 @@ pub use baseline::Baseline;
 pub use bound::Bounds;
 pub use event::{At, Event};
 pub use judge::{Fault, Tally, judge};
-pub use kind::{Kind, UnknownName};
+pub use kind::{Kind, Remedy, UnknownName};
 
 /// The disturbances and moments that are tried.
 #[derive(Clone, Debug)]

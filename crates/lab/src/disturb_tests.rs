@@ -26,7 +26,7 @@ fn of_many_datagrams_the_first_and_the_last_are_chosen() {
 fn the_standard_scenario_is_valid() {
     let scenario = standard().unwrap();
     assert_eq!(scenario.controllers, crate::scenario::CONTROLLERS);
-    assert_eq!(scenario.variants.len(), 7);
+    assert_eq!(scenario.variants.len(), 9);
 }
 
 #[test]

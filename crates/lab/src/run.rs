@@ -360,7 +360,8 @@ fn plan(
             Box::new(Client::new(now, &flow.traffic, http3(&flow.client), &mut random));
         let client = End::new(client, application, flow.client.stack.is_observable())
             .with_key_updates(flow.client.key_updates.clone())
-            .with_migrations(flow.client.migrations.clone());
+            .with_migrations(flow.client.migrations.clone())
+            .with_host_changes(&flow.client.host_changes);
         let application = Box::new(Server::new(http3(&flow.server), &mut random));
         let server = End::new(server, application, flow.server.stack.is_observable())
             .with_key_updates(flow.server.key_updates.clone());

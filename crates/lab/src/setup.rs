@@ -116,6 +116,8 @@ pub struct EndSetup {
     pub key_updates: Vec<Moment>,
     /// When its application asks for migrations, in this order; a client's only.
     pub migrations: Vec<Migration>,
+    /// What happens to a client's host and to its first path.
+    pub host_changes: Vec<HostChange>,
     /// Whether a server asks its client to move to another of its addresses (RFC 9000 §9.6).
     pub prefers_address: bool,
     /// The versions of QUIC that are negotiated, the preferred one first, which a server changes to. `None` speaks
@@ -159,6 +161,7 @@ impl Default for EndSetup {
             send_buffer: standard.send_buffer(),
             key_updates: Vec::new(),
             migrations: Vec::new(),
+            host_changes: Vec::new(),
             prefers_address: false,
             versions: None,
             first_version: None,
@@ -169,6 +172,34 @@ impl Default for EndSetup {
             spin_bit: SpinBit::Zero,
         }
     }
+}
+
+/// Something that happens to a client's host, or to the path of the socket with which its connection begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostChange {
+    /// When it happens.
+    pub at: Moment,
+    /// What happens; `None` if only the application migrates.
+    pub fault: Option<HostFault>,
+    /// How long after it the application asks for a migration to another IP address, if it does.
+    pub migrates_after: Option<Duration>,
+}
+
+/// What happens to a client's host or to its first path, permanently. Applies to Clearway's stack only, as far as the host's
+/// kernel is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum HostFault {
+    /// Nothing that is sent on the first path arrives any more.
+    PathDies,
+    /// The address of the first socket is taken away.
+    AddressLost {
+        /// After which time the host has another; `None` if it gets none.
+        another_after: Option<Duration>,
+    },
+    /// Larger datagrams than this many bytes are lost on every path.
+    PathMtu(usize),
+    /// The interface takes no datagrams larger than this many bytes.
+    InterfaceMtu(usize),
 }
 
 /// A migration of a client on purpose (RFC 9000 §9.2).

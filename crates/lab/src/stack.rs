@@ -54,6 +54,27 @@ pub struct LocalAddress {
     pub ip: Option<IpAddr>,
 }
 
+/// What the kernel of an end's host does with datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kernel {
+    /// What has become of the IP address of the end's first socket.
+    pub local_ip: LocalIp,
+    /// Larger datagrams than this are refused.
+    pub mtu: Option<usize>,
+}
+
+/// What has become of an IP address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LocalIp {
+    /// The host still has it.
+    #[default]
+    Kept,
+    /// The host has no address in its place.
+    Gone,
+    /// The host has this one in its place.
+    Replaced(IpAddr),
+}
+
 /// One end of one connection, without I/O.
 pub trait Stack {
     /// A datagram arrives at `now`. The contents of `payload` are undefined afterwards.
@@ -89,6 +110,11 @@ pub trait Stack {
     fn migrate(&mut self, now: Timestamp, to: LocalAddress) -> bool {
         let _ = (now, to);
         false
+    }
+
+    /// From now on the kernel of the end's host does this with datagrams. Stacks that cannot be told assume that all are sent.
+    fn set_kernel(&mut self, kernel: Kernel) {
+        let _ = kernel;
     }
 
     /// The metrics that the stack reports about itself.

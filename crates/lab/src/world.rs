@@ -5,6 +5,8 @@
 //! has received something, or whose deadline has come, acts until it has nothing more to send. A setup can
 //! make the ends act more often ([`Acting`]).
 
+mod host;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -17,8 +19,10 @@ use crate::checker::Checker;
 use crate::digest::Digest;
 use crate::end::{EndId, Side};
 use crate::samples::{Queueing, Sample, Sampler};
-use crate::setup::{Acting, Migration, MigrationTarget};
+use crate::setup::{Acting, HostChange, Migration, MigrationTarget};
 use crate::stack::{LocalAddress, Stack, Vitals};
+
+use host::{Host, HostState, REPLACED};
 
 /// A stack with its application.
 pub struct End {
@@ -38,6 +42,8 @@ pub struct End {
     migrations: VecDeque<Migration>,
     /// Whether each of its sockets is at another IP address than the first.
     sockets: Vec<bool>,
+    /// What has happened to its host.
+    host: Host,
 }
 
 impl End {
@@ -58,6 +64,7 @@ impl End {
             key_updates: Vec::new(),
             migrations: VecDeque::new(),
             sockets: vec![false],
+            host: Host::default(),
         }
     }
 
@@ -69,6 +76,23 @@ impl End {
     /// The same end, which asks for these migrations in turn.
     pub fn with_migrations(self, migrations: Vec<Migration>) -> Self {
         Self { migrations: migrations.into(), ..self }
+    }
+
+    /// The same end, to whose host this happens.
+    pub fn with_host_changes(self, changes: &[HostChange]) -> Self {
+        Self { host: Host::new(changes), ..self }
+    }
+
+    /// Notes what has happened to its host.
+    fn note_host(&mut self, now: Timestamp, link: &Link, flow: usize) {
+        let Some(first) = link.first_entry() else { return };
+        let Self { host, migrations, .. } = self;
+        host.note(now, link, |at| {
+            let at = Moment::After(at.saturating_since(first));
+            migrations.push_back(Migration { at, to: MigrationTarget::Address });
+        });
+        let other = client_address(flow, 0, 0, (REPLACED as usize, true)).ip();
+        self.stack.set_kernel(host.state(now).kernel(other));
     }
 
     /// Begins the next migration, if its moment has come and the connection can migrate.
@@ -181,6 +205,9 @@ impl Flow {
     fn socket(&self, socket: u32) -> (usize, bool) {
         let sockets = self.ends.as_ref().map(|[client, _]| client.sockets.as_slice());
         let number = socket as usize;
+        if socket == REPLACED {
+            return (number, true);
+        }
         (number, sockets.and_then(|sockets| sockets.get(number)).copied().unwrap_or_default())
     }
 }
@@ -406,6 +433,7 @@ impl World {
         let wakes = |end: &End| {
             let planned = end.next_key_update(&self.link).into_iter();
             let planned = planned.chain(end.next_migration(self.now, &self.link));
+            let planned = planned.chain(end.host.next_change(&self.link));
             end.deadline.into_iter().chain(planned).min()
         };
         starts.chain(ends.filter_map(wakes)).chain(self.link.deadline()).min()
@@ -435,7 +463,12 @@ impl World {
                 let from = flow.client_at(index, binding, client_socket, &self.link);
                 (from, LocalAddress { socket: server_socket, ip: Some(server.ip()) })
             }
-            Way::ToClient => (server, flow.local_address(index, client_socket)),
+            Way::ToClient => {
+                let client = flow.ends.as_ref().map(|[client, _]| client.host.state(self.now));
+                let receiver = client.and_then(|host| host.receiver(client_socket));
+                let Some(socket) = receiver else { return };
+                (server, LocalAddress { socket, ..flow.local_address(index, client_socket) })
+            }
         };
         let (now, side) = (self.now, Side::receiver(way));
         if let Some(checker) = &self.checker {
@@ -453,6 +486,9 @@ impl World {
         let now = self.now;
         for index in 0..self.flows.len() {
             let flow = &mut self.flows[index];
+            if let Some([client, _]) = &mut flow.ends {
+                client.note_host(now, &self.link, index);
+            }
             if let Some(birth) = flow.birth.take_if(|_| flow.start <= now) {
                 match birth(now, address(index, 1, SERVER_PORT)) {
                     Ok(ends) => flow.ends = Some(ends),
@@ -483,6 +519,8 @@ impl World {
         let now = *now;
         let flow = flows.get_mut(id.flow)?;
         let [client, server] = flow.ends.as_mut()?;
+        client.note_host(now, link, id.flow);
+        let host = client.host.state(now);
         let end = if id.side == Side::Client { &mut *client } else { server };
         end.is_touched = false;
         // By now the stack's own deadline may have moved to a later time: then the call has no effect.
@@ -498,11 +536,12 @@ impl World {
             }
             if let Some(checker) = checker {
                 checker.on_submitted(now, id, to, ecn, payload.len());
+                let socket = if id.side == Side::Client { host.number_of(socket) } else { socket };
                 checker.on_path_used(now, id, socket, to, payload);
             }
             let mut bytes = link.buffer();
             bytes.extend_from_slice(payload);
-            submit(link, now, (id, socket), places, to, (bytes, ecn));
+            submit(link, now, (id, socket), (places, host), to, (bytes, ecn));
         });
         end.note_floor();
         let deadline = end.stack.deadline();
@@ -567,19 +606,26 @@ fn submit(
     link: &mut Link,
     now: Timestamp,
     (from, socket): (EndId, u32),
-    places: &[(SocketAddr, u64, u32)],
+    (places, host): (&[(SocketAddr, u64, u32)], HostState),
     to: SocketAddr,
     (payload, ecn): (Vec<u8>, Ecn),
 ) {
+    let size = payload.len();
     let datagram = |flow| Datagram { payload, ecn, flow };
     match from.side {
         Side::Client => {
+            let socket = host.number_of(socket);
+            if !host.passes(socket, size) {
+                return;
+            }
             let server = u32::from(to.port() == PREFERRED_PORT);
             link.submit(now, Way::ToServer, datagram(path(from.flow, socket, server)));
         }
         Side::Server => {
             let place = places.iter().find(|(address, ..)| *address == to);
-            if let Some((_, binding, client)) = place {
+            if let Some((_, binding, client)) = place
+                && host.passes(*client, size)
+            {
                 let datagram = datagram(path(from.flow, *client, socket));
                 link.submit_to_client(now, *binding, datagram);
             }

@@ -43,7 +43,7 @@ fn disturbed(
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     sweep(&jobs, threads, &AtomicBool::new(false), &mut |event| {
         let Swept::JobDone { job, swept } = event else { return };
-        let fault = judge(&swept.runs[0].outcome, runs[job].1);
+        let fault = bounds.judge(&[events[job]], &swept.runs[0].outcome);
         found.extend(fault.map(|fault| (events[job], fault)));
     })
     .unwrap();
@@ -139,4 +139,28 @@ fn a_sender_that_a_loss_throttles_is_found() {
     let is_slow = |fault: &Fault| matches!(fault, Fault::Late { .. } | Fault::Unfinished(_));
     assert!(found.len() > 2, "only {} of {runs} runs are faulty", found.len());
     assert!(found.iter().all(|(_, fault)| is_slow(fault)), "{found:?}");
+}
+
+/// The client's path dies, its address is taken away or replaced, or datagrams must become smaller, and it migrates by
+/// itself, because its application asks for it, or not at all: all transfers finish within their bound, or end with an
+/// error that names the cause.
+#[test]
+fn a_client_survives_what_happens_to_its_host_and_its_path() {
+    let is_of_host = |kind: &Kind| matches!(kind, Kind::Host(..) | Kind::RebindAndMigrate);
+    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_of_host).collect();
+    assert_eq!(kinds.len(), 11);
+    let choice = Choice { kinds, every: 41, ..Choice::default() };
+    let mut runs = 0;
+    let mut lines = Vec::new();
+    for variant in standard().unwrap().variants {
+        for algorithm in Algorithm::ALL {
+            let (count, found) = disturbed(&variant, &algorithm.into(), &choice);
+            runs += count;
+            lines.extend(found.into_iter().map(|(event, fault)| {
+                format!("{algorithm}, {:?}, {event}: the run {fault}", variant.name)
+            }));
+        }
+    }
+    assert!(runs > 500, "{runs}");
+    assert!(lines.is_empty(), "{} of {runs} runs:\n{}", lines.len(), lines.join("\n"));
 }

@@ -505,14 +505,9 @@ impl Paths {
         self.validation.is_none()
     }
 
-    /// Whether a PATH_CHALLENGE is to be sent on the current path.
-    pub(crate) fn has_challenge_pending(&self) -> bool {
-        self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
-    }
-
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
-        self.has_challenge_pending()
+        self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
             || self.asides.responses.iter().any(|response| self.is_on_current(response))
     }
 

@@ -20,6 +20,11 @@
 //! - **The tail.** A run whose timing has changed may lose the last packet of a burst at a queue that had
 //!   room for it before, and that packet may be the last of the run: two probe timeouts.
 //!
+//! - **The host.** After its address was replaced, a client tries to send at least every half second, and continues
+//!   as after a NAT's new mapping; a path that died is left when the application migrates, 300 ms later, and
+//!   validated in a round trip. Where no path is left, the connection ends with an error by the idle timeout
+//!   (RFC 9000 §10.1).
+//!
 //! A disturbance that changes only the timing of a few packets (a duplicate or a key update) may cost one round trip
 //! and one delayed acknowledgement.
 //!
@@ -32,9 +37,13 @@ use core::time::Duration;
 
 use clearway_network::{Conditions, LinkConfig};
 
+use super::judge::{Fault, judge, names_the_cause};
+use super::kind::Remedy;
 use super::{Baseline, Event, Kind, kind};
 use crate::checker::{self, Regrowth};
-use crate::setup::Setup;
+use crate::run::Outcome;
+use crate::setup::{HostFault, Setup};
+use crate::world::Stop;
 
 /// The values from which the bounds of a setup with a controller are computed.
 #[derive(Clone, Debug)]
@@ -64,6 +73,8 @@ const CONTENT: u64 = 1100;
 /// The time until the first PING of a client that waits for a response: in probe timeouts, and its minimum.
 const ANSWER_PROBE_TIMEOUTS: u32 = 3;
 const ANSWER_AT_LEAST: Duration = Duration::from_millis(200);
+/// A host that could not send tries again within this time.
+const RETRIES_WITHIN: Duration = Duration::from_millis(500);
 /// The granularity of timers (RFC 9002 §6.1.2).
 const GRANULARITY: Duration = Duration::from_millis(1);
 
@@ -126,6 +137,9 @@ impl<'a> Bounds<'a> {
         timed.sort_by_key(|(time, _)| *time);
         let Some((begin, _)) = timed.first().copied() else { return self.end };
         let longest = self.longest(&timed);
+        if self.may_be_fatal(events) {
+            return self.end_of_silence(begin, longest);
+        }
         let costs_nothing = timed.iter().all(|(_, kind)| is_harmless(*kind));
         if costs_nothing {
             return self.end.saturating_add(longest).saturating_add(self.max_ack_delay);
@@ -143,6 +157,37 @@ impl<'a> Bounds<'a> {
         let fixed = dead.saturating_add(probe * 2).saturating_add(longest * 3);
         let rounds = longest.mul_f64(self.rounds(begin, &timed));
         self.end.saturating_add(fixed).saturating_add(rounds)
+    }
+
+    /// Whether the connection may end with an error instead: see [`Kind::may_be_fatal`]. With another disturbance, the one
+    /// migration of the application may fail.
+    pub fn may_be_fatal(&self, events: &[Event]) -> bool {
+        let is_early = |event: &Event| self.baseline.time_before(event.at.0) <= self.handshakes_end;
+        events.iter().any(|event| event.kind.may_be_fatal(is_early(event) || events.len() > 1))
+    }
+
+    /// The time by which a connection has ended that nothing reaches any more from `begin` on. The idle timeout begins at
+    /// the latest when the application sends for the last time (RFC 9000 §10.1).
+    fn end_of_silence(&self, begin: Duration, longest: Duration) -> Duration {
+        let ends = || self.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
+        let idle = ends().filter_map(|end| end.max_idle_timeout).max().unwrap_or_default();
+        let handshake = ends().map(|end| end.handshake_timeout).max().unwrap_or_default();
+        let probe = self.probe_timeout(begin, longest);
+        let all = [self.end, begin, idle.max(handshake), probe * 3];
+        all.into_iter().fold(Duration::ZERO, Duration::saturating_add)
+    }
+
+    /// The fault of a run with `events` and this `outcome`, if it has one.
+    pub fn judge(&self, events: &[Event], outcome: &Outcome) -> Option<Fault> {
+        let bound = self.of(events);
+        match judge(outcome, bound)? {
+            Fault::Unfinished(Stop::Failed { why, .. })
+                if self.may_be_fatal(events) && names_the_cause(&why) =>
+            {
+                (outcome.at > bound).then_some(Fault::Late { took: outcome.at, bound })
+            }
+            fault => Some(fault),
+        }
     }
 
     /// The longest round trip that an end may measure.
@@ -166,6 +211,27 @@ impl<'a> Bounds<'a> {
             Kind::RebindPort => (until_client_sends, probe),
             Kind::RebindAddress => (until_client_sends, probe.max(self.initial_probe_timeout())),
             Kind::Delay => (kind::LATE, probe),
+            Kind::RebindAndMigrate => {
+                let probe = probe.max(self.initial_probe_timeout());
+                (until_client_sends.saturating_add(kind::MIGRATES_AFTER), probe)
+            }
+            Kind::Host(fault, remedy) => {
+                let probe = probe.max(self.initial_probe_timeout());
+                let until_sends = match fault {
+                    HostFault::PathDies => Duration::ZERO,
+                    HostFault::AddressLost { another_after } => {
+                        let after = another_after.unwrap_or_default();
+                        after.saturating_add(until_client_sends).saturating_add(RETRIES_WITHIN)
+                    }
+                    // Two losses in a row of large datagrams, each found by a probe (RFC 8899 §4.3).
+                    HostFault::PathMtu(_) | HostFault::InterfaceMtu(_) => probe * 2,
+                };
+                let migrates = match remedy {
+                    Remedy::Itself => Duration::ZERO,
+                    Remedy::Migrates => kind::MIGRATES_AFTER.saturating_add(longest * 2),
+                };
+                (until_sends.saturating_add(migrates), probe)
+            }
             Kind::Lose
             | Kind::Corrupt
             | Kind::CorruptHeader

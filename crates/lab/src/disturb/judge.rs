@@ -70,6 +70,16 @@ pub fn judge(outcome: &Outcome, bound: Duration) -> Option<Fault> {
     }
 }
 
+/// Whether `why` a connection failed says that its peer could not be reached.
+pub(super) fn names_the_cause(why: &str) -> bool {
+    const CAUSES: [&str; 3] = [
+        "nothing was received from the peer for the idle timeout",
+        "the handshake did not complete in time",
+        "this host could not send to the peer",
+    ];
+    CAUSES.iter().any(|cause| why.contains(cause))
+}
+
 /// The runs with one disturbance, one controller and one variant.
 #[derive(Clone, Default, Debug)]
 pub struct Tally {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use clearway_network::{Disturbance, Effect, Fate, LinkConfig, Moment, Probability, Reorder, Way};
 
 use crate::end::Side;
-use crate::setup::Setup;
+use crate::setup::{HostChange, HostFault, Setup};
 
 /// A disturbance without its moment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,6 +32,19 @@ pub enum Kind {
     UpdateKeys(Side),
     /// From then on a tenth of all datagrams arrives a quarter of a round trip late.
     Reorder,
+    /// Something permanent happens to the client's host or to its first path.
+    Host(HostFault, Remedy),
+    /// The NAT forgets the client's port and IP address, and the client's application migrates.
+    RebindAndMigrate,
+}
+
+/// What a client does about a change of its host or its path.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Remedy {
+    /// What the transport does by itself, if anything.
+    Itself,
+    /// Its application migrates to another IP address 300 ms later.
+    Migrates,
 }
 
 /// The name of a disturbance or of a moment that does not exist. The message lists those that do.
@@ -55,10 +68,19 @@ const LONG: Duration = Duration::from_secs(2);
 pub(super) const LATE: Duration = Duration::from_millis(100);
 const HEADER: usize = 20;
 const REORDERED: f64 = 0.1;
+/// Smaller than the datagrams of the undisturbed run, and no smaller than QUIC permits.
+const SMALL: usize = 1220;
+/// The time from a change to the application's migration.
+pub(super) const MIGRATES_AFTER: Duration = Duration::from_millis(300);
+const GONE: HostFault = HostFault::AddressLost { another_after: None };
+
+const fn replaced_after(time: Duration) -> HostFault {
+    HostFault::AddressLost { another_after: Some(time) }
+}
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 27] = [
         Self::RebindPort,
         Self::RebindAddress,
         Self::Silence(Some(Side::Client), SHORT),
@@ -75,6 +97,17 @@ impl Kind {
         Self::UpdateKeys(Side::Client),
         Self::UpdateKeys(Side::Server),
         Self::Reorder,
+        Self::Host(HostFault::PathDies, Remedy::Itself),
+        Self::Host(HostFault::PathDies, Remedy::Migrates),
+        Self::Host(GONE, Remedy::Itself),
+        Self::Host(GONE, Remedy::Migrates),
+        Self::Host(replaced_after(Duration::ZERO), Remedy::Itself),
+        Self::Host(replaced_after(Duration::ZERO), Remedy::Migrates),
+        Self::Host(replaced_after(SHORT), Remedy::Itself),
+        Self::Host(HostFault::PathMtu(SMALL), Remedy::Itself),
+        Self::Host(HostFault::PathMtu(SMALL), Remedy::Migrates),
+        Self::Host(HostFault::InterfaceMtu(SMALL), Remedy::Itself),
+        Self::RebindAndMigrate,
     ];
 
     /// Its effect, in a few words.
@@ -92,6 +125,22 @@ impl Kind {
             Self::Delay => "the datagram arrives 100 ms late",
             Self::UpdateKeys(Side::Client) => "the client starts a key update",
             Self::UpdateKeys(Side::Server) => "the server starts a key update",
+            Self::Host(HostFault::PathDies, _) => {
+                "nothing passes on the client's first path any more"
+            }
+            Self::Host(HostFault::AddressLost { another_after: None }, _) => {
+                "the client's address is taken away"
+            }
+            Self::Host(HostFault::AddressLost { .. }, _) => "the client's address is replaced",
+            Self::Host(HostFault::PathMtu(_), _) => {
+                "larger datagrams than 1220 bytes are lost from then on"
+            }
+            Self::Host(HostFault::InterfaceMtu(_), _) => {
+                "the client's interface takes no larger datagrams than 1220 bytes any more"
+            }
+            Self::RebindAndMigrate => {
+                "the NAT forgets the client's port and IP address, and the client migrates"
+            }
             Self::Reorder => {
                 "from then on a tenth of the datagrams are late by a quarter of a round trip"
             }
@@ -108,9 +157,10 @@ impl Kind {
 
     /// Puts it into `setup`, at `moment`.
     pub(super) fn put(self, moment: Moment, setup: &mut Setup) {
+        self.put_host_change(moment, setup);
         let effect = match self {
             Self::RebindPort => Effect::Rebind { address: false },
-            Self::RebindAddress => Effect::Rebind { address: true },
+            Self::RebindAddress | Self::RebindAndMigrate => Effect::Rebind { address: true },
             Self::Silence(side, length) => Effect::Silence { way: side.map(Side::way), length },
             Self::Lose => one(moment, Fate::Lost),
             Self::Double => one(moment, Fate::Doubled),
@@ -131,8 +181,39 @@ impl Kind {
                 }
                 return;
             }
+            Self::Host(..) => return,
         };
         setup.network.disturbances.push(Disturbance { moment, effect });
+    }
+}
+
+impl Kind {
+    /// Puts what happens to the client's host into `setup`. Where datagrams must become smaller, the path's MTU is
+    /// discovered.
+    fn put_host_change(self, at: Moment, setup: &mut Setup) {
+        let (fault, remedy) = match self {
+            Self::Host(fault, remedy) => (Some(fault), remedy),
+            Self::RebindAndMigrate => (None, Remedy::Migrates),
+            _ => return,
+        };
+        let shrinks = matches!(fault, Some(HostFault::PathMtu(_) | HostFault::InterfaceMtu(_)));
+        let migrates_after = (remedy == Remedy::Migrates).then_some(MIGRATES_AFTER);
+        for flow in &mut setup.flows {
+            flow.client.host_changes.push(HostChange { at, fault, migrates_after });
+            flow.client.discovers_mtu |= shrinks;
+            flow.server.discovers_mtu |= shrinks;
+        }
+    }
+
+    /// Whether a connection need not survive it, if it happens before the handshake is confirmed (`is_early`) or at any
+    /// time: no address or no path is left, or none may be used yet (RFC 9000 §9). Then the connection has to end with an
+    /// error that names the cause.
+    pub(super) fn may_be_fatal(self, is_early: bool) -> bool {
+        match self {
+            Self::Host(HostFault::PathDies | GONE, Remedy::Itself) => true,
+            Self::Host(HostFault::PathDies | HostFault::AddressLost { .. }, _) => is_early,
+            _ => false,
+        }
     }
 }
 
@@ -169,6 +250,26 @@ impl fmt::Display for Kind {
             Self::Delay => "delay",
             Self::UpdateKeys(side) => return write!(formatter, "key-update-{}", side.name()),
             Self::Reorder => "reorder",
+            Self::RebindAndMigrate => "rebind-address-migrate",
+            Self::Host(fault, remedy) => {
+                match *fault {
+                    HostFault::PathDies => formatter.write_str("path-dies"),
+                    GONE => formatter.write_str("address-gone"),
+                    HostFault::AddressLost { another_after: Some(Duration::ZERO) } => {
+                        formatter.write_str("address-replaced")
+                    }
+                    HostFault::AddressLost { another_after } => {
+                        let after = another_after.unwrap_or_default();
+                        write!(formatter, "address-replaced-{}ms", after.as_millis())
+                    }
+                    HostFault::PathMtu(_) => formatter.write_str("path-mtu"),
+                    HostFault::InterfaceMtu(_) => formatter.write_str("interface-mtu"),
+                }?;
+                return match remedy {
+                    Remedy::Itself => Ok(()),
+                    Remedy::Migrates => formatter.write_str("-migrate"),
+                };
+            }
         };
         formatter.write_str(name)
     }

@@ -8,12 +8,12 @@ use clearway_network::Ecn;
 use clearway_transport::{
     Arrival, ClientConfig, ClientSessions, Connection, ConnectionHandle, EarlyData, EcnCodepoint,
     Endpoint, EndpointConfig, Event, Observer, PreferredAddresses, RandomIds, Received, ResetKey,
-    ServerConfig, ServerSessions, SocketIndex, TransportConfig,
+    SendFailure, ServerConfig, ServerSessions, SocketIndex, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
 
 use super::tls::{self, LabCertificateError};
-use super::{LocalAddress, NullSessions, Sink, Stack, StackEvent, Vitals};
+use super::{Kernel, LocalAddress, LocalIp, NullSessions, Sink, Stack, StackEvent, Vitals};
 use crate::setup::{SessionKind, Turns};
 
 /// The name of every simulated server.
@@ -33,6 +33,7 @@ pub struct ClearwayStack {
     batch: usize,
     /// Its application knows whether early data is offered.
     has_told_early: bool,
+    kernel: Kernel,
 }
 
 impl ClearwayStack {
@@ -77,7 +78,15 @@ impl ClearwayStack {
         observer: Option<Box<dyn Observer>>,
     ) -> Self {
         let (buffer, batch) = (vec![0; BUFFER], Turns::default().batch);
-        Self { endpoint, connections, observer, buffer, batch, has_told_early: false }
+        Self {
+            endpoint,
+            connections,
+            observer,
+            buffer,
+            batch,
+            has_told_early: false,
+            kernel: Kernel::default(),
+        }
     }
 
     /// A server that waits for its client, and asks it to move to `preferred`.
@@ -149,6 +158,32 @@ fn endpoint_config(random: &mut Random) -> EndpointConfig {
     }
 }
 
+/// Why a kernel does not take a batch.
+enum Refusal {
+    TooLarge,
+    Failed(SendFailure),
+}
+
+impl Kernel {
+    /// Why it does not take `sent`, if it does not. The first socket is bound to no address; what is sent from others has
+    /// theirs.
+    fn refuses(&self, sent: &Transmit) -> Option<Refusal> {
+        if self.mtu.is_some_and(|most| sent.segment_size.unwrap_or(sent.size) > most) {
+            return Some(Refusal::TooLarge);
+        }
+        if sent.socket != SocketIndex(0) {
+            return None;
+        }
+        let failure = match (self.local_ip, sent.source_ip) {
+            (LocalIp::Kept, _) | (LocalIp::Replaced(_), None) => return None,
+            (LocalIp::Replaced(ip), Some(source)) if ip == source => return None,
+            (LocalIp::Gone, None) => SendFailure::NoRoute,
+            (LocalIp::Gone | LocalIp::Replaced(_), Some(_)) => SendFailure::AddressGone,
+        };
+        Some(Refusal::Failed(failure))
+    }
+}
+
 impl Stack for ClearwayStack {
     fn receive(
         &mut self,
@@ -175,7 +210,17 @@ impl Stack for ClearwayStack {
             while let Some(sent) =
                 self.endpoint.transmit(*handle, now, &mut self.buffer, self.batch)
             {
-                self.endpoint.transmitted(*handle, now);
+                match self.kernel.refuses(&sent) {
+                    None => self.endpoint.transmitted(*handle, now),
+                    Some(Refusal::TooLarge) => {
+                        self.endpoint.transmit_refused(*handle, now);
+                        continue;
+                    }
+                    Some(Refusal::Failed(failure)) => {
+                        self.endpoint.transmit_failed(*handle, now, failure);
+                        continue;
+                    }
+                }
                 let size = sent.segment_size.unwrap_or(sent.size);
                 for datagram in self.buffer[..sent.size].chunks(size) {
                     let ecn = Ecn::from_bits(sent.ecn.bits());
@@ -240,6 +285,10 @@ impl Stack for ClearwayStack {
     fn migrate(&mut self, now: Timestamp, to: LocalAddress) -> bool {
         let connection = self.connection_mut();
         connection.is_some_and(|it| it.migrate(now, SocketIndex(to.socket), to.ip).is_ok())
+    }
+
+    fn set_kernel(&mut self, kernel: Kernel) {
+        self.kernel = kernel;
     }
 
     fn vitals(&self) -> Vitals {

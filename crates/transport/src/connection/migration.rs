@@ -92,6 +92,7 @@ impl Connection {
     /// succeeded.
     pub(super) fn start_path(&mut self, now: Timestamp, is_new_address: bool) -> bool {
         let path = *self.paths.current();
+        self.unsent = None;
         if is_new_address {
             self.paths.mtu_mut().restart(path.remote().ip());
         }
@@ -142,12 +143,7 @@ impl Connection {
         self.retry_sending(now);
         self.on_candidate_deadline(now);
         let failed = *self.paths.current();
-        let was_pending = self.paths.has_challenge_pending();
         match self.paths.on_deadline(now, &mut self.random) {
-            None if !was_pending && self.paths.has_challenge_pending() => {
-                // The window may be full of packets for an address that the peer has left.
-                self.probe(SpaceId::Application, 1);
-            }
             None => {}
             Some(PathChange::Reverted) => {
                 let path = *self.paths.current();

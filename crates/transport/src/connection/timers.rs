@@ -172,7 +172,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
     Timer {
         kind: TimerKind::ProbeTimeout,
         wait: Wait::Answer,
-        deadline: |connection| connection.recovery.probe_deadline(&connection.pto_context()),
+        deadline: Connection::probe_deadline,
         expire: Connection::on_recovery_deadline,
     },
     Timer {
@@ -308,6 +308,14 @@ impl Connection {
 
     fn idle_deadline(&self) -> Option<Timestamp> {
         self.idle.deadline(self.probe_timeout())
+    }
+
+    /// A host that cannot send has a timer of its own for that, and nothing to conclude from the peer's silence.
+    fn probe_deadline(&self) -> Option<Timestamp> {
+        match self.holds_sending() {
+            true => None,
+            false => self.recovery.probe_deadline(&self.pto_context()),
+        }
     }
 
     /// Packets whose keys have been discarded since are no longer acknowledged, and nothing is sent at the

@@ -72,8 +72,7 @@ impl Connection {
         max_datagrams: usize,
     ) -> Option<Transmit> {
         if self.holds_sending() {
-            let limit = self.held_by();
-            self.note_stop(now, limit);
+            self.note_stop(now, SendLimit::Path);
             return None;
         }
         self.transmit_mtu_probe(now, buffer)
@@ -91,7 +90,7 @@ impl Connection {
         }
         self.outgoing.mtu_probe = None;
         if !self.outgoing.is_off_path {
-            self.on_sendable();
+            self.on_sendable(now);
         }
         if core::mem::take(&mut self.outgoing.batch_elicits_ack) {
             self.idle.on_ack_eliciting_sent(now);

@@ -8,15 +8,13 @@ use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
-use clearway_congestion::SendLimit;
 use clearway_units::Timestamp;
 
 use super::Connection;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
-use crate::space_id::SpaceId;
 
-/// The time from the first refusal to the next attempt; it doubles with each that fails ...
+/// The time from the first failure to the next attempt; it doubles with each that fails ...
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// ... up to this one: an attempt costs the host a system call, and the network nothing.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -109,8 +107,10 @@ impl Connection {
     }
 
     /// The kernel has taken a batch for the current path.
-    pub(super) fn on_sendable(&mut self) {
-        self.unsent = None;
+    pub(super) fn on_sendable(&mut self, now: Timestamp) {
+        if self.unsent.take().is_some() {
+            self.recovery.get_mut().end_backoff(now);
+        }
     }
 
     /// Whether nothing is sent on the current path, until the next attempt.
@@ -123,13 +123,13 @@ impl Connection {
         self.unsent.as_ref().and_then(|unsent| unsent.retry_at)
     }
 
-    /// Tries to send again, with a probe: what was refused may have been no more than an ACK frame.
+    /// Tries to send again, a PING if nothing else: what was refused may have been no more than an ACK frame.
     pub(super) fn retry_sending(&mut self, now: Timestamp) {
         let Some(unsent) = &mut self.unsent else { return };
         if unsent.retry_at.take_if(|at| *at <= now).is_some() {
             match self.lifecycle.is_handshaking() {
                 true => self.probe_handshake(None, 1),
-                false => self.probe(SpaceId::Application, 1),
+                false => self.flags.ping_pending = true,
             }
         }
     }
@@ -138,11 +138,6 @@ impl Connection {
     /// none is sent on such a path (RFC 9000 §14.2).
     pub(super) fn tests_smallest_mtu(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
-    }
-
-    /// What limits a connection that holds its datagrams back.
-    pub(super) fn held_by(&self) -> SendLimit {
-        if self.has_something() { SendLimit::Path } else { SendLimit::Application }
     }
 
     /// Why a connection ends to which its peer has said nothing, when `otherwise` would be the reason: the peer may have no

@@ -178,8 +178,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// No staged packet was sent. They count as lost, which is no congestion signal, and the backoff of the probe timer, which
-    /// may have expired for such packets, ends. The kernel may have taken a part of them
+    /// No staged packet was sent. They count as lost, which is no congestion signal. The kernel may have taken a part of them
     /// before it refused the others, so they may still be acknowledged.
     ///
     /// # Errors
@@ -187,7 +186,6 @@ impl Recovery {
     pub(crate) fn unsent(&mut self, now: Timestamp) -> Result<(), TransportError> {
         let staged = self.batch.staged.clone();
         self.transmitted(now)?;
-        self.timer.reset(now);
         let thresholds = self.loss_thresholds();
         for (space, number) in staged {
             let lost = self.ledger.declare_unsent(space, number.get(), now, self.event)?;

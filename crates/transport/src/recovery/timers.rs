@@ -230,6 +230,11 @@ impl Recovery {
         Ok(())
     }
 
+    /// This host can send again: the backoff of the probe timer, which may have expired for packets that never left, ends.
+    pub(crate) fn end_backoff(&mut self, now: Timestamp) {
+        self.timer.reset(now);
+    }
+
     /// The peer's port changed, most likely because a NAT rebound, and the path is the same (RFC 9000 §9.4): its state is
     /// kept. The loss of packets that were sent to the old port is no congestion signal, and
     /// the probe timer's backoff, which grew while nothing reached the old port, ends.

@@ -32,6 +32,10 @@ impl Rule for Armed {
         if !books.ledger.awaits_acknowledgement() && !is_unsure {
             return Ok(());
         }
+        // A host that cannot send waits until it can.
+        if books.limit == Some(SendLimit::Path) && settled.deadline.is_some() {
+            return Ok(());
+        }
         // A server without credit waits for its client (RFC 9000 §8.1).
         if books.credit().is_some_and(|credit| credit < books.datagram()) {
             return Ok(());

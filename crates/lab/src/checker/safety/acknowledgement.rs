@@ -1,6 +1,6 @@
 //! S19: no acknowledgement is delayed for longer than max_ack_delay, or than the peer has asked.
 
-use clearway_transport::SpaceId;
+use clearway_transport::{SendLimit, SpaceId};
 
 use crate::checker::books::Books;
 use crate::checker::properties::Property;
@@ -14,7 +14,8 @@ impl Rule for Acknowledgement {
 
     fn on_settled(&mut self, books: &Books, _settled: &Settled) -> Verdict {
         let may_send = books.credit().is_none_or(|credit| credit >= books.datagram());
-        if books.stage.is_closed || !may_send {
+        let is_held = books.limit == Some(SendLimit::Path);
+        if books.stage.is_closed || !may_send || is_held {
             return Ok(());
         }
         for space in SpaceId::ALL {

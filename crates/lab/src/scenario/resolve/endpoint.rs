@@ -52,6 +52,7 @@ pub(super) fn end(settings: &EndpointSettings) -> Result<EndSetup, Fault> {
         http3_extensions: settings.http3_extensions.unwrap_or(default.http3_extensions),
         ack_frequency: settings.ack_frequency.unwrap_or(default.ack_frequency),
         migrations: migrations(settings)?,
+        host_changes: default.host_changes.clone(),
         prefers_address: settings.preferred_address.unwrap_or(default.prefers_address),
         marks_ecn: settings.ecn.unwrap_or(default.marks_ecn),
         grease_quic_bit: settings.grease_quic_bit.unwrap_or(default.grease_quic_bit),

@@ -1,0 +1,112 @@
+//! The host of a client, and the path of the socket with which its connection began, when something happens to them.
+
+use core::net::IpAddr;
+
+use clearway_network::{Link, Moment};
+use clearway_units::Timestamp;
+
+use super::time_of;
+use crate::setup::{HostChange, HostFault};
+use crate::stack::{Kernel, LocalIp};
+
+/// The number that stands in the network for the first socket, once the host has another address.
+pub(super) const REPLACED: u32 = 15;
+
+/// What happens to a client's host and its first path.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    changes: Vec<(HostChange, Option<Timestamp>)>,
+}
+
+/// The state of a host's first address.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Address {
+    #[default]
+    First,
+    Gone,
+    Replaced,
+}
+
+/// What has happened to a host and its first path.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct HostState {
+    address: Address,
+    is_path_dead: bool,
+    path_mtu: Option<usize>,
+    interface_mtu: Option<usize>,
+}
+
+impl Host {
+    pub(super) fn new(changes: &[HostChange]) -> Self {
+        Self { changes: changes.iter().map(|change| (*change, None)).collect() }
+    }
+
+    /// Notes the changes whose moment has come. `migrate` is called with the time at which the application moves because of
+    /// one.
+    pub(super) fn note(&mut self, now: Timestamp, link: &Link, mut migrate: impl FnMut(Timestamp)) {
+        for (change, since) in &mut self.changes {
+            if since.is_none() && time_of(change.at, link).is_some_and(|at| at <= now) {
+                *since = Some(now);
+                change.migrates_after.map(|after| now + after).into_iter().for_each(&mut migrate);
+            }
+        }
+    }
+
+    /// When the next change comes, as far as that is known.
+    pub(super) fn next_change(&self, link: &Link) -> Option<Timestamp> {
+        let coming = self.changes.iter().filter(|(_, since)| since.is_none());
+        let timed = coming.filter(|(change, _)| matches!(change.at, Moment::After(_)));
+        timed.filter_map(|(change, _)| time_of(change.at, link)).min()
+    }
+
+    /// What has happened by now.
+    pub(super) fn state(&self, now: Timestamp) -> HostState {
+        let mut state = HostState::default();
+        for (change, since) in &self.changes {
+            let (Some(since), Some(fault)) = (*since, change.fault) else { continue };
+            match fault {
+                HostFault::PathDies => state.is_path_dead = true,
+                HostFault::PathMtu(bytes) => state.path_mtu = Some(bytes),
+                HostFault::InterfaceMtu(bytes) => state.interface_mtu = Some(bytes),
+                HostFault::AddressLost { another_after } => {
+                    let is_replaced = another_after.is_some_and(|after| since + after <= now);
+                    state.address = if is_replaced { Address::Replaced } else { Address::Gone };
+                }
+            }
+        }
+        state
+    }
+}
+
+impl HostState {
+    /// What the kernel does with datagrams of a client whose first address is replaced by `other`.
+    pub(super) fn kernel(self, other: IpAddr) -> Kernel {
+        let local_ip = match self.address {
+            Address::First => LocalIp::Kept,
+            Address::Gone => LocalIp::Gone,
+            Address::Replaced => LocalIp::Replaced(other),
+        };
+        Kernel { local_ip, mtu: self.interface_mtu }
+    }
+
+    /// The number of the client's `socket` in the network.
+    pub(super) fn number_of(self, socket: u32) -> u32 {
+        let is_replaced = self.address == Address::Replaced;
+        if socket == 0 && is_replaced { REPLACED } else { socket }
+    }
+
+    /// Whether a datagram of `bytes` passes on the path of the socket with this number.
+    pub(super) fn passes(self, number: u32, bytes: usize) -> bool {
+        let is_dead = self.is_path_dead && number == 0;
+        !is_dead && self.path_mtu.is_none_or(|most| bytes <= most)
+    }
+
+    /// The client's socket that receives what was sent to the one with this number, if one does.
+    pub(super) fn receiver(self, number: u32) -> Option<u32> {
+        match (number, self.address) {
+            (0, Address::Gone | Address::Replaced) => None,
+            (REPLACED, Address::Replaced) => Some(0),
+            (socket, _) => Some(socket),
+        }
+    }
+}
