@@ -54,6 +54,8 @@ pub struct Limitation {
     pub pacer_deadline: Option<Timestamp>,
     /// The last attempt stopped for lack of data although window and pacer permitted more.
     pub is_application_limited: bool,
+    /// The last attempt stopped for lack of data, and the pacer permits more only from this time on.
+    application_limited_from: Option<Timestamp>,
 }
 
 pack_fields!(Limitation {
@@ -63,7 +65,8 @@ pack_fields!(Limitation {
     held_by_window,
     window_limited_round,
     pacer_deadline,
-    is_application_limited
+    is_application_limited,
+    application_limited_from
 });
 
 /// How congestion control held data back up to an event.
@@ -99,8 +102,22 @@ impl Limitation {
             }
             self.held = self.held.saturating_add(now.saturating_since(since));
         }
+        self.application_limited_from = None;
         self.is_application_limited =
             permitted && !limit.is_congestion_control() && limit != SendLimit::Batch;
+    }
+
+    /// There was nothing to send and room in the window, but the pacer permits another datagram only from `release` on.
+    /// From then on the sender is application-limited, although no attempt to send shows that.
+    pub fn on_waiting_for_data(&mut self, release: ReleaseTime) {
+        self.application_limited_from = Some(release.deadline());
+    }
+
+    /// Returns whether the packet that is sent at `now` could have been sent earlier if there had been data, which makes
+    /// its delivery rate that of the application.
+    pub fn take_application_limited(&mut self, now: Timestamp) -> bool {
+        let from = self.application_limited_from.take();
+        core::mem::take(&mut self.is_application_limited) || from.is_some_and(|from| from < now)
     }
 
     /// Data is held back in `round`.
@@ -139,6 +156,7 @@ impl Inspect for Limitation {
             window_limited_round,
             pacer_deadline,
             is_application_limited,
+            application_limited_from,
         } = *self;
         visit("held_since", StateValue::optional(held_since, StateValue::Time));
         visit("held", StateValue::Duration(held));
@@ -148,6 +166,8 @@ impl Inspect for Limitation {
         visit("window_limited_round", round);
         visit("pacer_deadline", StateValue::optional(pacer_deadline, StateValue::Time));
         visit("is_application_limited", StateValue::Flag(is_application_limited));
+        let from = StateValue::optional(application_limited_from, StateValue::Time);
+        visit("application_limited_from", from);
     }
 }
 

@@ -117,3 +117,21 @@ fn only_a_sender_that_could_have_sent_is_application_limited() {
         assert_eq!(limitation.is_application_limited, expected, "{limit:?}, {permitted}");
     }
 }
+
+/// Where the pacer permits nothing when the data ends, the sender becomes application-limited while nothing happens.
+#[test]
+fn a_sender_without_data_is_application_limited_from_the_release_on() {
+    for (sent_at, expected) in [(2, false), (3, false), (4, true), (60, true)] {
+        let mut limitation = Limitation::default();
+        limitation.on_stopped(at(0), SendLimit::Application, 1, false);
+        limitation.on_waiting_for_data(ReleaseTime::at(at(3)));
+        assert_eq!(limitation.take_application_limited(at(sent_at)), expected, "{sent_at}");
+        assert!(
+            !limitation.take_application_limited(at(100)),
+            "the packets after it follow at once"
+        );
+        limitation.on_waiting_for_data(ReleaseTime::at(at(3)));
+        limitation.on_stopped(at(1), pacer(5), 1, false);
+        assert!(!limitation.take_application_limited(at(60)), "data waits since");
+    }
+}

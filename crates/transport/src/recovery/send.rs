@@ -227,7 +227,7 @@ impl Recovery {
         let in_flight_before = self.ledger.bytes_in_flight();
         let Self { ledger, path, .. } = self;
         let sample = |bytes| {
-            if core::mem::take(&mut path.limitation.is_application_limited) {
+            if path.limitation.take_application_limited(now) {
                 path.sampler.on_application_limited(in_flight_before);
             }
             path.sampler.on_sent(now, bytes, in_flight_before)
@@ -264,11 +264,13 @@ impl Recovery {
         }
         let bytes = size.saturating_add(self.ledger.bytes_staged());
         let rate = self.pacing_rate();
-        let permitted = !limit.is_congestion_control()
-            && self.window_room() >= size
-            && self.path.pacer.release(now, rate, bytes).is_ok();
+        let has_room = !limit.is_congestion_control() && self.window_room() >= size;
+        let released = has_room.then(|| self.path.pacer.release(now, rate, bytes));
         let round = self.path.rounds.current();
-        self.path.limitation.on_stopped(now, limit, round, permitted);
+        self.path.limitation.on_stopped(now, limit, round, released == Some(Ok(())));
+        if let Some(Err(release)) = released.filter(|_| limit != SendLimit::Batch) {
+            self.path.limitation.on_waiting_for_data(release);
+        }
         if self.path.limitation.is_application_limited {
             self.path.sampler.on_application_limited(self.ledger.bytes_in_flight());
         }
