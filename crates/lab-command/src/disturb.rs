@@ -312,6 +312,7 @@ impl Reporter<'_> {
             seeds: self.command.seed..self.command.seed.saturating_add(1),
             sample_every: None,
             check: true,
+            goes_on: false,
         };
         let jobs: Vec<Job<'_>> = setups.iter().map(job).collect();
         let cores = || thread::available_parallelism().map_or(1, usize::from);

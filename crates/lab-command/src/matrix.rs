@@ -132,6 +132,7 @@ impl<'a> View<'a> {
             seeds: self.seeds.clone(),
             sample_every: is_sampled.then_some(SAMPLE_INTERVAL),
             check: true,
+            goes_on: false,
         }
     }
 

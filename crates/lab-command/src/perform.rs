@@ -27,6 +27,11 @@ pub(super) struct Manner {
     /// Print one JSON object per controller and variant, a line each, instead of the table.
     #[arg(long)]
     json: bool,
+    /// Continue a run that violates a property, to report its time as well.
+    ///
+    /// The exit status is the same. A run whose time would not advance ends nevertheless.
+    #[arg(long)]
+    keep_going: bool,
 }
 
 /// The option for the qlog files of failed runs.
@@ -63,7 +68,9 @@ pub(super) async fn perform(work: Work, manner: Manner) -> Result<(), Failure> {
 fn perform_blocking(work: Work, manner: &Manner, is_ended: &AtomicBool) -> Result<(), Failure> {
     let Work { matrix, comparisons, traces, seeds_file } = work;
     let matrix_jobs = matrix.iter().flat_map(Matrix::views).map(|view| view.job());
-    let jobs: Vec<Job<'_>> = matrix_jobs.chain(comparisons.jobs()).collect();
+    let goes_on = manner.keep_going;
+    let jobs: Vec<Job<'_>> =
+        matrix_jobs.chain(comparisons.jobs()).map(|job| Job { goes_on, ..job }).collect();
     let rows = Rows {
         matrix: matrix.as_ref(),
         cells: jobs.len() - comparisons.jobs().count(),

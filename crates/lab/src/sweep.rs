@@ -119,7 +119,8 @@ fn work(
 
 /// Performs a run. A panic becomes an outcome like any other, because it belongs to a seed that can be replayed.
 fn perform(job: &Job<'_>, seed: u64) -> Outcome {
-    let extras = Extras { check: job.check, sample_every: job.sample_every, ..Extras::default() };
+    let Job { check, goes_on, sample_every, .. } = *job;
+    let extras = Extras { check, goes_on, sample_every, ..Extras::default() };
     let attempt = AssertUnwindSafe(|| run(job.setup, job.candidate, seed, extras));
     match catch_unwind(attempt) {
         Ok(Ok(outcome)) => outcome,

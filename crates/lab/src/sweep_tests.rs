@@ -34,7 +34,7 @@ fn setup(size: u64) -> Setup {
 }
 
 fn job<'a>(setup: &'a Setup, candidate: &'a Candidate, seeds: core::ops::Range<u64>) -> Job<'a> {
-    Job { setup, candidate, seeds, sample_every: None, check: true }
+    Job { setup, candidate, seeds, sample_every: None, check: true, goes_on: false }
 }
 
 /// The jobs that are reported, in this order.

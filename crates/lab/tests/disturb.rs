@@ -37,7 +37,14 @@ fn disturbed(
             (Setup { limit: bound + Duration::from_secs(20), ..setup }, bound)
         })
         .collect();
-    let job = |(setup, _)| Job { setup, candidate, seeds: 0..1, sample_every: None, check: true };
+    let job = |(setup, _)| Job {
+        setup,
+        candidate,
+        seeds: 0..1,
+        sample_every: None,
+        check: true,
+        goes_on: false,
+    };
     let jobs: Vec<_> = runs.iter().map(|(setup, bound)| job((setup, bound))).collect();
     let mut found = Vec::new();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,5 +1,6 @@
 //! Runs in which a property is violated.
 
+use core::sync::atomic::AtomicBool;
 use core::time::Duration;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use clearway_lab::log::{log, main_end};
 use clearway_lab::run::{Candidate, Extras, Outcome, run};
 use clearway_lab::scenario::Scenario;
 use clearway_lab::setup::Setup;
+use clearway_lab::sweep::{Event, Job, sweep};
 use clearway_lab::world::Stop;
 use clearway_qlog::findings::{FindingId, find};
 use clearway_qlog::read::QlogReader;
@@ -89,6 +91,27 @@ fn a_violation_ends_a_run_unless_the_run_is_to_continue() {
     assert_eq!(ended.violation, went_on.violation, "the first violation is reported");
     assert_eq!(ended.violation.unwrap().at.since_origin(), ended.at);
     assert!(went_on.at > ended.at + Duration::from_secs(1));
+}
+
+/// A sweep whose runs continue reports how long they took, beside what was violated.
+#[test]
+fn a_sweep_that_keeps_going_reports_the_violation_and_the_time() {
+    let setup = Setup { limit: Duration::from_secs(3600), ..collapse() };
+    let candidate = stalled();
+    for goes_on in [false, true] {
+        let (setup, candidate) = (&setup, &candidate);
+        let job = Job { setup, candidate, seeds: 2..3, sample_every: None, check: true, goes_on };
+        let mut outcomes = Vec::new();
+        sweep(&[job], 1, &AtomicBool::new(false), &mut |event| {
+            if let Event::JobDone { swept, .. } = event {
+                outcomes.extend(swept.runs.into_iter().map(|run| run.outcome));
+            }
+        })
+        .unwrap();
+        let [outcome] = outcomes.try_into().unwrap();
+        assert!(outcome.violation.is_some());
+        assert_eq!(outcome.took().is_some(), goes_on, "{:?}", outcome.stop);
+    }
 }
 
 #[derive(Clone, Default)]

@@ -68,6 +68,7 @@ impl Comparison {
             seeds: plan.seeds.clone(),
             sample_every: plan.sample_every,
             check: false,
+            goes_on: false,
         })
     }
 

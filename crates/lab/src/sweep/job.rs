@@ -17,6 +17,8 @@ pub struct Job<'a> {
     pub sample_every: Option<Duration>,
     /// Whether the properties of single runs are checked.
     pub check: bool,
+    /// Whether a run continues after a violation, so that its outcome has both the violation and the time.
+    pub goes_on: bool,
 }
 
 /// The cost of a run that transfers nothing, in bytes that another run transfers in the same computing time.
