@@ -12,6 +12,7 @@ mod interop;
 mod live;
 mod measure;
 mod mutants;
+mod pictures;
 mod program;
 mod running;
 mod surface;
@@ -134,6 +135,8 @@ The project's development tasks.
                              Rust types
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
         --seconds N          how long each target runs (default 20)
+  cargo xtask pictures       draw the README's pictures of the demo and of the lab anew
+        --program FILE       with this program instead of building it
   cargo xtask surface        compare the crates' public items with the lists in docs/surface
         --write              write these lists
   cargo xtask gallery        put bugs that were published about other stacks into our code, one at a time, and check
@@ -189,6 +192,8 @@ fn main() -> ExitCode {
         ["interop", rest @ ..] => interop::run(rest),
         ["live"] => live::run(),
         ["mutants", rest @ ..] => mutants::run(rest),
+        ["pictures"] => command::program().and_then(|program| pictures::run(&program)),
+        ["pictures", "--program", program] => pictures::run(program.as_ref()),
         ["surface", rest @ ..] => surface::run(rest),
         ["udp-loss", rest @ ..] => udp_loss::run(rest),
         ["viewer", "--types"] => viewer::write_types(),

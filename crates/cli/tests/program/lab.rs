@@ -315,3 +315,38 @@ fn one_disturbance_at_every_moment() {
         assert!(String::from_utf8_lossy(&refused.stderr).contains(wrong[1]), "{wrong:?}");
     }
 }
+
+#[test]
+fn outside_of_a_checkout_the_scenarios_are_those_of_the_program() {
+    let scratch = Scratch::new("lab-anywhere");
+    let run = |arguments: &[&str]| {
+        let mut command = clearway(arguments);
+        command.current_dir(scratch.path("")).output().unwrap()
+    };
+    let list = run(&["lab", "list"]);
+    assert!(list.status.success(), "{list:?}");
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.contains("collapse") && list.contains("cellular"), "{list}");
+    // Its network is a recorded trace, which is a file of its own.
+    let replay = run(&["lab", "replay", "cellular", "--controller", "cubic", "--seed", "1"]);
+    assert!(replay.status.success(), "{replay:?}");
+    let missing = run(&["lab", "replay", "no-such", "--controller", "cubic", "--seed", "1"]);
+    let errors = String::from_utf8(missing.stderr).unwrap();
+    assert!(errors.contains("there is no scenario \"no-such\"; clearway lab list"), "{errors}");
+}
+
+#[test]
+fn a_demo_leaves_nothing_in_the_current_folder() {
+    let scratch = Scratch::new("demo-anywhere");
+    std::fs::create_dir(scratch.path("here")).unwrap();
+    let mut command =
+        clearway(&["demo", "--size", "1", "--loss-for", "0s", "--controller", "reno"]);
+    command.current_dir(scratch.path("here")).env("XDG_CACHE_HOME", scratch.path("cache"));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}");
+    let folder = scratch.path("cache/clearway/demo");
+    assert!(errors.ends_with(&format!("the qlog file of each run is in {folder}\n")), "{errors}");
+    assert!(std::fs::exists(format!("{folder}/reno-1.sqlog")).unwrap());
+    assert_eq!(std::fs::read_dir(scratch.path("here")).unwrap().count(), 0);
+}

@@ -16,6 +16,7 @@ mod many;
 mod metrics;
 mod migration;
 mod page;
+mod pictures;
 mod quic_lb;
 mod refusals;
 mod serve_get;
