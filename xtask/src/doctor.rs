@@ -52,7 +52,7 @@ struct Options {
     only: Vec<String>,
     runs: usize,
     host: bool,
-    /// Whether hosts are quiet but for the fault.
+    /// Whether hosts have nothing beside the fault.
     is_quiet: bool,
     only_lists: bool,
     json: bool,

@@ -22,7 +22,8 @@ pub(crate) use carried::Carried;
 use collecting::{Collecting, Gathered, Pace};
 use saved::Saving;
 
-/// The exit status if the command itself failed, or its arguments are wrong. 1 and 2 say what the doctor found.
+/// The exit status if the command itself failed, or its arguments are wrong. 1 and 2 say what the
+/// doctor found.
 pub(crate) const FAILED: u8 = 3;
 
 /// How long is looked at most without --for, and how long at least.
@@ -33,31 +34,35 @@ const MAX_SNAPSHOTS: u32 = 3000;
 
 /// Report where this host loses UDP datagrams, and why.
 ///
-/// The doctor reads what the kernel counts at every stage, from the device to the application and back, and reports the stages
-/// that lose packets, the worst first. If a socket overflows, it measures how fast datagrams arrive and how fast they are read,
-/// and so reports whether the reader is too slow, bursts are too large for the buffer, or something keeps the reader from
-/// running.
+/// The doctor reads what the kernel counts at every stage, from the device to the application and
+/// back, and reports the stages that lose packets, the worst first. If a socket overflows, it
+/// measures how fast datagrams arrive and how fast they are read, and so reports whether the reader
+/// is too slow, bursts are too large for the buffer, or something keeps the reader from running.
 ///
-/// Losses count from 1 packet in 1,000 and 1 per second. Packets that are refused (by a firewall, for a bad checksum, without a
-/// route), as some are on every host on the Internet, count from 1 in 10 and 10 per second. Smaller losses are listed as below
-/// the floor. Stray packets, to ports without a socket, are no loss of this host.
+/// Losses count from 1 packet in 1,000 and 1 per second. Packets that are refused (by a firewall,
+/// for a bad checksum, without a route), as some are on every host on the Internet, count from 1 in
+/// 10 and 10 per second. Smaller losses are listed as below the floor. Stray packets, to ports
+/// without a socket, are not a loss of this host.
 ///
-/// It sends nothing and changes nothing. It works for every user, in the network namespace where it runs; with more rights
-/// (root; or CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON) it sees more, and it reports what it could not see.
+/// It sends nothing and changes nothing. It works for every user, in the network namespace where it
+/// runs; with more rights (root; or CAP_SYS_PTRACE, CAP_BPF and CAP_PERFMON) it sees more, and it
+/// reports what it could not see.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorCommand {
     /// How long to look. By default ten seconds, or less if the verdict is certain before.
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
-    /// Interval between snapshots. Causes are found by how a queue fills and empties between snapshots. By default 100ms, or
-    /// longer where snapshots would take more than a hundredth of a core, as with many hundreds of sockets.
+    /// Interval between snapshots. Causes are found by how a queue fills and empties between
+    /// snapshots. By default 100ms, or longer where snapshots would take more than a hundredth of a
+    /// core, as with many hundreds of sockets.
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     interval: Option<Duration>,
     /// Only look at the sockets of this process: losses at other sockets do not count.
     #[arg(long, value_name = "PID")]
     process: Option<u32>,
-    /// Only look at sockets at this port: losses at other sockets do not count, and packets to other closed ports do not either.
+    /// Only look at sockets at this port: losses at other sockets do not count, and packets to
+    /// other closed ports do not either.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// Print the verdict as one JSON object.
@@ -72,7 +77,8 @@ pub(crate) struct DoctorCommand {
     /// Show the path of datagrams in this terminal, with rates, until q or Ctrl-C.
     #[arg(long, conflicts_with_all = ["time", "json", "listen"])]
     watch: bool,
-    /// Show the same as a page at http://ADDRESS until Ctrl-C, to everyone who can reach it; port 0 means any free port.
+    /// Show the same as a page at http://ADDRESS until Ctrl-C, to everyone who can reach it; port 0
+    /// means any free port.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["time", "json"])]
     listen: Option<SocketAddr>,
 }

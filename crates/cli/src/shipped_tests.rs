@@ -1,4 +1,5 @@
-//! Every command line in the documents, in the shipped files and in the help texts is one that the program takes.
+//! Every command line in the documents, in the shipped files and in the help texts is one that the
+//! program takes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,8 @@ fn documents() -> Vec<PathBuf> {
     all
 }
 
-/// The words after `clearway` in the commands of a text: the lines of code blocks and units, with what follows a backslash.
+/// The words after `clearway` in the commands of a text: the lines of code blocks and units, with
+/// what follows a backslash.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text.replace("\\\n", " ");
     joined.lines().flat_map(of_line).collect()

@@ -8,10 +8,12 @@ use crate::span::{Span, Table};
 use crate::stages::{application, conntrack, device, ip, sending, socket, softnet, udp, xdp};
 use crate::{Cause, Finding, Outcome, Scope, Snapshot, Stage, Verdict};
 
-/// Says where datagrams are lost on this host and why, from two snapshots or more in the order in which they were taken.
+/// Says where datagrams are lost on this host and why, from two snapshots or more in the order in
+/// which they were taken.
 ///
-/// Two show where; the more there are, and the closer together, the more is known of why a socket overflows: ten each
-/// second are good. Only the last of them that are of one boot and one namespace are compared.
+/// Two show where; the more there are, and the closer together, the more is known of why a socket
+/// overflows: ten each second are good. Only the last of them that are of one boot and one
+/// namespace are compared.
 pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
     diagnose_for(snapshots, Scope::Host)
 }
@@ -46,7 +48,7 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     unseen.sort_by_key(|it| it.stage);
     let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
     let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
-    // Packets to a port that was asked about are not stray: somebody expects a program there.
+    // Whoever names a port expects a program there: packets for it are lost, not stray.
     let has_strays_as_loss = matches!(scope, Scope::Sockets { .. });
     let outcome = outcome(&findings, is_blind, has_strays_as_loss);
     Verdict { outcome, seconds, findings, elsewhere, unseen, oddities }
@@ -77,7 +79,8 @@ fn note_silence(examination: &mut Examination<'_>, scope: Scope, findings: &[Fin
     }
 }
 
-/// Looks at every stage. What a counter means depends on others: those of a stage are measured before it is judged.
+/// Looks at every stage. What a counter means depends on others: those of a stage are measured
+/// before it is judged.
 fn examine(examination: &mut Examination<'_>) {
     let backlogs = softnet::measure(examination);
     let by_xdp = xdp::measure(examination);
@@ -109,7 +112,8 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
     counters.into_iter().filter_map(rose).any(|rise| rise.total > 0)
 }
 
-/// Fragments that were lost before IP leave datagrams that cannot be completed, at most one for each fragment.
+/// Fragments that were lost before IP leave datagrams that cannot be completed, at most one for
+/// each fragment.
 fn note_consequences(findings: &mut [Finding]) {
     let before_ip = findings.iter().filter(|it| it.stage < Stage::Ip);
     let Some(cause) = before_ip.max_by_key(|it| (it.lost, core::cmp::Reverse(it.stage))) else {

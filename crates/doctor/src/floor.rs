@@ -1,11 +1,12 @@
-//! How much has to be lost before it decides a verdict: every host on the Internet gets a few packets that it refuses.
+//! How much has to be lost before it decides a verdict: every host on the Internet gets a few
+//! packets that it refuses.
 
 use std::collections::BTreeMap;
 
 use crate::span::{Span, Table};
 use crate::{Cause, Finding, Stage, Starvation, change};
 
-/// A part of what arrives and a number of packets per second: both have to be reached.
+/// A share of the arrivals and a number of packets per second: both have to be reached.
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     share: f64,
@@ -19,12 +20,12 @@ const REFUSED: Floor = Floor { share: 0.1, per_second: 10.0 };
 
 impl Floor {
     fn is_reached(self, lost: u64, seconds: f64, share: f64) -> bool {
-        // A few packets in a moment are no rate.
+        // A few packets in a moment do not make a rate.
         lost as f64 / seconds.max(1.0) >= self.per_second && share >= self.share
     }
 }
 
-/// Stages that the same packets come to, so that losses there are parts of one whole.
+/// Neighboring stages that the same packets reach, so that their losses can be added up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Level {
     Ip,
@@ -93,7 +94,8 @@ impl Traffic {
         Self { udp: received.saturating_add(lost), ..self }
     }
 
-    /// How many packets came to a level of which `lost` were lost there: counters of what passed need not have them.
+    /// How many packets came to a level at which `lost` were lost. Not every counter of arrivals
+    /// includes those.
     fn total(&self, stage: Stage, lost: u64) -> u64 {
         match Level::of(stage) {
             // A device's losses never came to IP.
@@ -111,15 +113,15 @@ impl Traffic {
         }
     }
 
-    /// Whether so few packets that may have been lost at a stage cannot decide a verdict. From IP on, they would have been
-    /// refused.
+    /// Whether so few packets that may have been lost at a stage cannot decide a verdict. From IP
+    /// on, they would have been refused.
     pub(crate) fn is_little(&self, stage: Stage, packets: u64) -> bool {
         let floor = if stage < Stage::Ip { LOST } else { REFUSED };
         !floor.is_reached(packets, self.seconds, self.share(stage, packets))
     }
 }
 
-/// Fills in which part of what arrived each finding is, and whether that is enough to decide a verdict.
+/// Fills in the share of each finding, and whether it is enough to decide a verdict.
 pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     let seconds = traffic.seconds;
     let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
@@ -138,8 +140,8 @@ pub(crate) fn weigh(findings: &mut [Finding], traffic: &Traffic) {
     }
 }
 
-/// What is lost at one level in one way is added up. A consequence is counted where its cause is, and stray packets are no
-/// loss.
+/// Key by which losses are added up: the level, and the way in which packets are lost. A
+/// consequence is counted where its cause is, and stray packets are not lost.
 type Kind = (Level, bool, bool, Option<Stage>);
 
 fn kind(finding: &Finding) -> Kind {
@@ -147,7 +149,8 @@ fn kind(finding: &Finding) -> Kind {
     (Level::of(*stage), cause.is_refusal(), cause.is_stray(), *consequence_of)
 }
 
-/// Which part of what came to its own socket was lost, if that was measured. Nothing is read by a reader that was stopped.
+/// Returns the lost part of the arrivals at its own socket, if these were measured. A stopped
+/// reader reads nothing.
 fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     if matches!(finding.cause, Cause::Starved(_, Starvation::Stopped)) {
         return Some(1.0);
@@ -157,7 +160,8 @@ fn own_share(finding: &Finding, seconds: f64) -> Option<f64> {
     (lost > 0.0).then(|| lost / arrived.max(lost))
 }
 
-/// Sorts what was found: the worst first. Equal ones have an order, too, so that the same host has the same report.
+/// Sorts findings, the worst first. Equal ones have an order, too, so that the same host has the
+/// same report.
 pub(crate) fn rank(findings: &mut [Finding]) {
     findings.sort_by(|one, other| key(one).cmp(&key(other)));
 }

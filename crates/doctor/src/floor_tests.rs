@@ -250,7 +250,7 @@ fn a_filter_and_a_full_queue_of_its_own_are_a_servers_loss() {
     assert_eq!(verdict.findings[0].stage, Stage::Application, "{verdict}");
 }
 
-/// What hides elsewhere is no reason for doubt, and not to see its own sockets is.
+/// What hides elsewhere does not matter to a server; its own sockets do.
 #[test]
 fn a_server_is_sure_of_itself_while_it_sees_its_own_sockets() {
     let mut snapshots = served(|_, _| {});

@@ -7,7 +7,8 @@ use crate::numbers::{count, packets, percent, rate, whole};
 use crate::{Cause, Certainty, Finding, Outcome, Queue, Stage, Starvation, Verdict};
 
 impl fmt::Display for Verdict {
-    /// What is lost and why, the path with the losing stages marked, the evidence, what to do, and what was not seen.
+    /// What is lost and why, the path with the losing stages marked, the evidence, what to do, and
+    /// what was not seen.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(formatter, "{}", self.headline())?;
         writeln!(formatter)?;

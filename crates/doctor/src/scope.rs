@@ -8,23 +8,25 @@ use crate::floor::Traffic;
 use crate::stages::application;
 use crate::{Application, Cause, Finding, Snapshot, Socket, SocketKey, Stage, Unseen};
 
-/// What a verdict is about. What is lost [elsewhere](crate::Verdict::elsewhere) is listed, and never decides the outcome.
+/// What a verdict is about. Losses [elsewhere](crate::Verdict::elsewhere) are listed, and never
+/// decide the outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Scope {
-    /// The network namespace: all that is lost there.
+    /// The network namespace, with all its losses.
     #[default]
     Host,
-    /// The sockets of a process, or those at a port, or both. What is lost before the sockets may have been for them, and
-    /// counts as well. Packets to a closed port count where the port of which the verdict is has no socket.
+    /// The sockets of a process, or those at a port, or both. Losses before the sockets may concern
+    /// them, and count as well. Stray packets count only if no socket is bound to the port.
     Sockets {
         /// The process ID.
         process: Option<u32>,
         /// The local port.
         port: Option<u16>,
     },
-    /// A process that looks at itself: what its own sockets and its [own counters](crate::Application) show. Counters of the
-    /// whole namespace, in which other processes lose as well, do not count.
+    /// A process that looks at itself: what its own sockets and its [own
+    /// counters](crate::Application) show. Counters of the whole namespace, in which other
+    /// processes lose as well, do not count.
     Own {
         /// The process ID.
         process: u32,
@@ -80,8 +82,8 @@ impl Scope {
         !sockets.any(|(_, socket)| port_of(&socket.local) == Some(port))
     }
 
-    /// Whether what was not seen matters here. The counters of a process that looks at itself do not depend on what others
-    /// lose before its sockets.
+    /// Whether what was not seen matters here. The counters of a process that looks at itself do
+    /// not depend on what others lose before its sockets.
     pub(crate) fn needs(self, unseen: &Unseen) -> bool {
         match self {
             Self::Host | Self::Sockets { .. } => true,
@@ -110,8 +112,8 @@ fn sockets_at<'a>(
     at.into_iter()
 }
 
-/// Whether a socket may be of a process: which process reads it is not always known. A socket that was not seen is none of a
-/// process that runs.
+/// Whether a socket may be of a process: which process reads it is not always known. A socket that
+/// was not seen has no running owner.
 fn may_be_of(
     examination: &Examination<'_>,
     process: u32,
@@ -151,8 +153,8 @@ fn name_of(examination: &Examination<'_>, process: u32) -> Option<String> {
     seen.find_map(|applications| applications.iter().find_map(find))
 }
 
-/// What a process lost that looks at itself. Counters of the namespace say why its sockets dropped something, and not how
-/// much: of that there is no more than the sockets' own counters tell.
+/// What a process lost that looks at itself. Counters of the namespace say why its sockets dropped
+/// something, and not how much: of that there is no more than the sockets' own counters tell.
 fn own(examination: &Examination<'_>, process: u32, findings: Vec<Finding>) -> Split {
     let mut split = Split { concerned: Vec::new(), elsewhere: Vec::new() };
     let mut dropped = drops(examination, &own_sockets(examination, process));

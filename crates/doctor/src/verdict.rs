@@ -6,18 +6,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// No stage lost more than the [floor](Finding::is_above_floor), and every stage that matters was seen.
+    /// No stage lost more than the [floor](Finding::is_above_floor), and every stage that matters
+    /// was seen.
     NoLoss,
-    /// No loss of this host, but a large part of what arrives is stray: no socket is bound to the destination port.
+    /// No loss of this host, but a large part of what arrives is stray: no socket is bound to the
+    /// destination port.
     Stray,
     /// A stage loses more than the [floor](Finding::is_above_floor).
     Loss,
-    /// No loss was seen, but a stage that may lose could not be seen; or the snapshots cannot be compared.
+    /// No loss was seen, but a stage that may lose could not be seen; or the snapshots cannot be
+    /// compared.
     Unknown,
 }
 
 impl Outcome {
-    /// The exit status of `clearway doctor`: 0 (also for stray packets), 1 for loss, or 2 for unknown.
+    /// The exit status of `clearway doctor`: 0 (also for stray packets), 1 for loss, or 2 for
+    /// unknown.
     pub fn exit_status(self) -> u8 {
         match self {
             Self::NoLoss | Self::Stray => 0,
@@ -116,8 +120,8 @@ pub enum Cause {
     IpHeader,
     /// The reverse-path filter.
     ReversePathFilter,
-    /// IP received packets, and neither delivered them nor counted them as lost: multicast that nobody has joined, or sources
-    /// that it does not accept.
+    /// IP received packets, and neither delivered them nor counted them as lost: multicast that
+    /// nobody has joined, or sources that it does not accept.
     Undelivered,
     /// Fragments that were not completed.
     Reassembly,
@@ -174,8 +178,9 @@ pub struct Queue {
     pub arrival_rate: Option<f64>,
     /// Datagrams that were taken out while the queue was not empty, per second.
     pub drain_rate: Option<f64>,
-    /// Whether these rates are this socket's own. If not, other sockets of the namespace may have taken datagrams that are
-    /// counted here: both rates are the most that they may be, and their ratio the least.
+    /// Whether these rates are this socket's own. If not, other sockets of the namespace may have
+    /// taken datagrams that are counted here: both rates are the most that they may be, and their
+    /// ratio the least.
     #[serde(default)]
     pub are_rates_exact: bool,
     /// Bytes of the buffer that one datagram is charged with.
@@ -245,13 +250,13 @@ pub struct Finding {
     pub lost: u64,
     /// The same for each second.
     pub per_second: f64,
-    /// The same as a part, from 0 to 1, of what came to this stage; at a socket whose arrivals were measured, of those. `None`
-    /// until everything is counted.
+    /// The same as a part, from 0 to 1, of what came to this stage; at a socket whose arrivals were
+    /// measured, of those. `None` until everything is counted.
     #[serde(default)]
     pub share: Option<f64>,
-    /// Whether this is enough to decide the outcome: at least 1 packet in 1,000 and 1 packet per second, or for packets that
-    /// are refused ([`Cause::is_refusal`]) 1 packet in 10 and 10 packets per second. Losses of one kind at neighboring stages
-    /// are added up for this.
+    /// Whether this is enough to decide the outcome: at least 1 packet in 1,000 and 1 packet per
+    /// second, or for packets that are refused ([`Cause::is_refusal`]) 1 packet in 10 and 10
+    /// packets per second. Losses of one kind at neighboring stages are added up for this.
     #[serde(default)]
     pub is_above_floor: bool,
     /// How sure it is.
@@ -283,16 +288,17 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Seconds between the first and the last snapshot.
     pub seconds: f64,
-    /// What is lost, the worst first: above the floor before below it, faults of their own before their consequences, and then
-    /// by the number of packets. Stray packets are last.
+    /// What is lost, the worst first: above the floor before below it, faults of their own before
+    /// their consequences, and then by the number of packets. Stray packets are last.
     pub findings: Vec<Finding>,
-    /// What is lost elsewhere on this host, and does not concern the [scope](crate::Scope): context, which never decides the
-    /// outcome.
+    /// What is lost elsewhere on this host, and does not concern the [scope](crate::Scope):
+    /// context, which never decides the outcome.
     #[serde(default)]
     pub elsewhere: Vec<Finding>,
     /// What could not be seen.
     pub unseen: Vec<Unseen>,
-    /// Readings that contradict themselves: counters that went backwards, snapshots of different namespaces.
+    /// Readings that contradict themselves: counters that went backwards, snapshots of different
+    /// namespaces.
     pub oddities: Vec<String>,
 }
 
@@ -352,8 +358,9 @@ impl Cause {
         }
     }
 
-    /// Whether packets are refused for what they are (a closed port, a firewall's rule, a wrong checksum, no route to their
-    /// destination), which any sender can bring about, and not lost for want of room or time.
+    /// Whether packets are refused for what they are (a closed port, a firewall's rule, a wrong
+    /// checksum, no route to their destination), which any sender can bring about, and not lost for
+    /// want of room or time.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,6 @@
-//! What happens on every host beside a fault, and decides no verdict: port scans, multicast that nobody has joined, a program
-//! that sends where there is no route, and one that loses a datagram now and then.
+//! What happens on every host beside a fault, and decides no verdict: port scans, multicast that
+//! nobody has joined, a program that sends where there is no route, and one that loses a datagram
+//! now and then.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};

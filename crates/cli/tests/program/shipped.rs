@@ -1,5 +1,5 @@
-//! The files that are shipped in `docs/fleet`, run as they are: each unit with its own sandbox, on addresses of this machine,
-//! with the features that it shows.
+//! The files that are shipped in `docs/fleet`, run as they are: each unit with its own sandbox, on
+//! addresses of this machine, with the features that it shows.
 
 mod unit;
 
@@ -124,8 +124,8 @@ fn wait_for(address: &str, line: &str) -> String {
     }
 }
 
-/// The whole of `docs/fleet` for systems with units: a balancer and a server, a download, a reload, a doctor with a verdict in
-/// each, and a dashboard that shows what there is.
+/// The whole of `docs/fleet` for systems with units: a balancer and a server, a download, a reload,
+/// a doctor with a verdict in each, and a dashboard that shows what there is.
 #[test]
 fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     let site = Site::new("shipped-units");
@@ -166,8 +166,8 @@ fn the_units_run_in_their_sandboxes_with_all_that_they_show() {
     }
 }
 
-/// What the metrics are for: the doctor that an operator runs under the same restrictions sees every stage that it sees
-/// without them.
+/// What the metrics are for: the doctor that an operator runs under the same restrictions sees
+/// every stage that it sees without them.
 #[test]
 fn the_sandboxes_of_the_units_do_not_blind_the_doctor() {
     let site = Site::new("shipped-doctor");
@@ -245,7 +245,8 @@ fn the_dashboard_shows(exported: &str) {
     assert!(count > 30, "{count}");
 }
 
-/// The containers of `kubernetes.yaml` and the Dockerfile: their configurations are valid for the program.
+/// The containers of `kubernetes.yaml` and the Dockerfile: their configurations are valid for the
+/// program.
 #[test]
 fn the_files_in_secrets_are_valid() {
     let site = Site::new("shipped-secrets");

@@ -132,7 +132,7 @@ fn refusal(body: &[u8]) -> Missing {
 }
 
 /// Why there is no socket. Every kernel with a network has the family, and no right is needed for it: where it is refused, a
-/// sandbox does that. A kernel without the part that is asked has no such protocol.
+/// sandbox does that. A kernel that lacks a part of netlink lacks its protocol.
 fn unopened(error: &io::Error) -> Missing {
     let refused = [Errno::AFNOSUPPORT, Errno::PERM, Errno::ACCESS];
     match refused.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error())) {

@@ -1,4 +1,5 @@
-//! A unit of systemd, as far as it can be run without it: its commands, as another user, with its filter of address families.
+//! A unit of systemd, as far as it can be run without it: its commands, as another user, with its
+//! filter of address families.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -69,7 +70,8 @@ impl Unit {
         Some(value.split(' ').map(number).collect())
     }
 
-    /// A command of the unit in its sandbox. This test's own program puts the filter in place, and becomes the command.
+    /// A command of the unit in its sandbox. This test's own program puts the filter in place, and
+    /// becomes the command.
     pub(super) fn command(&self, line: &str) -> Command {
         let mut words: Vec<&str> = line.split(' ').collect();
         let nobody = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"];
