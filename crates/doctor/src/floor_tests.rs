@@ -36,8 +36,7 @@ fn a_stray_packet_does_not_outrank_an_overflow() {
     assert!(matches!(first.cause, Cause::Rate(_)), "{verdict}");
     assert_eq!(first.lost, 59 * 200, "{verdict}");
     let headline = verdict.headline();
-    let begin =
-        "Loss at the socket: 11,800 packets in 5.9 s (2,000/s, 67 % of what arrived). Certain:";
+    let begin = "Loss at the socket: 11,800 packets in 5.9 s (2,000/s, 67 % of what arrived there). Certain:";
     assert!(headline.starts_with(begin), "{headline}");
     let last = verdict.findings.last().unwrap();
     assert_eq!((&last.cause, last.is_above_floor), (&Cause::NoSocket, false), "{verdict}");
@@ -59,14 +58,14 @@ fn a_healthy_host_that_is_scanned_loses_nothing() {
     assert_eq!(verdict.headline(), "No loss in 5.9 s: 12 packets were stray.");
     let verdict = diagnose(&course(60, |it, step| stray(it, u64::from(step == 7))));
     assert_eq!(verdict.headline(), "No loss in 5.9 s: 1 packet was stray.");
-    assert!(verdict.to_string().contains("1 stray packet (0.2/s, 0.02 % of what arrived;"));
+    assert!(verdict.to_string().contains("1 stray packet (0.2/s, 0.02 % of what arrived there;"));
 }
 
 #[test]
 fn strays_are_an_outcome_of_their_own_and_no_failure() {
     let verdict = diagnose(&course(60, |it, _| stray(it, 100)));
     assert_eq!((verdict.outcome, verdict.outcome.exit_status()), (Outcome::Stray, 0));
-    let headline = "Stray packets, and no loss: 5,900 packets in 5.9 s (1,000/s, 50 % of what arrived) \
+    let headline = "Stray packets, and no loss: 5,900 packets in 5.9 s (1,000/s, 50 % of what arrived there) \
                     came to ports without a socket.";
     assert_eq!(verdict.headline(), headline);
 }

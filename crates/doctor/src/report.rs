@@ -39,9 +39,13 @@ impl Verdict {
                 )
             }
             (Outcome::NoLoss, _) => self.no_loss(),
-            _ => format!(
-                "Unknown after {seconds:.1} s: no loss was seen, but loss may hide in what was not seen."
-            ),
+            _ => {
+                let why = self.oddities.first().map_or_else(
+                    || "no loss was seen, but loss may hide in what was not seen".to_owned(),
+                    |oddity| format!("no loss was seen, but {oddity}"),
+                );
+                format!("Unknown after {seconds:.1} s: {why}.")
+            }
         }
     }
 
@@ -120,9 +124,9 @@ impl Verdict {
         if !self.elsewhere.is_empty() {
             writeln!(formatter, "\nElsewhere on this host, which does not count here:")?;
         }
-        for Finding { stage, lost, cause, .. } in &self.elsewhere {
-            let word = if cause.is_stray() { "stray" } else { "lost" };
-            writeln!(formatter, "  {}: {} {word}: {cause}", title(*stage), packets(*lost))?;
+        for finding in &self.elsewhere {
+            let Finding { stage, cause, .. } = finding;
+            writeln!(formatter, "  {}: {}: {cause}", title(*stage), finding.number())?;
         }
         if !self.unseen.is_empty() {
             writeln!(formatter, "\nNot seen:")?;
@@ -205,10 +209,19 @@ impl Finding {
         rate(self.per_second)
     }
 
+    /// "3 packets lost", "1 stray packet".
+    fn number(&self) -> String {
+        let plural = if self.lost == 1 { "" } else { "s" };
+        match self.cause.is_stray() {
+            true => format!("{} stray packet{plural}", count(self.lost)),
+            false => format!("{} lost", packets(self.lost)),
+        }
+    }
+
     /// How much it is: the rate, and the part of what arrived.
     fn amount(&self) -> String {
         let per_second = rate(self.per_second);
-        let whole = if self.stage.is_of_sending() { "what was sent" } else { "what arrived" };
+        let whole = if self.stage.is_of_sending() { "what was sent" } else { "what arrived there" };
         match self.share.filter(|share| *share > 0.0) {
             Some(share) => format!("{per_second}, {} of {whole}", percent(share)),
             None => per_second,
@@ -218,16 +231,10 @@ impl Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stage, lost, cause, .. } = self;
+        let Self { stage, cause, .. } = self;
         let (amount, sure) = (self.amount(), sure(self.certainty).to_lowercase());
-        let (stray, lost_or_not) = if cause.is_stray() { ("stray ", "") } else { ("", " lost") };
         let below = if self.is_above_floor { "" } else { "; below the floor" };
-        let (at, plural) = (place(*stage), if *lost == 1 { "" } else { "s" });
-        writeln!(
-            formatter,
-            "At {at}: {} {stray}packet{plural}{lost_or_not} ({amount}; {sure}{below})",
-            count(*lost)
-        )?;
+        writeln!(formatter, "At {}: {} ({amount}; {sure}{below})", place(*stage), self.number())?;
         writeln!(formatter, "  Cause: {cause}")?;
         if let Some(stage) = self.consequence_of {
             writeln!(formatter, "  A consequence of the losses at {}", place(stage))?;
