@@ -121,6 +121,14 @@ export type Damage = {
   why: string,
 };
 
+/** How a connection ended. */
+export type Ending = {
+  /** One line: by whom it was closed, when, and why. It may contain text of the peer. */
+  text: string,
+  /** Whether it ended otherwise than an application intends: with an error, or before the handshake was complete. */
+  failed: boolean,
+};
+
 /** A trace without its columns. While it is being written, its series, lanes and marks have no columns, and it has no
  * packets. */
 export type Header = {
@@ -157,6 +165,8 @@ export type Header = {
   packets?: PacketsHeader,
   /** The frames of all packets as text in UTF-8. */
   text?: ColumnPlace,
+  /** How the connection ended; null: it is in progress. */
+  ending: Ending | null,
   /** What is wrong, worst first. */
   findings: Array<Finding>,
 };
@@ -171,6 +181,8 @@ export type Rows = {
   lanes: { [key in string]: Array<[number, number | null, string]> },
   /** For each kind of mark, new marks: time, and the number of packets that each stands for; null: one. */
   marks: { [key in string]: Array<[number, number | null]> },
+  /** How the connection ended; null: it is in progress. */
+  ending: Ending | null,
   /** All findings so far, worst first. */
   findings: Array<Finding>,
 };

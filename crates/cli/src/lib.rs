@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use clearway_lab_command as lab;
-use clearway_terminal::{bars, failure, interrupt, output, whole_file};
+use clearway_terminal::{bars, failure, foreign, interrupt, output, whole_file};
 
 use failure::Failure;
 

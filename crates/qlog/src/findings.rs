@@ -11,7 +11,9 @@
 
 mod accounting;
 mod catalogue;
+mod dropped;
 mod ending;
+mod errors;
 mod flapping;
 mod flow;
 mod flow_control;
@@ -19,12 +21,16 @@ mod growth;
 mod ledger;
 mod loss;
 mod mtu;
+mod outcome;
 mod pacer;
 mod peer;
 mod phase;
+mod queue;
+mod receiving;
 mod rounds;
 mod sending;
 mod shares;
+mod slow_start;
 mod state;
 mod text;
 mod window;
@@ -34,6 +40,7 @@ use core::time::Duration;
 use crate::read::{Event, QlogReader, Reading, TraceVisitor, VantagePoint, visit_traces};
 
 pub use catalogue::{CATALOGUE, Entry, FindingId};
+pub use outcome::{Closer, Ending, EndingKind};
 pub use shares::Shares;
 
 use state::State;
@@ -62,6 +69,8 @@ pub struct Report {
     pub reading: Reading,
     /// The length of the trace.
     pub duration: Duration,
+    /// How the connection ended.
+    pub ending: Ending,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
     /// What sending was limited by, as shares of time.
@@ -100,6 +109,7 @@ impl Clone for Box<dyn Detector> {
 pub struct FindingsBuilder {
     state: State,
     detectors: Vec<Box<dyn Detector>>,
+    outcome: outcome::Outcome,
     shares: shares::Clocks,
 }
 
@@ -129,7 +139,12 @@ impl Default for FindingsBuilder {
                 Box::new(loss::Spurious::default()),
                 Box::new(mtu::BlackHole::default()),
                 Box::new(mtu::Ecn::default()),
+                Box::new(queue::StandingQueue::default()),
+                Box::new(slow_start::SlowStartLeft::default()),
+                Box::new(receiving::LateLimits::default()),
+                Box::new(dropped::DroppedPackets::default()),
             ],
+            outcome: outcome::Outcome::default(),
             shares: shares::Clocks::default(),
         }
     }
@@ -140,6 +155,7 @@ impl FindingsBuilder {
     pub fn on_event(&mut self, event: &Event) {
         self.shares.until(event.at, &self.state);
         self.state.update(event);
+        self.outcome.on_event(event, &self.state);
         for detector in &mut self.detectors {
             detector.on_event(event, &self.state);
         }
@@ -147,7 +163,7 @@ impl FindingsBuilder {
 
     /// Returns the findings in the trace, which `reading` describes.
     pub fn finish(self, mut reading: Reading) -> Report {
-        let Self { state, detectors, shares } = self;
+        let Self { state, detectors, outcome, shares } = self;
         // The first packet shows at which endpoint the trace was written, if the file does not say so.
         reading.vantage_point = match (reading.vantage_point, state.is_server) {
             (VantagePoint::Unknown, Some(true)) => VantagePoint::Server,
@@ -156,11 +172,27 @@ impl FindingsBuilder {
         };
         let mut findings: Vec<Finding> =
             detectors.into_iter().flat_map(|detector| detector.finish(&state)).collect();
+        let ending = outcome.ending(&state, reading.vantage_point);
+        findings.extend(outcome.findings(&ending, &state));
+        raise_causes(&mut findings);
         findings.sort_by(|one, other| {
             let by_severity = other.severity.total_cmp(&one.severity);
             by_severity.then(one.begin.cmp(&other.begin)).then(one.id.cmp(&other.id))
         });
-        Report { reading, duration: state.now, findings, shares: shares.shares() }
+        Report { reading, duration: state.now, ending, findings, shares: shares.shares() }
+    }
+}
+
+/// Dropped packets are the cause of what is found in the same part of the trace, so they are at least as severe.
+fn raise_causes(findings: &mut [Finding]) {
+    let Some(place) = findings.iter().position(|it| it.id == FindingId::PacketsDropped) else {
+        return;
+    };
+    let Some((begin, end)) = findings.get(place).map(|it| (it.begin, it.end)) else { return };
+    let symptoms = findings.iter().filter(|it| it.begin <= end && it.end >= begin);
+    let most = symptoms.map(|it| it.severity).fold(0.0, f64::max);
+    if let Some(cause) = findings.get_mut(place) {
+        cause.severity = cause.severity.max(most * 1.001);
     }
 }
 

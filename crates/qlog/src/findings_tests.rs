@@ -4,6 +4,8 @@
 mod catalogue;
 #[path = "findings_tests/delivery.rs"]
 mod delivery;
+#[path = "findings_tests/outcome.rs"]
+mod outcome;
 #[path = "findings_tests/peer.rs"]
 mod peer;
 #[path = "findings_tests/story.rs"]

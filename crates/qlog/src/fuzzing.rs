@@ -20,7 +20,7 @@ pub fn check_file(bytes: &[u8]) {
         match item {
             Item::Trace => {
                 let reading = reader.take_finished().unwrap_or_default();
-                core::mem::take(&mut model).finish(&reading, &[]);
+                core::mem::take(&mut model).finish(&reading, None, &[]);
                 core::mem::take(&mut findings).finish(reading);
                 last = None;
             }
@@ -33,7 +33,7 @@ pub fn check_file(bytes: &[u8]) {
         }
     }
     let report = findings.finish(reader.reading().clone());
-    model.finish(&report.reading, &[]);
+    model.finish(&report.reading, Some(&report.ending), &[]);
 
     let mut converted = Vec::new();
     // There may be no events.

@@ -25,7 +25,7 @@ mod tests;
 
 use core::time::Duration;
 
-use crate::findings::Finding;
+use crate::findings::{Ending, Finding};
 use crate::read::{CongestionState, Event, EventKind, Lost, Metrics, Packet, Reading, TimerEvent};
 
 use self::controller_metrics::ControllerMetrics;
@@ -35,8 +35,8 @@ use self::packets::{Kind, Packets};
 use self::series::Series;
 
 pub use header::{
-    ColumnPlace, ColumnType, DamageHeader, FindingHeader, Header, LaneHeader, MarksHeader,
-    PacketsHeader, Rows, SeriesHeader, TraceName, Unit,
+    ColumnPlace, ColumnType, DamageHeader, EndingHeader, FindingHeader, Header, LaneHeader,
+    MarksHeader, PacketsHeader, Rows, SeriesHeader, TraceName, Unit,
 };
 pub use live::Follower;
 
@@ -278,8 +278,13 @@ impl ModelBuilder {
         self.packets.is_empty() && self.series.iter().all(Series::is_empty)
     }
 
-    /// Returns the whole model, including the information about the trace and the findings.
-    pub fn finish(mut self, reading: &Reading, findings: &[Finding]) -> Model {
+    /// Returns the whole model, including the information about the trace, how the connection ended, and the findings.
+    pub fn finish(
+        mut self,
+        reading: &Reading,
+        ending: Option<&Ending>,
+        findings: &[Finding],
+    ) -> Model {
         let goodput = core::mem::take(&mut self.deliveries).finish(self.last);
         if let Some(series) = self.series.get_mut(GOODPUT) {
             *series = goodput;
@@ -303,6 +308,7 @@ impl ModelBuilder {
             marks,
             packets: Some(packets),
             text: Some(text),
+            ending: ending.map(EndingHeader::from),
             findings: findings.iter().map(FindingHeader::from).collect(),
             ..Header::new(reading, self.last)
         };

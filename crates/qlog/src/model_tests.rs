@@ -47,7 +47,7 @@ impl From<Model> for Written {
 fn built(events: &[Event]) -> Written {
     let mut builder = ModelBuilder::default();
     events.iter().for_each(|event| builder.on_event(event));
-    builder.finish(&Reading::default(), &[]).into()
+    builder.finish(&Reading::default(), None, &[]).into()
 }
 
 /// The numbers of a column of `f64`.
@@ -179,7 +179,7 @@ fn findings_are_in_the_header_with_their_catalogue_entries() {
         headline: "Congestion window pinned at its floor".to_owned(),
         metrics: vec![("congestion window", "2,700 bytes".to_owned())],
     };
-    let model = ModelBuilder::default().finish(&Reading::default(), &[finding]);
+    let model = ModelBuilder::default().finish(&Reading::default(), None, &[finding]);
     let entry = FindingId::WindowAtFloor.entry();
     let expected = json!({
         "id": "window-at-floor",
@@ -240,11 +240,11 @@ fn thinning_keeps_the_end_of_a_series() {
 #[test]
 fn a_follower_declares_a_metric_when_it_first_occurs() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
-    assert_eq!(follower.rows(&builder, &[]).declared, []);
+    assert_eq!(follower.rows(&builder, None, &[]).declared, []);
     for (time, name) in [(1, "w_max"), (2, "k"), (3, "w_max")] {
         let unit = if name == "k" { MetricUnit::Milliseconds } else { MetricUnit::Bytes };
         builder.on_event(&at(time, metric(name, unit, Some(time as f64))));
-        let rows = json!(follower.rows(&builder, &[]));
+        let rows = json!(follower.rows(&builder, None, &[]));
         let declared = rows["declared"].as_array().unwrap();
         let id = format!("controller.{name}");
         assert_eq!(declared.len(), usize::from(time < 3), "it is declared once");
@@ -262,11 +262,11 @@ fn a_follower_sends_everything_once() {
     assert_eq!(of(&header["series"], "congestion_window")["unit"], "bytes");
     builder.on_event(&at(1, window(12_000)));
     builder.on_event(&at(2, EventKind::CongestionState(CongestionState::SlowStart)));
-    let rows = json!(follower.rows(&builder, &[]));
+    let rows = json!(follower.rows(&builder, None, &[]));
     assert_eq!(rows["series"], json!({ "congestion_window": [[1.0, 12_000.0]] }));
     assert_eq!(rows["lanes"], json!({ "congestion_state": [[1.0, null, "slow start"]] }));
     builder.on_event(&at(5, EventKind::CongestionState(CongestionState::Recovery)));
-    let rows = json!(follower.rows(&builder, &[]));
+    let rows = json!(follower.rows(&builder, None, &[]));
     assert_eq!(rows["series"], json!({}));
     assert_eq!(
         rows["lanes"]["congestion_state"],
@@ -308,7 +308,7 @@ fn lost_packets(total: u64) -> EventKind {
 #[test]
 fn a_model_that_leaves_out_marks_or_states_says_so() {
     let is_thinned = |builder: ModelBuilder| {
-        let model: Written = builder.finish(&Reading::default(), &[]).into();
+        let model: Written = builder.finish(&Reading::default(), None, &[]).into();
         model.header["thinned"] == true
     };
     assert!(!is_thinned(ModelBuilder::default()));
@@ -345,7 +345,7 @@ fn losses_without_packets_are_marked_with_their_count() {
 fn a_follower_sends_counted_losses_until_losses_are_listed() {
     let (mut builder, mut follower) = (ModelBuilder::default(), Follower::default());
     builder.on_event(&at(5, lost_packets(3)));
-    let rows = json!(follower.rows(&builder, &[]));
+    let rows = json!(follower.rows(&builder, None, &[]));
     assert_eq!(rows["marks"], json!({ "lost_counted": [[5.0, 3.0]] }));
     builder.on_event(&at(6, EventKind::PacketLost(Lost::default())));
     assert!(follower.is_outrun(&builder), "the page starts over");

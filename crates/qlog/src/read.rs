@@ -37,8 +37,8 @@ mod visit;
 
 pub use controller_metrics::{Metric, MetricUnit};
 pub use event::{
-    Blocked, BlockedUpdate, CongestionState, Event, EventKind, Frame, LossTrigger, Lost, Metrics,
-    Packet, PacketSpace, PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
+    Blocked, BlockedUpdate, Close, CongestionState, Event, EventKind, Frame, LossTrigger, Lost,
+    Metrics, Packet, PacketSpace, PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
 pub use reader::{Item, QlogReader};
 pub use reading::{Damage, Reading, VantagePoint};

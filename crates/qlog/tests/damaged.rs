@@ -92,7 +92,7 @@ proptest! {
                 model.on_event(&event);
             }
         }
-        let model = model.finish(reader.reading(), &[]);
+        let model = model.finish(reader.reading(), None, &[]);
         prop_assert_eq!(model.columns.len() % 8, 0);
     }
 

@@ -78,7 +78,7 @@ fn line(packet: &Packet) -> String {
         Frame::Ack { ranges, delay, .. } => {
             Some(format!("ack {ranges:?} {:?}", delay.map(|delay| delay.as_millis())))
         }
-        Frame::ConnectionClose => Some("close".to_owned()),
+        Frame::ConnectionClose(_) => Some("close".to_owned()),
         _ => None,
     });
     let frames: Vec<_> = frames.collect();

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::foreign::escaped;
 use crate::interrupt::Ended;
 use crate::output;
 
@@ -73,20 +74,14 @@ pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
 }
 
 impl fmt::Display for Failure {
-    /// One line: control characters, which a peer or a file name may contain, are escaped.
+    /// One line: characters that a peer or a file name may contain to change what a terminal shows are escaped.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = self.what.clone();
         if let Some(advice) = &self.advice {
             line.push_str("; ");
             line.push_str(advice);
         }
-        for character in line.chars() {
-            match character.is_control() {
-                true => write!(formatter, "{}", character.escape_default())?,
-                false => write!(formatter, "{character}")?,
-            }
-        }
-        Ok(())
+        formatter.write_str(&escaped(&line))
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod bars;
 pub mod failure;
+pub mod foreign;
 pub mod interrupt;
 mod lines;
 pub mod output;

@@ -57,7 +57,7 @@ mod tests {
     fn a_trace_is_embedded_in_the_form_that_the_page_reads() {
         let title = Some("</script><!--".to_owned());
         let Model { header, .. } =
-            ModelBuilder::default().finish(&Reading { title, ..Reading::default() }, &[]);
+            ModelBuilder::default().finish(&Reading { title, ..Reading::default() }, None, &[]);
         let columns = vec![7; 100_000];
         let model = Model { header: header.clone(), columns: columns.clone() };
         let mut page = Vec::new();

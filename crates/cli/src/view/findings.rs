@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use clearway_qlog::findings::{Finding, Report, find};
+use clearway_qlog::findings::{Closer, Finding, Report, find};
 use serde_json::json;
 
 use super::progress::Progress;
 use super::{UNREADABLE, ViewCommand, open};
 use crate::failure::Failure;
+use crate::foreign::escaped;
 use crate::output;
 
 /// How many types of unused events are named.
@@ -59,16 +60,23 @@ fn nothing_read(reports: &[Report]) -> Option<String> {
     damage.filter(|_| !has_events).map(|damage| format!("{damage}, before its first event"))
 }
 
+/// The report as text. What the file or the peer says is escaped, line by line.
 fn paragraph(path: &Path, report: &Report) -> String {
+    let lines = lines(path, report);
+    let lines: Vec<_> = lines.iter().map(|line| escaped(line)).collect();
+    lines.join("\n")
+}
+
+fn lines(path: &Path, report: &Report) -> Vec<String> {
     let reading = &report.reading;
-    let mut lines = vec![format!(
-        "{}: {}, {}, {} events in {:.3} s",
-        path.display(),
+    let mut lines = vec![format!("{}: {}", path.display(), ended(report))];
+    lines.push(format!(
+        "  {}, {}, {} events in {:.3} s",
         reading.vantage_point.name(),
         reading.dialect,
         reading.events,
         report.duration.as_secs_f64()
-    )];
+    ));
     if let Some(title) = &reading.title {
         lines.push(format!("  title: {title}"));
     }
@@ -84,14 +92,20 @@ fn paragraph(path: &Path, report: &Report) -> String {
     if let Some(unused) = unused(report) {
         lines.push(format!("  not used: {unused}"));
     }
-    match (reading.events, report.findings.is_empty()) {
-        (0, _) => lines.push("  no events".to_owned()),
-        (_, true) => lines.push("  no findings".to_owned()),
-        _ => {}
+    if reading.events > 0 && report.findings.is_empty() {
+        lines.push("  no findings".to_owned());
     }
     let findings = report.findings.iter().zip(1..);
-    lines.extend(findings.map(|(finding, place)| finding_text(finding, place)));
-    lines.join("\n")
+    lines.extend(findings.flat_map(|(finding, place)| finding_lines(finding, place)));
+    lines
+}
+
+/// How the connection ended.
+fn ended(report: &Report) -> String {
+    match report.reading.events {
+        0 => "no events".to_owned(),
+        _ => report.ending.to_string(),
+    }
 }
 
 fn unused(report: &Report) -> Option<String> {
@@ -107,7 +121,7 @@ fn unused(report: &Report) -> Option<String> {
 }
 
 /// A finding as text: the headline, the range of time, the metrics as a list, the meaning and the usual causes.
-fn finding_text(finding: &Finding, place: usize) -> String {
+fn finding_lines(finding: &Finding, place: usize) -> Vec<String> {
     let entry = finding.id.entry();
     let headline = format!("{place:>3}. {}", finding.headline);
     let (begin, end) = (finding.begin.as_secs_f64(), finding.end.as_secs_f64());
@@ -116,8 +130,8 @@ fn finding_text(finding: &Finding, place: usize) -> String {
     let metrics = finding.metrics.iter().map(|(name, value)| format!("- {name}: {value}"));
     let texts = [format!("Meaning: {}", entry.meaning), format!("Usual causes: {}", entry.causes)];
     let lines = [range, cost].into_iter().chain(metrics).chain(texts);
-    let lines: Vec<_> = lines.map(|line| format!("     {line}")).collect();
-    format!("{headline}\n{}", lines.join("\n"))
+    let lines = lines.map(|line| format!("     {line}"));
+    core::iter::once(headline).chain(lines).collect()
 }
 
 fn object(path: &Path, report: &Report) -> String {
@@ -137,6 +151,7 @@ fn object(path: &Path, report: &Report) -> String {
         })
     });
     let damage = reading.damage.as_ref();
+    let ending = &report.ending;
     json!({
         "file": path.display().to_string(),
         "title": reading.title,
@@ -144,6 +159,16 @@ fn object(path: &Path, report: &Report) -> String {
         "dialect": reading.dialect,
         "events": reading.events,
         "duration": report.duration.as_secs_f64(),
+        "ending": {
+            "how": ending.kind.name(),
+            "at": ending.at.as_secs_f64(),
+            "by": ending.by.map(Closer::name),
+            "error": ending.error,
+            "reason": ending.reason,
+            "handshake_complete": ending.handshake_is_complete,
+            "failed": ending.is_failure(),
+            "text": ended(report),
+        },
         "damage": damage.map(|damage| json!({ "offset": damage.offset, "why": damage.why })),
         "unused": reading.unused,
         "limited_by": report.shares.limits.iter().copied().collect::<std::collections::BTreeMap<_, _>>(),

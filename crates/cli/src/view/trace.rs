@@ -92,10 +92,10 @@ impl TraceVisitor for Builder {
         let Self { name, findings, to_model, model, .. } = self;
         drop(to_model);
         let report = findings.finish(reading);
-        let mut reading = report.reading;
+        let (mut reading, ending) = (report.reading, report.ending);
         let title = reading.title.take().filter(|title| !title.is_empty());
         reading.title = Some(title.map_or(name.clone(), |title| format!("{name}: {title}")));
         let model = model.join().unwrap_or_else(|panic| resume_unwind(panic));
-        Trace { name, model: model.finish(&reading, &report.findings) }
+        Trace { name, model: model.finish(&reading, Some(&ending), &report.findings) }
     }
 }

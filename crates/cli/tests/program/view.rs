@@ -19,6 +19,7 @@ fn findings_are_printed_and_set_the_exit_status() {
     let (status, text, errors) = run(&["view", "--findings", &sick]);
     assert_eq!((status, errors.as_str()), (Some(1), "clearway: 3 findings\n"));
     for part in [
+        "still open at the end of the log (9.9 s)\n  server, ",
         "  1. Congestion window pinned at its floor (2 datagrams) for 7.7 s without loss\n",
         "\n     window-at-floor, 2.232 s to 9.928 s\n",
         "(one round trip)",
@@ -43,6 +44,7 @@ fn findings_are_printed_and_set_the_exit_status() {
     let findings = |line: &Value| line["findings"].as_array().map(Vec::len);
     assert_eq!((findings(&lines[0]), findings(&lines[1])), (Some(0), Some(3)));
     let worst = &lines[1]["findings"][0];
+    assert_eq!(lines[1]["ending"]["how"], "open");
     assert_eq!(worst["id"], "window-at-floor");
     assert_eq!(worst["title"], "Congestion window pinned at its floor without loss");
     let headline = "Congestion window pinned at its floor (2 datagrams) for 7.7 s without loss";
@@ -68,12 +70,11 @@ fn unreadable_files_are_reported() {
     assert_eq!(scratch.names(), ["page"]);
     // If nothing was read, the absence of findings means nothing.
     let old = scratch.path("old");
-    let arrays =
-        "{\"qlog_version\":\"draft-01\",\"traces\":[{\"events\":[[\"1\",\"transport\"]]}]}";
-    fs::write(&old, arrays).unwrap();
+    let truncated = "{\"qlog_version\":\"0.3\",\"traces\":[{\"events\":[{\"time\":1,";
+    fs::write(&old, truncated).unwrap();
     let (status, text, errors) = run(&["view", "--findings", &old]);
     assert_eq!(status, Some(2), "{text}");
-    assert!(text.contains("damaged: the events are arrays"), "{text}");
+    assert!(text.contains("damaged: the data is truncated"), "{text}");
     assert!(text.contains("no events") && !text.contains("no findings"), "{text}");
     assert!(errors.contains(&old) && errors.contains("before its first event"), "{errors}");
 }

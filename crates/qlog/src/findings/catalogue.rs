@@ -30,6 +30,12 @@ pub enum FindingId {
     SpuriousLoss,
     MtuBlackHole,
     EcnBlackHole,
+    HandshakeIncomplete,
+    ClosedWithError,
+    OwnFlowControlStall,
+    SlowStartEndedEarly,
+    StandingQueue,
+    PacketsDropped,
 }
 
 /// The description of a finding in the catalogue.
@@ -69,7 +75,7 @@ impl fmt::Display for FindingId {
 }
 
 /// All findings.
-pub static CATALOGUE: [Entry; 25] = [
+pub static CATALOGUE: [Entry; 31] = [
     Entry {
         id: FindingId::WindowAtFloor,
         name: "window-at-floor",
@@ -332,5 +338,70 @@ pub static CATALOGUE: [Entry; 25] = [
                   13.4.2).",
         bound: "More than 10 packets and 6 probe timeouts without an acknowledgement (L10). Only for traces that \
                   contain the state of ECN validation.",
+    },
+    Entry {
+        id: FindingId::HandshakeIncomplete,
+        name: "handshake-incomplete",
+        title: "Handshake not complete",
+        meaning: "The connection ended, or had been attempted for a long time when the log ends, before the handshake \
+                  was complete. No request was answered.",
+        causes: "A peer that does not respond; UDP blocked on the path; a certificate that is not trusted; no common \
+                  version or application protocol.",
+        bound: "The trace contains Initial packets, and neither a 1-RTT packet from the peer nor HANDSHAKE_DONE, until \
+                  the connection ends or for 5 s.",
+    },
+    Entry {
+        id: FindingId::ClosedWithError,
+        name: "closed-with-error",
+        title: "Connection closed with an error",
+        meaning: "An endpoint closed the connection because something is wrong, not because it was no longer needed. \
+                  Streams that were open are incomplete.",
+        causes: "An error in the protocol by the peer of the endpoint that closes; a failed TLS handshake (CRYPTO_ERROR \
+                  with the alert); an application that gives up.",
+        bound: "Any error code except NO_ERROR, 0 of an application, and H3_NO_ERROR (RFC 9000, section 20).",
+    },
+    Entry {
+        id: FindingId::OwnFlowControlStall,
+        name: "own-flow-control-stall",
+        title: "This endpoint's flow control blocks the peer",
+        meaning: "The peer reports that it has reached a limit of this endpoint (DATA_BLOCKED, STREAM_DATA_BLOCKED), \
+                  nothing more arrives, and the limit is raised late.",
+        causes: "An application that reads slowly or not at all; a receive window smaller than the bandwidth-delay \
+                  product; limits raised only after all data was read.",
+        bound: "One stall of 1 s and 16 round trips since the last data arrived, or stalls that make up half of the \
+                  time and 2 s in total.",
+    },
+    Entry {
+        id: FindingId::SlowStartEndedEarly,
+        name: "slow-start-ended-early",
+        title: "Slow start ended without loss and without a queue",
+        meaning: "The congestion window stopped doubling although nothing was lost or marked and the round-trip time was \
+                  at its minimum. From then on it grows by one datagram in a round trip, which takes very long on a long path.",
+        causes: "HyStart mistaking jitter or the spacing of acknowledgements for a queue; a slow start threshold that \
+                  was set too low.",
+        bound: "Congestion avoidance with round-trip times within an eighth (or 4 ms) of the minimum, and at least 4 \
+                  clean round trips and 2 s afterwards without such a queue. Not for BBR.",
+    },
+    Entry {
+        id: FindingId::StandingQueue,
+        name: "standing-queue",
+        title: "Sender keeps a long queue at the bottleneck",
+        meaning: "Round-trip times are many times the minimum while the sender sends all that its window allows: its \
+                  own packets wait in a queue. Throughput is not affected, but everything that shares the path is delayed.",
+        causes: "A buffer at the bottleneck that is far too large, as in cellular networks, with a controller that \
+                  reduces its window only after loss; a rate that fell and an estimate that did not follow.",
+        bound: "A smoothed and a latest round-trip time of at least 12 times the minimum, and of 1 s above it, for 2 s in \
+                  total, with 32 datagrams in flight and the window or the pacer limiting.",
+    },
+    Entry {
+        id: FindingId::PacketsDropped,
+        name: "packets-dropped",
+        title: "Received packets dropped one after the other",
+        meaning: "Packets of an established connection arrive and are dropped, most of them for one reason. For the peer \
+                  they are lost. What else is found in the same part of the trace is a consequence.",
+        causes: "After a key update: an endpoint that derives the next keys wrongly, or updates twice; otherwise packets \
+                  that were corrupted, or that an attacker injects.",
+        bound: "8 dropped packets after the handshake, at least as many as are processed meanwhile, with fewer than 8 \
+                  processed in a row between them. Duplicates and packets of other connections do not count.",
     },
 ];

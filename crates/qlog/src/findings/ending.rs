@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::state::State;
 use super::{Detector, Finding, FindingId, text};
-use crate::read::{Event, EventKind};
+use crate::read::{Close, Event, EventKind};
 
 /// Checks how a connection ends when its peer is silent.
 #[derive(Clone, Debug, Default)]
@@ -17,17 +17,6 @@ pub(super) struct Endings {
     kept: Option<(Duration, Duration, Duration)>,
 }
 
-/// The effective idle timeout of both endpoints. `None` if there is none, or it is not known.
-fn idle_timeout(state: &State) -> Option<Duration> {
-    let announced = [state.local.max_idle_timeout, state.remote.max_idle_timeout];
-    announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
-}
-
-fn was_silent_for_idle_timeout(state: &State) -> bool {
-    let silence = state.last_received.map(|last| state.now.saturating_sub(last));
-    idle_timeout(state).zip(silence).is_some_and(|(timeout, silence)| silence >= timeout)
-}
-
 impl Detector for Endings {
     fn on_event(&mut self, event: &Event, state: &State) {
         match &event.kind {
@@ -36,7 +25,7 @@ impl Detector for Endings {
                 self.unanswered_since.get_or_insert(state.now);
                 self.unanswered = self.unanswered.saturating_add(1);
                 let (Some(unanswered_since), Some(timeout)) =
-                    (self.unanswered_since, idle_timeout(state))
+                    (self.unanswered_since, state.idle_timeout())
                 else {
                     return;
                 };
@@ -48,7 +37,8 @@ impl Detector for Endings {
                     self.kept = Some((unanswered_since, state.now, bound));
                 }
             }
-            EventKind::Closed { trigger, reason, error, .. } => {
+            EventKind::Closed(close) => {
+                let Close { trigger, reason, error, .. } = &**close;
                 let says = |text: &Option<Box<str>>| {
                     text.as_deref().is_some_and(|text| text.to_ascii_lowercase().contains("idle"))
                 };
@@ -56,7 +46,7 @@ impl Detector for Endings {
                 let says_nothing = trigger.is_none() && reason.is_none() && error.is_none();
                 let is_idle = says(trigger)
                     || says(reason)
-                    || (says_nothing && was_silent_for_idle_timeout(state));
+                    || (says_nothing && state.was_silent_for_idle_timeout());
                 let has_unfinished =
                     state.ledger.count() > 0 || state.flow.has_data() == Some(true);
                 if is_idle && has_unfinished {

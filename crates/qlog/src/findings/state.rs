@@ -63,6 +63,9 @@ pub(super) struct State {
     pub(super) last_ce: Option<Duration>,
     pub(super) last_sent: Option<Duration>,
     pub(super) last_received: Option<Duration>,
+    /// The number of received packets that were dropped.
+    pub(super) dropped: u64,
+    pub(super) last_key_update: Option<Duration>,
     pub(super) handshake_is_confirmed: bool,
     pub(super) local: Parameters,
     pub(super) remote: Parameters,
@@ -73,6 +76,8 @@ pub(super) struct State {
     /// What keeps the window from growing, if the trace logs this.
     pub(super) suppressors: Vec<(Box<str>, u64)>,
     largest_sent: u64,
+    /// The shortest round-trip time that was logged.
+    shortest_rtt: Option<Duration>,
     smallest_window: Option<u64>,
     lost_total: Option<u64>,
 }
@@ -97,6 +102,8 @@ impl Default for State {
             last_ce: None,
             last_sent: None,
             last_received: None,
+            dropped: 0,
+            last_key_update: None,
             handshake_is_confirmed: false,
             local: Parameters::default(),
             remote: Parameters::default(),
@@ -105,6 +112,7 @@ impl Default for State {
             is_server: None,
             suppressors: Vec::new(),
             largest_sent: 0,
+            shortest_rtt: None,
             smallest_window: None,
             lost_total: None,
         }
@@ -143,7 +151,9 @@ impl State {
                     matches!(&**state, "handshake_confirmed" | "confirmed");
                 self.is_closed |= matches!(&**state, "closing" | "draining" | "closed");
             }
-            EventKind::Closed { .. } => self.is_closed = true,
+            EventKind::Closed(_) => self.is_closed = true,
+            EventKind::PacketDropped { .. } => self.dropped = self.dropped.saturating_add(1),
+            EventKind::KeyUpdated { .. } => self.last_key_update = Some(self.now),
             EventKind::Suppressors(suppressors) => self.suppressors.clone_from(suppressors),
             EventKind::StreamDataMoved {
                 stream, offset, length, from_application: true, ..
@@ -166,7 +176,7 @@ impl State {
                 self.flow.on_sent(*stream, offset.saturating_add(length.unwrap_or_default()));
             }
             self.handshake_is_confirmed |= *frame == Frame::HandshakeDone;
-            self.is_closed |= *frame == Frame::ConnectionClose;
+            self.is_closed |= matches!(frame, Frame::ConnectionClose(_));
         }
         self.ledger.on_sent(self.now, packet);
         self.rounds.on_sent(packet);
@@ -193,7 +203,7 @@ impl State {
                     self.flow.on_max_stream_data(*stream, *maximum);
                 }
                 Frame::HandshakeDone => self.handshake_is_confirmed = true,
-                Frame::ConnectionClose => self.is_closed = true,
+                Frame::ConnectionClose(_) => self.is_closed = true,
                 _ => {}
             }
         }
@@ -228,6 +238,9 @@ impl State {
         known.minimum_rtt = new.minimum_rtt.or(known.minimum_rtt);
         known.smoothed_rtt = new.smoothed_rtt.or(known.smoothed_rtt);
         known.latest_rtt = new.latest_rtt.or(known.latest_rtt);
+        if let Some(latest) = new.latest_rtt.filter(|latest| !latest.is_zero()) {
+            self.shortest_rtt = Some(self.shortest_rtt.map_or(latest, |known| known.min(latest)));
+        }
         known.rtt_variation = new.rtt_variation.or(known.rtt_variation);
         known.pto_count = new.pto_count.or(known.pto_count);
         known.is_application_limited = new.is_application_limited.or(known.is_application_limited);
@@ -282,10 +295,27 @@ impl State {
         self.step.lost > 0 || self.last_ce == Some(self.now)
     }
 
+    /// The minimum round-trip time: the value that the stack logs, or the shortest sample.
+    pub(super) fn minimum_rtt(&self) -> Option<Duration> {
+        self.metrics.minimum_rtt.filter(|least| !least.is_zero()).or(self.shortest_rtt)
+    }
+
     /// Whether there is a standing queue: the round-trip time is at least twice the minimum.
     pub(super) fn has_standing_queue(&self) -> bool {
         let least = self.metrics.minimum_rtt.filter(|least| !least.is_zero());
         self.rtt().zip(least).is_some_and(|(rtt, least)| rtt >= least.saturating_mul(2))
+    }
+
+    /// The effective idle timeout of both endpoints. `None` if there is none, or it is not known.
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        let announced = [self.local.max_idle_timeout, self.remote.max_idle_timeout];
+        announced.into_iter().flatten().filter(|timeout| !timeout.is_zero()).min()
+    }
+
+    /// Whether nothing has been received for as long as the idle timeout.
+    pub(super) fn was_silent_for_idle_timeout(&self) -> bool {
+        let silence = self.last_received.map(|last| self.now.saturating_sub(last));
+        self.idle_timeout().zip(silence).is_some_and(|(timeout, silence)| silence >= timeout)
     }
 
     /// Whether the window leaves no room for another datagram.

@@ -2,10 +2,10 @@ use core::time::Duration;
 
 use super::story::{DATAGRAM, ROUND_TRIP, Story, ms};
 use crate::findings::FindingId::{
-    AckStarvation, AmplificationStall, DeadPeerKept, FlowControlStall, LateAcknowledgements,
-    NotWoken, PeerStoppedReading, TimedOutWithData,
+    AckStarvation, AmplificationStall, ClosedWithError, DeadPeerKept, FlowControlStall,
+    LateAcknowledgements, NotWoken, PeerStoppedReading, TimedOutWithData,
 };
-use crate::read::{Blocked, EventKind, Frame, Metrics};
+use crate::read::{Blocked, Close, EventKind, Frame, Metrics};
 
 /// A connection reaches its flow control limit. Until it is raised, there is a pause in which `each` is called four
 /// times.
@@ -134,7 +134,7 @@ fn acknowledgements_that_are_held_back() {
 
 fn closed_by_idle_timeout() -> EventKind {
     let trigger = Some("idle_timeout".into());
-    EventKind::Closed { is_local: Some(true), error: None, reason: None, trigger }
+    EventKind::Closed(Box::new(Close { is_local: Some(true), trigger, ..Close::default() }))
 }
 
 #[test]
@@ -172,12 +172,12 @@ fn a_connection_that_ends_after_the_idle_timeout_without_a_reason() {
         }
         story.now += ms(silence);
         let error = error.map(Into::into);
-        story.event(EventKind::Closed { is_local: None, error, reason: None, trigger: None });
+        story.event(EventKind::Closed(Box::new(Close { error, ..Close::default() })));
         story.finds()
     };
     // The idle timeout is 30 s, of which 10.2 s have passed.
     assert_eq!(ends(20_000, None), [TimedOutWithData]);
-    assert_eq!(ends(20_000, Some("internal_error")), []);
+    assert_eq!(ends(20_000, Some("internal_error")), [ClosedWithError]);
     assert_eq!(ends(5_000, None), []);
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::series::milliseconds;
-use crate::findings::Finding;
+use crate::findings::{Ending, Finding};
 use crate::read::{Reading, VantagePoint};
 
 /// The version of the layout. A page rejects any other version.
@@ -58,8 +58,20 @@ pub struct Header {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     pub text: Option<ColumnPlace>,
+    /// How the connection ended; null: it is in progress.
+    pub ending: Option<EndingHeader>,
     /// What is wrong, worst first.
     pub findings: Vec<FindingHeader>,
+}
+
+/// How a connection ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Ending"))]
+pub struct EndingHeader {
+    /// One line: by whom it was closed, when, and why. It may contain text of the peer.
+    pub text: String,
+    /// Whether it ended otherwise than an application intends: with an error, or before the handshake was complete.
+    pub failed: bool,
 }
 
 /// Where a file is damaged.
@@ -238,6 +250,8 @@ pub struct Rows {
     pub lanes: BTreeMap<String, Vec<(f64, Option<f64>, String)>>,
     /// For each kind of mark, new marks: time, and the number of packets that each stands for; null: one.
     pub marks: BTreeMap<String, Vec<(f64, Option<f64>)>>,
+    /// How the connection ended; null: it is in progress.
+    pub ending: Option<EndingHeader>,
     /// All findings so far, worst first.
     pub findings: Vec<FindingHeader>,
 }
@@ -272,8 +286,15 @@ impl Header {
             marks: Vec::new(),
             packets: None,
             text: None,
+            ending: None,
             findings: Vec::new(),
         }
+    }
+}
+
+impl From<&Ending> for EndingHeader {
+    fn from(ending: &Ending) -> Self {
+        Self { text: ending.to_string(), failed: ending.is_failure() }
     }
 }
 

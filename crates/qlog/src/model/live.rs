@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::controller_metrics::MetricSeries;
-use super::header::{FindingHeader, Header, LaneHeader, MarksHeader, Rows};
+use super::header::{EndingHeader, FindingHeader, Header, LaneHeader, MarksHeader, Rows};
 use super::series::Series;
 use super::{LOST_COUNTED, MARKS, ModelBuilder, SERIES, declaration};
-use crate::findings::Finding;
+use crate::findings::{Ending, EndingKind, Finding};
 use crate::read::Reading;
 
 /// Tracks how much of a trace was sent to a page.
@@ -59,8 +59,14 @@ impl Follower {
             || self.marks.iter().zip(builder.marks()).any(|(sent, marks)| marks.len() < *sent)
     }
 
-    /// Returns what was added since the last call, and all findings so far.
-    pub fn rows(&mut self, builder: &ModelBuilder, findings: &[Finding]) -> Rows {
+    /// Returns what was added since the last call, how the connection ended if it has, and all findings so far.
+    pub fn rows(
+        &mut self,
+        builder: &ModelBuilder,
+        ending: Option<&Ending>,
+        findings: &[Finding],
+    ) -> Rows {
+        let ending = ending.filter(|ending| ending.kind != EndingKind::Open);
         let mut rows = Rows {
             declared: builder
                 .controller_metrics
@@ -68,6 +74,7 @@ impl Follower {
                 .skip(self.controller_metrics.len())
                 .map(MetricSeries::declaration)
                 .collect(),
+            ending: ending.map(EndingHeader::from),
             findings: findings.iter().map(FindingHeader::from).collect(),
             ..Rows::default()
         };

@@ -155,7 +155,13 @@ fn describe(text: &mut String, frame: &Frame) -> core::fmt::Result {
         Frame::PathResponse => text.write_str("PATH_RESPONSE"),
         Frame::HandshakeDone => text.write_str("HANDSHAKE_DONE"),
         Frame::Datagram { .. } => text.write_str("DATAGRAM"),
-        Frame::ConnectionClose => text.write_str("CONNECTION_CLOSE"),
+        Frame::ConnectionClose(close) => {
+            text.write_str("CONNECTION_CLOSE")?;
+            match &close.error {
+                Some(error) => write!(text, " {error}"),
+                None => Ok(()),
+            }
+        }
         Frame::Other(name) => text.write_str(&name.to_uppercase()),
     }
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use ts_rs::{Config, TS};
 
 use super::header::{
-    ColumnPlace, ColumnType, DamageHeader, FindingHeader, Header, LaneHeader, MarksHeader,
-    PacketsHeader, Rows, SeriesHeader, TraceName, Unit, VERSION,
+    ColumnPlace, ColumnType, DamageHeader, EndingHeader, FindingHeader, Header, LaneHeader,
+    MarksHeader, PacketsHeader, Rows, SeriesHeader, TraceName, Unit, VERSION,
 };
 use super::packets::{KINDS, NONE};
 use crate::read::VantagePoint;
@@ -34,6 +34,7 @@ fn declarations() -> String {
     declare::<PacketsHeader>(&mut text);
     declare::<FindingHeader>(&mut text);
     declare::<DamageHeader>(&mut text);
+    declare::<EndingHeader>(&mut text);
     declare::<Header>(&mut text);
     declare::<Rows>(&mut text);
     declare::<TraceName>(&mut text);

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
-use serde_json::value::RawValue;
 
+use super::any_text::AnyText;
 use super::controller_metrics::ControllerData;
 use super::dialect::EventName;
 use super::event::{
-    Blocked, BlockedUpdate, CongestionState, EventKind, LossTrigger, Lost, Metrics, Packet,
+    Blocked, BlockedUpdate, Close, CongestionState, EventKind, LossTrigger, Lost, Metrics, Packet,
     PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
 use super::frames::Frames;
@@ -40,7 +40,11 @@ pub(super) fn event_kind<'de, D: Deserializer<'de>>(
         EventName::PacketLost => EventKind::PacketLost(PacketData::deserialize(data)?.lost()),
         EventName::PacketDropped => {
             let data = PacketData::deserialize(data)?;
-            EventKind::PacketDropped { length: data.length(), reason: boxed(&data.trigger) }
+            EventKind::PacketDropped {
+                packet_type: data.packet_type(),
+                length: data.length(),
+                reason: boxed(&data.trigger),
+            }
         }
         EventName::Metrics => {
             EventKind::Metrics(Box::new(MetricsData::deserialize(data)?.metrics()))
@@ -61,7 +65,8 @@ pub(super) fn event_kind<'de, D: Deserializer<'de>>(
         }
         EventName::Path => EventKind::Path(NewState::deserialize(data)?.new.as_ref().into()),
         EventName::Ecn => EventKind::Ecn(NewState::deserialize(data)?.new.as_ref().into()),
-        EventName::Closed => ClosedData::deserialize(data)?.kind(),
+        EventName::Closed => EventKind::Closed(Box::new(ClosedData::deserialize(data)?.close())),
+        EventName::KeyUpdated => KeyUpdatedData::deserialize(data)?.kind(full_name),
         EventName::Mtu => {
             let data = MtuData::deserialize(data)?;
             EventKind::Mtu { new: data.new.0, is_done: data.done.unwrap_or_default() }
@@ -312,24 +317,54 @@ struct ClosedData<'a> {
     #[serde(borrow, alias = "owner")]
     initiator: Text<'a>,
     /// A name, or a number in 0.3.
-    #[serde(borrow, alias = "connection_code")]
-    connection_error: Option<&'a RawValue>,
-    #[serde(borrow, alias = "application_code")]
-    application_error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reason: Text<'a>,
+    #[serde(alias = "connection_code")]
+    connection_error: Option<AnyText>,
+    #[serde(alias = "application_code")]
+    application_error: Option<AnyText>,
+    /// The number of an error that has no name.
+    error_code: Option<AnyText>,
+    reason: Option<AnyText>,
     #[serde(borrow)]
     trigger: Text<'a>,
 }
 
 impl ClosedData<'_> {
-    fn kind(&self) -> EventKind {
-        let error = self.connection_error.or(self.application_error);
-        EventKind::Closed {
+    fn close(self) -> Close {
+        let number = |text: &Option<AnyText>| text.as_ref().and_then(|text| text.0.parse().ok());
+        let is_of_application = match (&self.connection_error, &self.application_error) {
+            (None, None) => None,
+            (connection, _) => Some(connection.is_none()),
+        };
+        let code = number(&self.error_code);
+        let code = code.or_else(|| number(&self.connection_error));
+        Close {
             is_local: self.initiator.as_deref().map(|initiator| initiator == "local"),
-            error: error.map(|error| error.get().trim_matches('"').into()),
-            reason: boxed(&self.reason),
+            is_of_application,
+            code: code.or_else(|| number(&self.application_error)),
+            error: self.connection_error.or(self.application_error).map(|error| error.0),
+            reason: self.reason.map(|reason| reason.0),
             trigger: boxed(&self.trigger),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct KeyUpdatedData<'a> {
+    #[serde(borrow)]
+    key_type: Text<'a>,
+    #[serde(borrow)]
+    trigger: Text<'a>,
+}
+
+impl KeyUpdatedData<'_> {
+    /// The keys that the handshake yields are not an update.
+    fn kind(&self, full_name: &str) -> EventKind {
+        let is_of_1rtt = self.key_type.as_deref().is_some_and(|name| name.contains("1rtt"));
+        match self.trigger.as_deref().map(|trigger| trigger.strip_suffix("_update")) {
+            Some(Some(end)) if is_of_1rtt => {
+                EventKind::KeyUpdated { is_local: Some(end == "local") }
+            }
+            _ => EventKind::Other(full_name.into()),
         }
     }
 }

@@ -38,6 +38,7 @@ pub(super) enum EventName {
     Controller,
     SpuriousLoss,
     StreamDataMoved,
+    KeyUpdated,
     Other,
 }
 
@@ -57,6 +58,7 @@ impl EventName {
             "recovery_parameters_set" => Self::RecoveryParameters,
             "connection_state_updated" => Self::ConnectionState,
             "connection_closed" => Self::Closed,
+            "key_updated" => Self::KeyUpdated,
             "mtu_updated" => Self::Mtu,
             "migration_state_updated" => Self::Path,
             "ecn_state_updated" => Self::Ecn,

@@ -27,6 +27,8 @@ pub enum EventKind {
     PacketLost(Lost),
     /// A received packet or datagram was dropped.
     PacketDropped {
+        /// Its type, as far as the trace says.
+        packet_type: PacketType,
         /// Its length in bytes.
         length: Option<u64>,
         /// The reason.
@@ -47,15 +49,11 @@ pub enum EventKind {
     /// The connection changed its state.
     ConnectionState(Box<str>),
     /// The connection ended.
-    Closed {
-        /// Whether this endpoint closed it.
+    Closed(Box<Close>),
+    /// The keys of 1-RTT packets were updated (RFC 9001 §6).
+    KeyUpdated {
+        /// Whether this endpoint initiated the update.
         is_local: Option<bool>,
-        /// The error's name or number.
-        error: Option<Box<str>>,
-        /// The reason phrase.
-        reason: Option<Box<str>>,
-        /// What caused it to end.
-        trigger: Option<Box<str>>,
     },
     /// The maximum datagram size changed.
     Mtu {
@@ -99,6 +97,23 @@ pub enum EventKind {
     },
     /// Any other event, by its name. Its data is not used.
     Other(Box<str>),
+}
+
+/// The end of a connection, or a CONNECTION_CLOSE frame.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Close {
+    /// Whether this endpoint closed the connection. `None` for a frame.
+    pub is_local: Option<bool>,
+    /// Whether the error is the application's, rather than QUIC's.
+    pub is_of_application: Option<bool>,
+    /// The error's name or number as it is written.
+    pub error: Option<Box<str>>,
+    /// The error's number, if it is written in addition to its name.
+    pub code: Option<u64>,
+    /// The reason phrase.
+    pub reason: Option<Box<str>>,
+    /// What caused the connection to end.
+    pub trigger: Option<Box<str>>,
 }
 
 /// The packet number spaces (RFC 9000 §12.3).
@@ -310,7 +325,7 @@ pub enum Frame {
         length: Option<u64>,
     },
     /// CONNECTION_CLOSE.
-    ConnectionClose,
+    ConnectionClose(Box<Close>),
     /// Another frame type, by its name.
     Other(Box<str>),
 }
@@ -318,7 +333,7 @@ pub enum Frame {
 impl Frame {
     /// Whether the frame is ack-eliciting (RFC 9002 §2).
     pub const fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Ack { .. } | Self::Padding | Self::ConnectionClose)
+        !matches!(self, Self::Ack { .. } | Self::Padding | Self::ConnectionClose(_))
     }
 }
 

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::event::Frame;
+use super::any_text::AnyText;
+use super::event::{Close, Frame};
 use super::number::{Milliseconds, Number};
 
 /// The most frames of a packet, and the most ranges of an ACK frame, that are kept. More do not fit into a
@@ -66,6 +67,13 @@ struct FrameData<'a> {
     maximum: Option<Number>,
     #[serde(alias = "current")]
     limit: Option<Number>,
+    /// Of CONNECTION_CLOSE: the name, the number, or both, under names that have changed.
+    error: Option<AnyText>,
+    error_code: Option<AnyText>,
+    raw_error_code: Option<AnyText>,
+    #[serde(borrow)]
+    error_space: Option<Cow<'a, str>>,
+    reason: Option<AnyText>,
 }
 
 impl FrameData<'_> {
@@ -106,8 +114,22 @@ impl FrameData<'_> {
             "path_response" => Frame::PathResponse,
             "handshake_done" => Frame::HandshakeDone,
             "datagram" => Frame::Datagram { length: self.length() },
-            "connection_close" => Frame::ConnectionClose,
+            "connection_close" => Frame::ConnectionClose(Box::new(self.close())),
             other => Frame::Other(other.into()),
+        }
+    }
+
+    fn close(self) -> Close {
+        let number = |text: &Option<AnyText>| text.as_ref().and_then(|text| text.0.parse().ok());
+        let space = self.error_space.as_deref();
+        let code = number(&self.error_code).or_else(|| number(&self.raw_error_code));
+        Close {
+            is_local: None,
+            is_of_application: space.map(|space| space.starts_with("application")),
+            code: code.or_else(|| number(&self.error)),
+            error: self.error.or(self.error_code).map(|error| error.0),
+            reason: self.reason.map(|reason| reason.0),
+            trigger: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use clearway_qlog::findings::{Finding, FindingsBuilder};
+use clearway_qlog::findings::{Ending, EndingKind, Finding, FindingsBuilder};
 use clearway_qlog::model::{Follower, ModelBuilder};
 use clearway_qlog::read::{Event, Reading};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ struct Connection {
     reading: Reading,
     model: ModelBuilder,
     detectors: FindingsBuilder,
+    /// How it ended, as far as the events so far show.
+    ending: Option<Ending>,
     findings: Vec<Finding>,
     /// When the findings were computed, and after how many events.
     found: Option<(Instant, u64)>,
@@ -35,6 +37,7 @@ pub(super) struct Told {
     connection: u64,
     events: u64,
     findings: usize,
+    has_ended: bool,
     follower: Follower,
 }
 
@@ -74,24 +77,38 @@ impl Known {
             ));
         }
         connection.find();
-        let is_news =
-            told.events != connection.events || told.findings != connection.findings.len();
+        let is_news = told.events != connection.events
+            || told.findings != connection.findings.len()
+            || told.has_ended != connection.has_ended();
         if !is_news {
             return None;
         }
         (told.events, told.findings) = (connection.events, connection.findings.len());
-        Some(("rows", json!(told.follower.rows(&connection.model, &connection.findings))))
+        told.has_ended = connection.has_ended();
+        Some((
+            "rows",
+            json!(told.follower.rows(
+                &connection.model,
+                connection.ending.as_ref(),
+                &connection.findings
+            )),
+        ))
     }
 }
 
 impl Connection {
+    fn has_ended(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.kind != EndingKind::Open)
+    }
+
     /// Computes the findings so far, as if the trace ended here.
     fn find(&mut self) {
         let is_due = self
             .found
             .is_none_or(|(at, events)| events != self.events && at.elapsed() >= FINDINGS_INTERVAL);
         if is_due {
-            self.findings = self.detectors.clone().finish(self.reading.clone()).findings;
+            let report = self.detectors.clone().finish(self.reading.clone());
+            (self.ending, self.findings) = (Some(report.ending), report.findings);
             self.found = Some((Instant::now(), self.events));
         }
     }

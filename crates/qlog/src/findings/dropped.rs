@@ -1,0 +1,139 @@
+//! Runs of received packets that are dropped.
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Event, EventKind, PacketType};
+
+/// The least number of dropped packets of a run.
+const PACKETS: u64 = 8;
+/// A run ends when this many packets in a row are processed.
+const PROCESSED: u64 = 8;
+
+/// Detects that packets of an established connection are dropped one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DroppedPackets {
+    present: Option<Run>,
+    worst: Option<Run>,
+    is_established: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    begin: Duration,
+    end: Duration,
+    dropped: u64,
+    processed: u64,
+    processed_in_a_row: u64,
+    bytes: u64,
+    /// The reason of the first one.
+    reason: Box<str>,
+    /// When the keys were updated before it.
+    key_update: Option<Duration>,
+}
+
+/// Whether a packet that is dropped for this reason may be a good one of this connection.
+fn is_of_connection(reason: &str) -> bool {
+    !["duplicate", "connection_id", "connection_unknown", "version", "unsupported"]
+        .iter()
+        .any(|word| reason.contains(word))
+}
+
+/// Whether a packet needs keys that are in use. Late packets of the handshake do not: its keys were discarded.
+fn is_encrypted_with_present_keys(packet_type: PacketType, reason: &str, state: &State) -> bool {
+    match packet_type {
+        PacketType::OneRtt => true,
+        PacketType::Unknown => {
+            !reason.contains("key_unavailable") || state.last_key_update.is_some()
+        }
+        _ => false,
+    }
+}
+
+impl DroppedPackets {
+    fn end_run(&mut self) {
+        let Some(run) = self.present.take() else { return };
+        let is_bad = run.dropped >= PACKETS && run.dropped >= run.processed;
+        if is_bad && self.worst.as_ref().is_none_or(|worst| worst.dropped < run.dropped) {
+            self.worst = Some(run);
+        }
+    }
+
+    fn on_dropped(&mut self, reason: &str, length: u64, state: &State) {
+        let run = self.present.get_or_insert_with(|| Run {
+            begin: state.now,
+            end: state.now,
+            dropped: 0,
+            processed: 0,
+            processed_in_a_row: 0,
+            bytes: 0,
+            reason: reason.chars().take(100).collect::<String>().into(),
+            key_update: state.last_key_update,
+        });
+        run.end = state.now;
+        run.dropped = run.dropped.saturating_add(1);
+        run.bytes = run.bytes.saturating_add(length);
+        run.processed_in_a_row = 0;
+    }
+}
+
+impl Detector for DroppedPackets {
+    fn on_event(&mut self, event: &Event, state: &State) {
+        match &event.kind {
+            // Before, packets may arrive whose keys are not known yet.
+            EventKind::PacketDropped { packet_type, length, reason } if self.is_established => {
+                let reason = reason.as_deref().unwrap_or("unknown");
+                let has_keys = is_encrypted_with_present_keys(*packet_type, reason, state);
+                if has_keys && is_of_connection(reason) && !state.is_closed {
+                    self.on_dropped(reason, length.unwrap_or_default(), state);
+                }
+            }
+            EventKind::PacketReceived(packet) => {
+                let is_application = packet.packet_type == PacketType::OneRtt;
+                self.is_established |=
+                    state.handshake_is_confirmed || is_application && state.is_server == Some(true);
+                let Some(run) = &mut self.present else { return };
+                run.processed = run.processed.saturating_add(1);
+                run.processed_in_a_row = run.processed_in_a_row.saturating_add(1);
+                if run.processed_in_a_row >= PROCESSED {
+                    run.processed = run.processed.saturating_sub(run.processed_in_a_row);
+                    self.end_run();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
+        self.end_run();
+        let Some(run) = self.worst else { return Vec::new() };
+        let length = run.end.saturating_sub(run.begin);
+        let reason = run.reason.replace('_', " ");
+        let after = if run.key_update.is_some() { " after a key update" } else { "" };
+        let mut metrics = vec![
+            ("packets dropped", text::count(run.dropped)),
+            ("packets processed meanwhile", text::count(run.processed)),
+            ("reason", reason.clone()),
+            ("duration", text::time(length)),
+        ];
+        if let Some(update) = run.key_update {
+            metrics
+                .push(("time since the key update", text::time(run.begin.saturating_sub(update))));
+        }
+        if run.bytes > 0 {
+            metrics.push(("bytes dropped", text::bytes(run.bytes)));
+        }
+        vec![Finding {
+            id: FindingId::PacketsDropped,
+            severity: length.as_secs_f64(),
+            begin: run.begin,
+            end: run.end,
+            headline: format!(
+                "{} received packets dropped{after}: {reason}",
+                text::count(run.dropped)
+            ),
+            metrics,
+        }]
+    }
+}

@@ -1,0 +1,93 @@
+//! A queue that the sender itself keeps at the bottleneck.
+
+use core::time::Duration;
+
+use super::state::State;
+use super::{Detector, Finding, FindingId, text};
+use crate::read::{Blocked, Event};
+
+/// The queue's delay from which on it is reported: ten times the path's own round-trip time, and this long. A queue of
+/// ten bandwidth-delay products, which loss-based controllers fill, causes a little more than the former.
+const ROUND_TRIPS: u32 = 12;
+const DELAY: Duration = Duration::from_secs(1);
+/// The least total time with such a queue.
+const TOTAL: Duration = Duration::from_secs(2);
+
+/// Detects round-trip times far above the minimum while the sender sends as much as it may.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StandingQueue {
+    since: Option<Duration>,
+    begin: Option<Duration>,
+    end: Duration,
+    total: Duration,
+    longest_rtt: Duration,
+    most_in_flight: u64,
+}
+
+impl StandingQueue {
+    fn leave(&mut self, now: Duration) {
+        if let Some(since) = self.since.take() {
+            self.total = self.total.saturating_add(now.saturating_sub(since));
+            self.end = now;
+        }
+    }
+}
+
+/// The queue's delay, if it is too long and this sender's packets are in it.
+fn delay(state: &State) -> Option<Duration> {
+    let is_own = match state.knows_blocked {
+        true => matches!(state.blocked, Some(Blocked::CongestionControl | Blocked::Pacing)),
+        false => state.window_is_full(),
+    };
+    let in_flight = state.metrics.bytes_in_flight.or(state.ledger.bytes()).unwrap_or_default();
+    // If few packets are in flight, others fill the queue, or the path is slow for another reason.
+    if !is_own || in_flight < state.datagram().saturating_mul(32) || state.is_closed {
+        return None;
+    }
+    let least = state.minimum_rtt().filter(|least| !least.is_zero())?;
+    let rtt = state.rtt()?.min(state.metrics.latest_rtt?);
+    let is_long = rtt >= least.saturating_mul(ROUND_TRIPS) && rtt.saturating_sub(least) >= DELAY;
+    is_long.then(|| rtt.saturating_sub(least))
+}
+
+impl Detector for StandingQueue {
+    fn on_event(&mut self, _event: &Event, state: &State) {
+        if delay(state).is_none() {
+            self.leave(state.now);
+            return;
+        }
+        self.since.get_or_insert(state.now);
+        self.begin.get_or_insert(state.now);
+        self.longest_rtt = self.longest_rtt.max(state.rtt().unwrap_or_default());
+        let in_flight = state.metrics.bytes_in_flight.or(state.ledger.bytes()).unwrap_or_default();
+        self.most_in_flight = self.most_in_flight.max(in_flight);
+    }
+
+    fn finish(mut self: Box<Self>, state: &State) -> Vec<Finding> {
+        self.leave(state.now);
+        let (Some(begin), Some(least)) = (self.begin, state.minimum_rtt()) else {
+            return Vec::new();
+        };
+        if self.total < TOTAL {
+            return Vec::new();
+        }
+        vec![Finding {
+            id: FindingId::StandingQueue,
+            // Bytes still arrive at the path's rate, so that mostly others are delayed.
+            severity: self.total.as_secs_f64() / 4.0,
+            begin,
+            end: self.end,
+            headline: format!(
+                "Own queue delays packets: round trips of {} (minimum {})",
+                text::time(self.longest_rtt),
+                text::time(least)
+            ),
+            metrics: vec![
+                ("longest smoothed round-trip time", text::time(self.longest_rtt)),
+                ("minimum round-trip time", text::time(least)),
+                ("total time", text::time(self.total)),
+                ("most bytes in flight", text::bytes(self.most_in_flight)),
+            ],
+        }]
+    }
+}
