@@ -82,7 +82,7 @@ export function percent(share: number): string {
 }
 
 export function count(value: number): string {
-  return value.toLocaleString("en").replaceAll(",", " ");
+  return value.toLocaleString("en");
 }
 
 /** An identifier as words: `congestion_avoidance` becomes "congestion avoidance". */

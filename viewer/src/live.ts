@@ -42,6 +42,7 @@ export function append(trace: Trace, rows: Rows): void {
   for (const curve of trace.curves) for (const [time, value] of rows.series[curve.id] ?? []) addSample(trace, curve, time, value);
   for (const lane of trace.lanes) for (const [begin, end, name] of rows.lanes[lane.id] ?? []) addSegment(trace, lane, begin, end, name);
   for (const marks of trace.marks) for (const [time, count] of rows.marks[marks.id] ?? []) addMark(trace, marks, time, count);
+  trace.ending = rows.ending;
   trace.findings = rows.findings;
   trace.roundTrip ??= median(trace);
 }

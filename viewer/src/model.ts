@@ -1,7 +1,7 @@
 /** A trace in memory, and how it is decoded from its header and its columns. README.md describes the format. */
 import { Extremes } from "./thin.ts";
 import { lastAtOrBefore } from "./search.ts";
-import { VERSION, type ColumnPlace, type Damage, type Finding, type Header, type LaneHeader, type MarksHeader, type SeriesHeader, type VantagePoint } from "./protocol.ts";
+import { VERSION, type ColumnPlace, type Damage, type Ending, type Finding, type Header, type LaneHeader, type MarksHeader, type SeriesHeader, type VantagePoint } from "./protocol.ts";
 
 /** A quantity over time. */
 export class Curve {
@@ -146,6 +146,8 @@ export interface Trace {
   readonly lanes: Lane[];
   readonly marks: Marks[];
   readonly packets: Packets;
+  /** How the connection ended. null: it is in progress. */
+  ending: Ending | null;
   findings: Finding[];
 }
 
@@ -218,6 +220,7 @@ export function decode(header: Header, bytes: ArrayBuffer): Trace {
     lanes: header.lanes.map((lane) => decodeLane(lane, reader)),
     marks: header.marks.map((marks) => decodeMarks(marks, reader)),
     packets: decodePackets(header, reader),
+    ending: header.ending,
     findings: header.findings,
   };
 }

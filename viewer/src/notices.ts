@@ -1,4 +1,4 @@
-/** Notices about data that is missing from a trace. */
+/** How connections ended, and notices about data that is missing from a trace. */
 import { element } from "./dom.ts";
 import { count } from "./format.ts";
 import type { Shown } from "./overlay.ts";
@@ -19,6 +19,11 @@ export class Notices {
 function about({ trace, tag }: Shown): HTMLElement[] {
   const prefix = tag ? `${tag}: ` : "";
   const notices: HTMLElement[] = [];
+  if (trace.ending !== null) {
+    // The text may be the peer's, so it must not change the direction of what surrounds it.
+    const text = element("bdi", {}, trace.ending.text);
+    notices.push(element("p", { class: trace.ending.failed ? "notice ending failed" : "notice ending" }, prefix, text));
+  }
   if (trace.damage !== null) {
     notices.push(element("p", { class: "notice damage", role: "alert" }, `${prefix}The file is damaged at byte ${count(trace.damage.offset)}: ${trace.damage.why}. Only what comes before is shown.`));
   }

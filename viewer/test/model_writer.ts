@@ -33,7 +33,7 @@ export class Columns {
 /** A header with the fields that a test needs, and defaults for the others. */
 export function header(more: Partial<Header> = {}): Header {
   const known = { version: VERSION, title: "trace", vantage: "unknown" as const, connection: null, dialect: "", duration_ms: 0, events: 0, unused: [] };
-  return { ...known, damage: null, thinned: false, round_trip_ms: null, series: [], lanes: [], marks: [], findings: [], ...more };
+  return { ...known, damage: null, thinned: false, round_trip_ms: null, series: [], lanes: [], marks: [], ending: null, findings: [], ...more };
 }
 
 export function series(id: string, unit: SeriesHeader["unit"], more: Partial<SeriesHeader> = {}): SeriesHeader {
@@ -53,7 +53,7 @@ export function finding(id: string, headline: string, severity: number, begin_ms
 }
 
 export function rows(more: Partial<Rows>): Rows {
-  return { declared: [], series: {}, lanes: {}, marks: {}, findings: [], ...more };
+  return { declared: [], series: {}, lanes: {}, marks: {}, ending: null, findings: [], ...more };
 }
 
 export interface Model {

@@ -220,6 +220,7 @@ export function pinned(): Model {
   );
   const model = draft.write("the published bug: <pinned> at two packets", 9000, 11.5);
   model.header.unused = [["transport:datagrams_sent", 1204], ["security:key_updated", 4]];
+  model.header.ending = { text: "closed by the client (the peer) after 9.0 s: H3_INTERNAL_ERROR (0x102)", failed: true };
   model.header.damage = { offset: 1838111, why: "the last record ends in the middle" };
   return model;
 }

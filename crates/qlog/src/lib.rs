@@ -48,9 +48,12 @@
 //! | frames of a packet, ranges of an ACK frame | 65,536 | the first are kept |
 //! | suppressors of an event | 64, names of 100 characters | the first are kept |
 //! | title, writer, connection and dialect of a trace | 1,000 characters | truncated |
+//! | name of a connection in an event, error and reason of a CONNECTION_CLOSE frame | 1,000 characters | truncated |
+//! | columns of an event that is an array | 64 | the others are left out |
 //! | names of unused events and members | 256, of 100 characters | the others are counted together |
 //! | earlier names of a connection | 64 | further ones are treated as the connection's own |
 //! | findings: packets in flight; lost packets that may yet arrive; streams | 131,072; 4,096; 4,096 | the oldest are forgotten, or streams with nothing to send |
+//! | findings: streams whose limits the peer has reached; whose limits were raised | 1,024 each | further ones are not considered |
 //! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
 //! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!

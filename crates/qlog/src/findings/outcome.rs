@@ -298,7 +298,10 @@ impl Outcome {
                         format!("Handshake not complete after {}", text::time(took))
                     }
                     _ => {
-                        format!("Connection ended before the handshake, after {}", text::time(took))
+                        format!(
+                            "Connection ended after {}, before the handshake was complete",
+                            text::time(took)
+                        )
                     }
                 },
                 metrics: vec![
