@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearway::{ConnectError, ConnectionError, Endpoint, TransportConfig};
+use clearway::{ConnectError, ConnectionError, DatagramWaitError, Endpoint, TransportConfig};
 
 use crate::support::{Pair, code};
 
@@ -178,7 +178,10 @@ impl Stack for Clearway {
     }
 
     async fn datagram(it: &Self::Connection) -> Result<Bytes, End> {
-        Ok(it.read_datagram().await?)
+        it.read_datagram().await.map_err(|error| match error {
+            DatagramWaitError::ConnectionLost(error) => error.into(),
+            other => End::Other(other.to_string()),
+        })
     }
 
     fn close(it: &Self::Connection, error_code: u32, reason: &[u8]) {

@@ -201,7 +201,8 @@ impl Sender {
                 if failure == SendFailure::NoRoute {
                     context.connections.on_unreachable(now, transmit.destination);
                 }
-                let failed = |endpoint: &mut Endpoint| endpoint.transmit_failed(handle, now, failure);
+                let failed =
+                    |endpoint: &mut Endpoint| endpoint.transmit_failed(handle, now, failure);
                 context.connections.guard_endpoint(now, handle, failed);
             }
         }

@@ -1,4 +1,4 @@
-use super::story::{DATAGRAM, ROUND_TRIP, Story, metric, ms};
+use super::story::{DATAGRAM, Story, metric, ms};
 use crate::findings::FindingId::{
     ClosedWithError, HandshakeIncomplete, OwnFlowControlStall, PacketsDropped, SlowStartEndedEarly,
     StandingQueue, WindowAtFloor,
@@ -253,13 +253,18 @@ fn a_slow_start_that_ends_for_no_reason() {
 fn a_queue_of_the_senders_own_packets() {
     let fills = |rtt: u64, blocked: Blocked| {
         let mut story = Story::begin(200 * DATAGRAM);
-        let rtt = Some(ms(rtt));
-        story.metrics(Metrics { smoothed_rtt: rtt, latest_rtt: rtt, ..Metrics::default() });
+        let rtt = ms(rtt);
+        let measured = Some(rtt);
+        story.metrics(Metrics {
+            smoothed_rtt: measured,
+            latest_rtt: measured,
+            ..Metrics::default()
+        });
         story.blocked(blocked);
         for _ in 0..6 {
             let first = story.next;
             story.fill();
-            story.now += rtt.unwrap_or(ROUND_TRIP);
+            story.now += rtt;
             story.acknowledge(first, story.next - 1, ms(0));
         }
         story.finish()
