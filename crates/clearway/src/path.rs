@@ -25,14 +25,16 @@ pub enum PathEvent {
         /// Why.
         reason: MigrationFailure,
     },
-    /// The local address of a client is gone: an interface was switched off, or was given another address. The connection
-    /// continues from the address that the system chooses, if there is one before the idle timeout and the endpoint is
-    /// not bound to the lost address; an endpoint that is can [migrate](crate::Connection::migrate).
+    /// The local address of a client is gone: an interface was switched off, or was given another
+    /// address. The connection continues from the address that the system chooses, if there is one
+    /// before the idle timeout and the endpoint is not bound to the lost address; an endpoint that
+    /// is can [migrate](crate::Connection::migrate).
     LocalAddressLost {
         /// The address that is gone.
         local: IpAddr,
     },
-    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local address.
+    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local
+    /// address.
     LocalAddressChanged {
         /// The address that is gone.
         from: IpAddr,

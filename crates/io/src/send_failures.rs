@@ -9,8 +9,9 @@ use rustix::io::Errno;
 
 /// Why `transmit` failed with `error`.
 ///
-/// That the source address is gone has no error of its own: Linux reports EINVAL, ENETUNREACH or EADDRNOTAVAIL, depending
-/// on the family and on the routes that are left. So the address itself is tried, which costs nothing while sending works.
+/// That the source address is gone has no error of its own: Linux reports EINVAL, ENETUNREACH or
+/// EADDRNOTAVAIL, depending on the family and on the routes that are left. So the address itself is
+/// tried, which costs nothing while sending works.
 pub(crate) fn why_not_sent(error: &io::Error, transmit: &Transmit) -> SendFailure {
     let failure = match Errno::from_io_error(error) {
         Some(

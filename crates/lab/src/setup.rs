@@ -174,7 +174,8 @@ impl Default for EndSetup {
     }
 }
 
-/// Something that happens to a client's host, or to the path of the socket with which its connection begins.
+/// Something that happens to a client's host, or to the path of the socket with which its
+/// connection begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostChange {
     /// When it happens.
@@ -185,15 +186,15 @@ pub struct HostChange {
     pub migrates_after: Option<Duration>,
 }
 
-/// What happens to a client's host or to its first path, permanently. Applies to Clearway's stack only, as far as the host's
-/// kernel is concerned.
+/// What happens to a client's host or to its first path, permanently. Applies to Clearway's stack
+/// only, as far as the host's kernel is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HostFault {
     /// Nothing that is sent on the first path arrives any more.
     PathDies,
     /// The address of the first socket is taken away.
     AddressLost {
-        /// After which time the host has another; `None` if it gets none.
+        /// Delay until the host has another address; `None` if it never does.
         another_after: Option<Duration>,
     },
     /// Larger datagrams than this many bytes are lost on every path.

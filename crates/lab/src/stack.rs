@@ -112,7 +112,7 @@ pub trait Stack {
         false
     }
 
-    /// From now on the kernel of the end's host does this with datagrams. Stacks that cannot be told assume that all are sent.
+    /// Sets what the kernel of the end's host does with datagrams. Other stacks ignore it.
     fn set_kernel(&mut self, kernel: Kernel) {
         let _ = kernel;
     }

@@ -148,9 +148,9 @@ fn a_sender_that_a_loss_throttles_is_found() {
     assert!(found.iter().all(|(_, fault)| is_slow(fault)), "{found:?}");
 }
 
-/// The client's path dies, its address is taken away or replaced, or datagrams must become smaller, and it migrates by
-/// itself, because its application asks for it, or not at all: all transfers finish within their bound, or end with an
-/// error that names the cause.
+/// The client's path dies, its address is taken away or replaced, or datagrams must become smaller,
+/// and it migrates by itself, because its application asks for it, or not at all: all transfers
+/// finish within their bound, or end with an error that names the cause.
 #[test]
 fn a_client_survives_what_happens_to_its_host_and_its_path() {
     let is_of_host = |kind: &Kind| matches!(kind, Kind::Host(..) | Kind::RebindAndMigrate);

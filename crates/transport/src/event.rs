@@ -88,10 +88,12 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// The local address of a client is gone. The connection continues from the one that the system chooses, as soon as there
-    /// is one (RFC 9000 §9.2); the server is told by the first packet from there.
+    /// The local address of a client is gone. The connection continues from the one that the system
+    /// chooses, as soon as there is one (RFC 9000 §9.2); the server learns of it from the first
+    /// packet from there.
     LocalAddressLost(IpAddr),
-    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local address.
+    /// After [`LocalAddressLost`](Self::LocalAddressLost): the server has answered at another local
+    /// address.
     LocalAddressChanged {
         /// The address that is gone.
         from: IpAddr,

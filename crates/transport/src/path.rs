@@ -447,8 +447,8 @@ impl Paths {
         old.remote.ip() != arrival.remote.ip()
     }
 
-    /// The local address of the current path is gone, and the system chooses another: that is another path, to the same
-    /// address of the peer.
+    /// The local address of the current path is gone, and the system chooses another: that is
+    /// another path, to the same address of the peer.
     pub(crate) fn leave_local_ip(&mut self) {
         let generation = self.current.generation.saturating_add(1);
         let spin = Spin::default();

@@ -483,8 +483,8 @@ fn a_handshake_that_does_not_complete_times_out() {
     assert!(closed(&pair.server_events).is_some());
 }
 
-/// §10.1, §10.2.3: an endpoint that gives up a handshake before the idle timeout tells its peer, in the packet number
-/// spaces for which that has keys. `of_client`: the client gives up first.
+/// §10.1, §10.2.3: an endpoint that gives up a handshake before the idle timeout tells its peer, in
+/// the packet number spaces for which that has keys. `of_client`: the client gives up first.
 fn giving_up(of_client: bool, filter: Filter) -> Pair {
     let config = |is_first: bool| {
         let timeout = seconds(if is_first { 3 } else { 60 });
@@ -556,8 +556,8 @@ fn a_server_that_gives_up_a_handshake_tells_the_client() {
     told_of_timeout(&pair.client_events);
 }
 
-/// A client that no server has answered sends its CONNECTION_CLOSE, padded like every Initial datagram (§14.1), and
-/// ends at once: nobody has packets under way that would have to be answered.
+/// A client that no server has answered sends its CONNECTION_CLOSE, padded like every Initial
+/// datagram (§14.1), and ends at once: nobody has packets under way that would have to be answered.
 #[test]
 fn an_attempt_that_nobody_answered_ends_at_once() {
     let mut pair = giving_up(true, Box::new(|_, _, _| false));

@@ -1,5 +1,5 @@
-//! A client that leaves a path on which nothing arrives any more: the state of the dead path limits neither the validation
-//! of the new one nor what follows (RFC 9000 §8.2.2, §9.4).
+//! A client that leaves a path on which nothing arrives any more: the state of the dead path limits
+//! neither the validation of the new one nor what follows (RFC 9000 §8.2.2, §9.4).
 
 mod support;
 
@@ -83,8 +83,8 @@ fn narrow(seed: u64) -> LinkConfig {
     both(Conditions { delay: milliseconds(10), rate, ..Conditions::default() }, seed)
 }
 
-/// Migrates after the path has been dead for `after`. Returns how long that took, and how many bytes arrived in the second
-/// after it.
+/// Migrates after the path has been dead for `after`. Returns how long that took, and how many
+/// bytes arrived in the second after it.
 fn leave_dead_path(client: &str, traffic: Traffic, after: Duration) -> (Option<Duration>, usize) {
     let mut pair = Pair::new(narrow(1));
     pair.routes.push(Route::second_socket(client, narrow(2)));
@@ -109,8 +109,8 @@ fn leave_dead_path(client: &str, traffic: Traffic, after: Duration) -> (Option<D
     (took, streams.received - before)
 }
 
-/// The response to the challenge on the new path does not wait for the window, the pacer or the probe timer of the dead
-/// one, whatever is under way and however long the path has been dead.
+/// The response to the challenge on the new path does not wait for the window, the pacer or the
+/// probe timer of the dead one, whatever is under way and however long the path has been dead.
 #[test]
 fn a_client_leaves_a_dead_path_in_any_transfer() {
     for client in [OTHER_IP, OTHER_PORT] {

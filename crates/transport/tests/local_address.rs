@@ -1,4 +1,5 @@
-//! A host that cannot send: its address is gone, it has no route, its interface's MTU has shrunk (RFC 9000 §9, §14).
+//! A host that cannot send: its address is gone, it has no route, its interface's MTU has shrunk
+//! (RFC 9000 §9, §14).
 
 mod support;
 
@@ -25,7 +26,8 @@ fn old_ip() -> IpAddr {
     address(CLIENT).ip()
 }
 
-/// 10 ms each way and 4 Mbit/s. Datagrams of the client come from another IP address from [`GONE_AT`] on.
+/// 10 ms each way and 4 Mbit/s. Datagrams of the client come from another IP address from
+/// [`GONE_AT`] on.
 fn network(is_replaced: bool) -> LinkConfig {
     let rate = Some(Rate::from_bits_per_second(4_000_000));
     // A pair's first datagram is sent at one second.
@@ -39,7 +41,8 @@ fn idle_timeout(time: Duration) -> TransportConfig {
     config.build().unwrap()
 }
 
-/// The client's kernel: the old address is gone at [`GONE_AT`], and there is a usable one from `back_at` on.
+/// The client's kernel: the old address is gone at [`GONE_AT`], and there is a usable one from
+/// `back_at` on.
 fn kernel(now: Timestamp, transmit: &Transmit, back_at: Option<Duration>) -> Option<Refusal> {
     let now = now.since_origin();
     let has_address = now < GONE_AT || back_at.is_some_and(|back| now >= back);
@@ -94,8 +97,8 @@ impl Streams {
     }
 }
 
-/// The client's address is replaced: it continues from the new one, however long there is none, with another connection
-/// ID and a new congestion window, and the application is told.
+/// The client's address is replaced: it continues from the new one, however long there is none,
+/// with another connection ID and a new congestion window, and the application gets events.
 #[test]
 fn a_client_whose_address_is_replaced_continues() {
     for (downloads, uploads) in [(true, false), (false, true), (true, true), (false, false)] {
@@ -157,8 +160,8 @@ fn the_new_address_has_a_connection_id_of_its_own() {
     assert!(!old.is_empty() && !new.is_empty() && old.is_disjoint(new), "{old:?} {new:?}");
 }
 
-/// RFC 9000 §18.2: where the server forbids migration, no other address is used. The connection waits for the old one to
-/// come back, and if that does not happen, its error names the cause.
+/// RFC 9000 §18.2: where the server forbids migration, no other address is used. The connection
+/// waits for the old one to come back, and if that does not happen, its error names the cause.
 #[test]
 fn a_client_that_may_not_move_waits_for_its_address() {
     for comes_back in [true, false] {
@@ -191,8 +194,8 @@ fn a_client_that_may_not_move_waits_for_its_address() {
     }
 }
 
-/// What the host refuses has not reached the network: no congestion is assumed, and the connection goes on within a second
-/// after the route is back.
+/// What the host refuses has not reached the network: no congestion is assumed, and the connection
+/// goes on within a second after the route is back.
 #[test]
 fn a_missing_route_is_no_congestion() {
     let mut pair = Pair::new(network(false));
@@ -213,8 +216,8 @@ fn a_missing_route_is_no_congestion() {
     assert!(after.send_failures > 10 && after.send_failures < 100, "{}", after.send_failures);
 }
 
-/// EMSGSIZE: smaller datagrams follow at once, and no congestion is assumed. If even 1200 bytes are too many, the
-/// connection ends with an error that says so.
+/// EMSGSIZE: smaller datagrams follow at once, and no congestion is assumed. If even 1200 bytes are
+/// too many, the connection ends with an error that says so.
 #[test]
 fn an_interface_whose_mtu_falls_is_followed() {
     for mtu in [1300_usize, 1199] {

@@ -125,7 +125,8 @@ impl Hosts {
         }
     }
 
-    /// Has the addresses, the MTU and the filters as they were at first. The second IPv4 address is there as well.
+    /// Has the addresses, the MTU and the filters as they were at first. The second IPv4 address is
+    /// there as well.
     pub(crate) fn reset(&self) {
         let Self { server, client } = self;
         for (name, link) in [(server, "v0"), (client, "v1")] {
@@ -151,7 +152,7 @@ impl Hosts {
         }
     }
 
-    /// From now on nothing passes from or to the client's first address, and nobody is told.
+    /// From now on nothing passes from or to the client's first address, without any ICMP message.
     pub(crate) fn drop_client_ip(&self) {
         for (name, rule) in [
             (&self.server, format!("ip saddr {CLIENT} drop")),

@@ -1,9 +1,9 @@
-//! What may happen to the path of a client, on real sockets: its address is replaced, its path dies and it migrates, or its
-//! MTU falls, while it downloads, uploads, does both, or nothing.
+//! What may happen to the path of a client, on real sockets: its address is replaced, its path dies
+//! and it migrates, or its MTU falls, while it downloads, uploads, does both, or nothing.
 //!
-//! Server and client are processes in network namespaces of their own, which the test makes and removes. That needs root and
-//! the commands `ip`, `tc` and `nft`; without them the test says so and ends. The processes are this program itself, with
-//! the tests that are ignored.
+//! Server and client are processes in network namespaces of their own, which the test makes and
+//! removes. That needs root and the commands `ip`, `tc` and `nft`; without them the test says so
+//! and ends. The processes are this program itself, with the tests that are ignored.
 
 mod host;
 
@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::AsyncReadExt;
+
 use clearway::{ClientConfig, Connection, Endpoint, PathEvent, ServerConfig};
 
 use host::{Hosts, run_in};
@@ -107,7 +109,8 @@ fn within<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(BOUND * 30, work).await.expect("too slow") })
 }
 
-/// A server that answers a request of 9 bytes: the first says whether data is wanted or follows, the others how much.
+/// A server that answers a request of 9 bytes: the first says whether data is wanted or follows,
+/// the others how much.
 #[test]
 #[ignore = "a part of the test of this program"]
 fn server_process() {
@@ -137,7 +140,8 @@ fn server_process() {
     });
 }
 
-/// Transfers as PATHS_TRAFFIC says, prints "MOMENT" in the middle, waits for a line, and prints the result.
+/// Transfers as PATHS_TRAFFIC says, prints "MOMENT" in the middle, waits for a line, and prints the
+/// result.
 #[test]
 #[ignore = "a part of the test of this program"]
 fn client_process() {
@@ -202,7 +206,7 @@ async fn client(connection: &Connection, traffic: &str) -> Result<(), String> {
         let PathEvent::LocalAddressLost { .. } = event else { return Err(format!("{event:?}")) };
         let event = connection.path_event().await.map_err(|error| error.to_string())?;
         let PathEvent::LocalAddressChanged { .. } = event else { return Err(format!("{event:?}")) };
-        if connection.statistics().await.map_err(|error| error.to_string())?.send_failures == 0 {
+        if connection.statistics().send_failures == 0 {
             return Err("no failure is counted".to_owned());
         }
     }

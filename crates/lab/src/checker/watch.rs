@@ -242,7 +242,8 @@ impl Watch {
         tally.prior_in_flight.get_or_insert(books.ledger.in_flight());
         let enough = books.terms.packet_threshold;
         books.delivery.on_lost(lost.space, lost.number.get());
-        // A packet that the host did not send is not lost by a threshold, and that is no congestion.
+        // A packet that the host did not send is not lost by a threshold, and its loss is not a
+        // sign of congestion.
         let is_unsent = lost.trigger == LossTrigger::Refused;
         if is_unsent {
             books.probes.reset(now);

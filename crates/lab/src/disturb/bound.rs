@@ -159,15 +159,16 @@ impl<'a> Bounds<'a> {
         self.end.saturating_add(fixed).saturating_add(rounds)
     }
 
-    /// Whether the connection may end with an error instead: see [`Kind::may_be_fatal`]. With another disturbance, the one
-    /// migration of the application may fail.
+    /// Whether the connection may end with an error instead: see [`Kind::may_be_fatal`]. With
+    /// another disturbance, the one migration of the application may fail.
     pub fn may_be_fatal(&self, events: &[Event]) -> bool {
         let is_early = |event: &Event| self.baseline.time_before(event.at.0) <= self.handshakes_end;
         events.iter().any(|event| event.kind.may_be_fatal(is_early(event) || events.len() > 1))
     }
 
-    /// The time by which a connection has ended that nothing reaches any more from `begin` on. The idle timeout begins at
-    /// the latest when the application sends for the last time (RFC 9000 §10.1).
+    /// The time by which a connection has ended that nothing reaches any more from `begin` on. The
+    /// idle timeout begins at the latest when the application sends for the last time (RFC 9000
+    /// §10.1).
     fn end_of_silence(&self, begin: Duration, longest: Duration) -> Duration {
         let ends = || self.setup.flows.iter().flat_map(|flow| [&flow.client, &flow.server]);
         let idle = ends().filter_map(|end| end.max_idle_timeout).max().unwrap_or_default();
@@ -223,7 +224,8 @@ impl<'a> Bounds<'a> {
                         let after = another_after.unwrap_or_default();
                         after.saturating_add(until_client_sends).saturating_add(RETRIES_WITHIN)
                     }
-                    // Two losses in a row of large datagrams, each found by a probe (RFC 8899 §4.3).
+                    // Two losses in a row of large datagrams, each found by a probe (RFC 8899
+                    // §4.3).
                     HostFault::PathMtu(_) | HostFault::InterfaceMtu(_) => probe * 2,
                 };
                 let migrates = match remedy {

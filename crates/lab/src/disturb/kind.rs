@@ -188,8 +188,8 @@ impl Kind {
 }
 
 impl Kind {
-    /// Puts what happens to the client's host into `setup`. Where datagrams must become smaller, the path's MTU is
-    /// discovered.
+    /// Puts what happens to the client's host into `setup`. Where datagrams must become smaller,
+    /// the path's MTU is discovered.
     fn put_host_change(self, at: Moment, setup: &mut Setup) {
         let (fault, remedy) = match self {
             Self::Host(fault, remedy) => (Some(fault), remedy),
@@ -205,9 +205,9 @@ impl Kind {
         }
     }
 
-    /// Whether a connection need not survive it, if it happens before the handshake is confirmed (`is_early`) or at any
-    /// time: no address or no path is left, or none may be used yet (RFC 9000 §9). Then the connection has to end with an
-    /// error that names the cause.
+    /// Whether a connection need not survive it, if it happens before the handshake is confirmed
+    /// (`is_early`) or at any time: no address or no path is left, or none may be used yet (RFC
+    /// 9000 §9). Then the connection has to end with an error that names the cause.
     pub(super) fn may_be_fatal(self, is_early: bool) -> bool {
         match self {
             Self::Host(HostFault::PathDies | GONE, Remedy::Itself) => true,

@@ -165,8 +165,8 @@ enum Refusal {
 }
 
 impl Kernel {
-    /// Why it does not take `sent`, if it does not. The first socket is bound to no address; what is sent from others has
-    /// theirs.
+    /// Why it does not take `sent`, if it does not. The first socket is bound to no address; what
+    /// is sent from others has theirs.
     fn refuses(&self, sent: &Transmit) -> Option<Refusal> {
         if self.mtu.is_some_and(|most| sent.segment_size.unwrap_or(sent.size) > most) {
             return Some(Refusal::TooLarge);

@@ -1,4 +1,5 @@
-//! The host of a client, and the path of the socket with which its connection began, when something happens to them.
+//! The host of a client, and the path of the socket with which its connection began, when something
+//! happens to them.
 
 use core::net::IpAddr;
 
@@ -9,7 +10,7 @@ use super::time_of;
 use crate::setup::{HostChange, HostFault};
 use crate::stack::{Kernel, LocalIp};
 
-/// The number that stands in the network for the first socket, once the host has another address.
+/// The number of the first socket in the network, once the host has another address.
 pub(super) const REPLACED: u32 = 15;
 
 /// What happens to a client's host and its first path.
@@ -41,8 +42,8 @@ impl Host {
         Self { changes: changes.iter().map(|change| (*change, None)).collect() }
     }
 
-    /// Notes the changes whose moment has come. `migrate` is called with the time at which the application moves because of
-    /// one.
+    /// Notes the changes whose moment has come. `migrate` is called with the time at which the
+    /// application moves because of one.
     pub(super) fn note(&mut self, now: Timestamp, link: &Link, mut migrate: impl FnMut(Timestamp)) {
         for (change, since) in &mut self.changes {
             if since.is_none() && time_of(change.at, link).is_some_and(|at| at <= now) {

@@ -134,9 +134,10 @@ impl Connection {
         self.enter_closing(now, close, ConnectionError::TransportError(error));
     }
 
-    /// The handshake was not complete in time. The peer is told, whose idle timeout may be longer (RFC 9000 §10.1), in all
-    /// packet number spaces for which it may have keys (§10.2.3). A client to which no server has answered does not wait
-    /// for packets that would have to be answered.
+    /// Gives up a handshake that was not complete in time. The idle timeout may be longer, so the
+    /// peer is sent a CONNECTION_CLOSE (RFC 9000 §10.1) in all packet number spaces for which it
+    /// may have keys (§10.2.3). A client to which no server has answered does not wait for packets
+    /// that would have to be answered.
     pub(super) fn give_up_handshake(&mut self, now: Timestamp) {
         let is_unanswered = self.side.is_client() && self.is_unanswered();
         let close = Close {

@@ -164,10 +164,11 @@ impl Connection {
         }
     }
 
-    /// Builds a datagram for an address that is not the current path's. The current path's window does not hold it back:
-    /// the peer may be about to leave that path because it is dead (§8.2.2). A window for all other paths does, so that a
-    /// peer that sends challenges from ever more addresses and acknowledges no response gets no more than that. A
-    /// challenge that cannot be answered now is not answered later either: the peer sends another (§8.2.1).
+    /// Builds a datagram for an address that is not the current path's. The current path's window
+    /// does not hold it back: the peer may be about to leave that path because it is dead (§8.2.2).
+    /// A window for all other paths does, so that a peer that sends challenges from ever more
+    /// addresses and acknowledges no response gets no more than that. A challenge that cannot be
+    /// answered now is not answered later either: the peer sends another (§8.2.1).
     pub(super) fn transmit_path_probe(
         &mut self,
         now: Timestamp,

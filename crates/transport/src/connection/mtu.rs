@@ -30,11 +30,12 @@ impl Connection {
         self.datagrams.max_payload()
     }
 
-    /// The kernel refused to send the last batch, because its datagrams are larger than the interface permits
-    /// (EMSGSIZE). To be called instead of [`transmitted`](Self::transmitted). A probe of the path's MTU counts as lost, and
-    /// larger ones are not tried. Other datagrams show that the interface's MTU has shrunk: smaller ones follow with the
-    /// same contents, which is no congestion signal. If none can be smaller, this is a
-    /// [failure](Self::transmit_failed). Datagrams for another path say nothing of the current one.
+    /// The kernel refused to send the last batch, because its datagrams are larger than the
+    /// interface permits (EMSGSIZE). To be called instead of [`transmitted`](Self::transmitted). A
+    /// probe of the path's MTU counts as lost, and larger ones are not tried. Other datagrams show
+    /// that the interface's MTU has shrunk: smaller ones follow with the same contents, which is
+    /// not a congestion signal. If none can be smaller, this is a [failure](Self::transmit_failed).
+    /// Datagrams for another path say nothing of the current one.
     pub fn transmit_refused(&mut self, now: Timestamp) {
         let Some(probe) = self.outgoing.mtu_probe else {
             return self.shrink_datagrams(now);

@@ -310,7 +310,8 @@ impl Connection {
         self.idle.deadline(self.probe_timeout())
     }
 
-    /// A host that cannot send has a timer of its own for that, and nothing to conclude from the peer's silence.
+    /// A host that cannot send has a timer of its own for that, and nothing to conclude from the
+    /// peer's silence.
     fn probe_deadline(&self) -> Option<Timestamp> {
         match self.holds_sending() {
             true => None,

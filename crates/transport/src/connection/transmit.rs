@@ -34,7 +34,8 @@ impl Connection {
     /// initial size. No datagram is larger than the buffer, so that one of 65,527 bytes permits them all.
     ///
     /// The datagrams count as sent only after [`transmitted`](Self::transmitted),
-    /// [`transmit_refused`](Self::transmit_refused) or [`transmit_failed`](Self::transmit_failed). Until then no further ones are built (law 2).
+    /// [`transmit_refused`](Self::transmit_refused) or [`transmit_failed`](Self::transmit_failed).
+    /// Until then no further ones are built (law 2).
     pub fn transmit(
         &mut self,
         now: Timestamp,

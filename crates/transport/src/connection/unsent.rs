@@ -1,8 +1,10 @@
-//! What follows when this host cannot send: its local address is gone, there is no route, or a rule forbids it.
+//! What follows when this host cannot send: its local address is gone, there is no route, or a rule
+//! forbids it.
 //!
-//! Nothing that the kernel refuses has reached the network. So it is no congestion signal, and it is repeated as soon as the
-//! kernel takes datagrams again, however long that takes. A client whose local address is gone continues from the
-//! address that the system chooses instead (RFC 9000 §9).
+//! Nothing that the kernel refuses has reached the network. So it is not a congestion signal, and
+//! it is repeated as soon as the kernel takes datagrams again, however long that takes. A client
+//! whose local address is gone continues from the address that the system chooses instead (RFC 9000
+//! §9).
 
 use core::fmt;
 use core::net::IpAddr;
@@ -60,15 +62,16 @@ pub(super) struct Unsent {
 
 impl Connection {
     /// The kernel has not taken the last batch, and would not take it now. To be called instead of
-    /// [`transmitted`](Self::transmitted). What was in it is sent again, which is no congestion signal: for another path
-    /// when that is validated again, for the current one when an attempt after some time succeeds, at most half a second
-    /// after it can.
+    /// [`transmitted`](Self::transmitted). What was in it is sent again, which is not a congestion
+    /// signal: for another path when that is validated again, for the current one when an attempt
+    /// after some time succeeds, at most half a second after it can.
     ///
-    /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is confirmed and whose server does
-    /// not forbid it continues from the address that the system chooses (RFC 9000 §9.2): with another connection ID if
-    /// the server has issued one (§9.5), and with the initial values of a new path (§9.4). [`Event::LocalAddressLost`]
-    /// reports that, and [`Event::LocalAddressChanged`] that the server has answered at the new address. Everyone else
-    /// waits for the address to come back.
+    /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is
+    /// confirmed and whose server does not forbid it continues from the address that the system
+    /// chooses (RFC 9000 §9.2): with another connection ID if the server has issued one (§9.5), and
+    /// with the initial values of a new path (§9.4). [`Event::LocalAddressLost`] reports that, and
+    /// [`Event::LocalAddressChanged`] that the server has answered at the new address. Everyone
+    /// else waits for the address to come back.
     pub fn transmit_failed(&mut self, now: Timestamp, failure: SendFailure) {
         if !self.abandon_batch(now) {
             return;
@@ -79,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// The last batch is not sent: its packets count as lost, which is no congestion signal. Returns `false` if there is no
-    /// batch, or the connection failed.
+    /// The last batch is not sent: its packets count as lost, which is not a congestion signal.
+    /// Returns `false` if there is no batch, or the connection failed.
     pub(super) fn abandon_batch(&mut self, now: Timestamp) -> bool {
         if !core::mem::take(&mut self.outgoing.awaits_kernel) {
             return false;
@@ -123,7 +126,8 @@ impl Connection {
         self.unsent.as_ref().and_then(|unsent| unsent.retry_at)
     }
 
-    /// Tries to send again, a PING if nothing else: what was refused may have been no more than an ACK frame.
+    /// Tries to send again, a PING if nothing else: what was refused may have been no more than an
+    /// ACK frame.
     pub(super) fn retry_sending(&mut self, now: Timestamp) {
         let Some(unsent) = &mut self.unsent else { return };
         if unsent.retry_at.take_if(|at| *at <= now).is_some() {
@@ -134,14 +138,14 @@ impl Connection {
         }
     }
 
-    /// Whether the next attempt shows whether the interface carries datagrams of 1200 bytes again. Smaller ones may pass, but
-    /// none is sent on such a path (RFC 9000 §14.2).
+    /// Whether the next attempt shows whether the interface carries datagrams of 1200 bytes again.
+    /// Smaller ones may pass, but none is sent on such a path (RFC 9000 §14.2).
     pub(super) fn tests_smallest_mtu(&self) -> bool {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
     }
 
-    /// Why a connection ends to which its peer has said nothing, when `otherwise` would be the reason: the peer may have no
-    /// part in that.
+    /// Why a connection ends to which its peer has said nothing, when `otherwise` would be the
+    /// reason: the peer may have no part in that.
     pub(super) fn cause_of_silence(&self, otherwise: ConnectionError) -> ConnectionError {
         match &self.unsent {
             Some(unsent) => ConnectionError::CannotSend(unsent.failure),
@@ -152,7 +156,8 @@ impl Connection {
     /// The system chooses the local address from here on.
     fn leave_local_address(&mut self, now: Timestamp) {
         let Some(old) = self.paths.current().local_ip() else { return };
-        // §9, §18.2: before the handshake is confirmed, or where the server forbids it, no other address may be used.
+        // §9, §18.2: before the handshake is confirmed, or where the server forbids it, no other
+        // address may be used.
         let is_forbidden =
             self.peer.parameters.disable_active_migration && !self.flags.is_at_preferred_address;
         if self.side.is_server() || !self.lifecycle.is_confirmed() || is_forbidden {

@@ -102,8 +102,8 @@ impl LedgerPacket {
         !self.is_off_path && self.path == path
     }
 
-    /// Whether the peer's silence about it is a matter of the current path's probe timer. Path validation has a timer of
-    /// its own (RFC 9000 §9.4).
+    /// Whether the peer's silence about it is a matter of the current path's probe timer. Path
+    /// validation has a timer of its own (RFC 9000 §9.4).
     pub(super) fn arms_timer(&self) -> bool {
         self.ack_eliciting && !self.is_off_path
     }
@@ -328,8 +328,8 @@ impl Ledger {
         Ok(packet)
     }
 
-    /// Packet `number` was committed and not sent after all: it is declared lost, and that is no congestion signal. `None` if
-    /// it is not outstanding.
+    /// Packet `number` was committed and not sent after all: it is declared lost, and that is not a
+    /// congestion signal. `None` if it is not outstanding.
     pub(super) fn declare_unsent(
         &mut self,
         space: SpaceId,

@@ -77,10 +77,11 @@ impl Recovery {
         released.map_err(SendLimit::Pacer)
     }
 
-    /// Whether a datagram of `bytes` may be sent that validates another path than the current one. The window, the pacer
-    /// and the probe timer of the current path have no part in it: that path may be dead (RFC 9000 §8.2.2, §9.4). All
-    /// other paths together have the initial window of one (RFC 9002 §7.2). When it is full and nothing has been
-    /// acknowledged for the probe timeout of an unknown path, one more datagram is permitted, like a probe (§7.5).
+    /// Whether a datagram of `bytes` may be sent that validates another path than the current one.
+    /// The window, the pacer and the probe timer of the current path have no part in it: that path
+    /// may be dead (RFC 9000 §8.2.2, §9.4). All other paths together have the initial window of one
+    /// (RFC 9002 §7.2). When it is full and nothing has been acknowledged for the probe timeout of
+    /// an unknown path, one more datagram is permitted, like a probe (§7.5).
     pub(crate) fn may_send_elsewhere(&self, now: Timestamp, bytes: u64) -> bool {
         let has_window = self.ledger.bytes_elsewhere().saturating_add(bytes) <= WINDOW_ELSEWHERE;
         let is_late = self.sent_elsewhere_at + TIMEOUT_ELSEWHERE <= now;
@@ -178,8 +179,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// No staged packet was sent. They count as lost, which is no congestion signal. The kernel may have taken a part of them
-    /// before it refused the others, so they may still be acknowledged.
+    /// Notes that no staged packet was sent. They count as lost, which is not a congestion signal.
+    /// The kernel may have taken a part of them before it refused the others, so they may still be
+    /// acknowledged.
     ///
     /// # Errors
     /// INTERNAL_ERROR if the ledger is inconsistent.

@@ -211,8 +211,9 @@ impl Recovery {
         self.ecn.start_path(|space| ledger.space(space).next_number());
         self.max_datagram_size = max_datagram_size;
         let parameters = self.config.controller_parameters(max_datagram_size, &mut self.random);
-        // Nothing is known of the new path. An old path that was slower than that of RFC 9002 §6.2.2 must not delay the
-        // probes on the new one; but timers that were configured for fast networks begin as long as the old path needs.
+        // Nothing is known of the new path. An old path that was slower than that of RFC 9002
+        // §6.2.2 must not delay the probes on the new one; but timers that were configured for fast
+        // networks begin as long as the old path needs.
         let known = self.path.rtt.smoothed_or_assumed().min(INITIAL_RTT);
         let assumed = self.config.initial_rtt.max(known);
         let next = self.ledger.next_index();
@@ -230,13 +231,14 @@ impl Recovery {
         Ok(())
     }
 
-    /// This host can send again: the backoff of the probe timer, which may have expired for packets that never left, ends.
+    /// This host can send again: the backoff of the probe timer, which may have expired for packets
+    /// that never left, ends.
     pub(crate) fn end_backoff(&mut self, now: Timestamp) {
         self.timer.reset(now);
     }
 
     /// The peer's port changed, most likely because a NAT rebound, and the path is the same (RFC 9000 §9.4): its state is
-    /// kept. The loss of packets that were sent to the old port is no congestion signal, and
+    /// kept. The loss of packets that were sent to the old port is not a congestion signal, and
     /// the probe timer's backoff, which grew while nothing reached the old port, ends.
     pub(crate) fn on_new_port(&mut self, now: Timestamp) {
         self.ledger.leave_address();

@@ -95,7 +95,8 @@ impl Packet {
         !self.is_off_path && self.path == path
     }
 
-    /// Whether the probe timer of the current path waits for its acknowledgement. Path validation has a timer of its own.
+    /// Whether the probe timer of the current path waits for its acknowledgement. Path validation
+    /// has a timer of its own.
     fn arms_timer(&self) -> bool {
         self.is_ack_eliciting && !self.is_off_path
     }
@@ -407,7 +408,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// That packet `number` is lost is no sign of congestion.
+    /// The loss of packet `number` is not a sign of congestion.
     pub(in crate::checker) fn exempt(&mut self, space: SpaceId, number: u64) {
         if let Some(packet) = self.space_mut(space).get_mut(number) {
             packet.is_exempt = true;
