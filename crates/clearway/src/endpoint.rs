@@ -382,11 +382,11 @@ impl Endpoint {
         let shards = self.owner.shards();
         let first = self.owner.begun.fetch_add(1, Ordering::Relaxed) % shards.len();
         let (before, from) = shards.split_at(first);
-        let mut left = Box::new(request);
+        let mut left = request;
         for shard in from.iter().chain(before) {
-            match shard.connect(*left) {
+            match shard.connect(left) {
                 Ok(()) => return Ok(()),
-                Err(request) => left = request,
+                Err(request) => left = *request,
             }
         }
         let failure = self.failure();
@@ -400,7 +400,7 @@ impl Endpoint {
     /// [`ConnectionError::EndpointFailed`](crate::ConnectionError::EndpointFailed). If others are left, they serve new clients.
     /// If not, [`accept`](Self::accept) returns `None`, and the address can be bound again.
     ///
-    /// No panic of what you write for this library does that: see [the list](crate#panics).
+    /// What you write for this library does not cause that by a panic: see [the list](crate#panics).
     pub fn failure(&self) -> Option<ShardFailure> {
         self.owner.shards().iter().find_map(ShardHandle::failure)
     }

@@ -30,6 +30,9 @@
 //! | a task on a shard | the task |
 //! | a service of [`http3::Server`], an [`http_body::Body`] | the request |
 //!
+//! A `tracing` subscriber that panics ends the shard that it was called on; [`Endpoint::failure`] then says so. None of this holds
+//! in programs that are built with `panic = "abort"`.
+//!
 //! None of them may block: the connections of the shard wait as long as it takes, and lose nothing unless that is longer than
 //! their idle timeout.
 //!

@@ -189,8 +189,8 @@ pub enum ConnectFailure {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ShardFailure {
-    /// It panicked; with the message of the panic. Panics of what users of this library write do not end a shard, so this is a
-    /// fault of the library.
+    /// It panicked; with the message of the panic. The code that a shard calls on behalf of the application is guarded, so this is
+    /// a fault of the library, or of a `tracing` subscriber.
     Panicked(Arc<str>),
     /// Its socket cannot receive any more.
     SocketUnusable,

@@ -433,6 +433,20 @@ impl Batch<'_> {
         }
     }
 
+    /// The connection is to end: no request is waited for that is only discarded.
+    fn stop_discarding(&mut self) {
+        for (stream, key) in self.state.face.by_stream.iter().collect::<Vec<_>>() {
+            if let Some(exchange) = self.state.face.all.get_mut(key)
+                && exchange.receive.discarded.is_some()
+                && !exchange.receive.is_over()
+            {
+                self.http3.stop(&mut self.streams, stream, Code::NO_ERROR);
+                exchange.fail_receiving(&Error::Cancelled, self.effects);
+            }
+            self.state.face.retire(key);
+        }
+    }
+
     /// Abandons the streams on which the peer makes no progress, if a check is due.
     pub(super) fn look(&mut self, now: Timestamp, watch: &mut Watch) {
         let Some(timeouts) = self.state.face.wants_look.take() else { return };
@@ -502,8 +516,11 @@ impl Batch<'_> {
         if self.state.error.is_some() || !(face.is_finishing || face.is_released) {
             return;
         }
-        if face.is_finishing && !self.has_shut_down() {
-            return;
+        if face.is_finishing {
+            self.stop_discarding();
+            if !self.has_shut_down() {
+                return;
+            }
         }
         let face = &self.state.face;
         let is_idle = self.http3.is_idle()

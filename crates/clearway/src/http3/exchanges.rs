@@ -183,8 +183,10 @@ pub(super) struct Exchange {
     pub(super) is_tunnel: bool,
     /// It is in [`Exchanges::waiting`] or [`Exchanges::incoming`].
     pub(super) is_queued: bool,
-    /// The client waits for an interim response before it sends content (RFC 9110 §10.1.1), and has got none.
+    /// The client waits for 100 (Continue) before it sends content (RFC 9110 §10.1.1), and has not received it.
     pub(super) expects_continue: bool,
+    /// The task has passed on the header section of the final response.
+    pub(super) has_response: bool,
     /// The header section that comes next: first that of the request, until the protocol or a task has taken it, then that of
     /// the response.
     pub(super) head: Option<Head>,
@@ -212,6 +214,7 @@ impl Exchange {
             is_changed: false,
             is_tunnel: false,
             expects_continue: false,
+            has_response: false,
             is_queued,
             head: Some(Head::Request(request)),
             send: Sending::new(&totals.sending),
@@ -237,8 +240,9 @@ impl Exchange {
 
     /// Sends 100 (Continue) if the client expects it and the response has not begun. Called when a task waits for content.
     pub(super) fn ask_for_content(&mut self) -> bool {
-        let is_due = core::mem::take(&mut self.expects_continue) && self.send.check_open().is_ok();
+        let is_due = self.expects_continue && !self.has_response && self.send.check_open().is_ok();
         if is_due {
+            self.expects_continue = false;
             self.send.informational.push(continue_response());
         }
         is_due
@@ -247,7 +251,9 @@ impl Exchange {
     /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes. Returns whether some of it
     /// can be read now; `None` if STOP_SENDING has to be sent at once.
     pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
-        if limit == 0 || self.is_tunnel || self.send.is_abandoned() {
+        // A client that has not been asked for its content may never send it.
+        let sends_none = self.expects_continue && !self.receive.buffer.has_more;
+        if limit == 0 || self.is_tunnel || self.send.is_abandoned() || sends_none {
             return None;
         }
         self.receive.discard(limit);

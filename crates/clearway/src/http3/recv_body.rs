@@ -171,6 +171,7 @@ impl ReceiveEnd {
             let is_over = matches!(exchange.receive.buffer.end(), Some(Ok(())));
             let asks = taken.is_pending() && exchange.ask_for_content();
             let has_more = matches!(taken, Poll::Ready(Ok(true)));
+            exchange.expects_continue &= taken.is_pending();
             if asks || has_more {
                 state.change(self.key);
                 effects.wake_shard();

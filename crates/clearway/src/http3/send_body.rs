@@ -19,9 +19,9 @@ const COPY: usize = 64 << 10;
 
 /// The sending end of one message: content, then [`finish`](Self::finish).
 ///
-/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or H3_INTERNAL_ERROR if a task of a server
-/// drops it because it panics, and never takes a part of the message for a complete one. Up to 1 MiB is buffered for the transport, and 2 MiB on all streams of a connection,
-/// plus a chunk for each; then writing waits.
+/// Dropping it before that cancels the message: the peer gets H3_REQUEST_CANCELLED, or H3_INTERNAL_ERROR if a server's task drops
+/// it because it panics, and never takes a part of the message for a complete one. Up to 1 MiB is buffered for the transport, and
+/// 2 MiB on all streams of a connection, plus a chunk for each; then writing waits.
 pub struct SendBody {
     shared: Arc<Shared>,
     key: usize,
@@ -206,7 +206,7 @@ impl SendBody {
         let trailers = trailers.filter(|trailers| !trailers.is_empty() && !self.is_bodiless);
         // If sending has failed already, the error is returned to the task that waits for the end.
         let _ = self.act(|exchange, effects| {
-            exchange.expects_continue = false;
+            exchange.has_response = true;
             if let Some(head) = head.filter(|_| !exchange.send.buffer.is_over()) {
                 exchange.head = Some(Head::Response(head));
             }
@@ -220,7 +220,7 @@ impl SendBody {
     /// Passes on the header section of a response.
     pub(super) fn start(&mut self, response: Response<()>) {
         let _ = self.act(|exchange, _| {
-            exchange.expects_continue = false;
+            exchange.has_response = true;
             if !exchange.send.buffer.is_over() {
                 exchange.head = Some(Head::Response(response));
             }

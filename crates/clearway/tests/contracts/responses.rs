@@ -12,12 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use clearway::http3::{
     Body, BodySource, Client, Code, Config, Error, Handler, PROTOCOL as H3, Protocol, RecvBody,
-    RequestStream, ResponseFailure, Server, serve_in_shard,
+    RequestStream, ResponseFailure, SendBody, Server, serve_in_shard,
 };
 use clearway::rustls::RootCertStore;
 use clearway::{ClientConfig, Endpoint, ServerConfig};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
+use tokio::sync::Notify;
 
 use crate::support::{identity, loopback, run};
 
@@ -327,13 +328,7 @@ fn a_server_may_stop_uploads_at_once() {
         let request = Request::post("https://localhost/").body(()).unwrap();
         let (mut send, pending) = world.client.open(request).unwrap();
         assert!(pending.response().await.is_ok());
-        // Nothing has been sent that could exceed a limit.
-        let error = loop {
-            match send.write_chunk("x").await {
-                Ok(()) => tokio::task::yield_now().await,
-                Err(error) => break error,
-            }
-        };
+        let error = stopped(&mut send).await;
         assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{error}");
     });
 }
@@ -356,15 +351,59 @@ fn an_upload_whose_response_is_reset_is_stopped_at_once() {
                 drop(responder);
                 drop(body);
             }
-            let error = loop {
-                match send.write_chunk("x").await {
-                    Ok(()) => tokio::task::yield_now().await,
-                    Err(error) => break error,
-                }
-            };
+            let error = stopped(&mut send).await;
             assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{error}");
         }
     });
+}
+
+/// A client that neither goes on nor ends its content does not hold up a shutdown.
+#[test]
+fn a_shutdown_does_not_wait_for_content_that_is_discarded() {
+    run(async {
+        let world = World::new(|server| server).await;
+        world.serve(Face::Serve, |_| async { full("early") });
+        let request = Request::post("https://localhost/").body(()).unwrap();
+        let (mut send, pending) = world.client.open(request).unwrap();
+        send.write_chunk("begin").await.unwrap();
+        assert_eq!(pending.response().await.unwrap().status(), 200);
+        let shutdown = tokio::time::timeout(Duration::from_secs(5), world.server.shutdown());
+        shutdown.await.expect("the shutdown waits for the client");
+        drop(send);
+    });
+}
+
+/// A client that waits for 100 (Continue) and gets a final response may send nothing more, so nothing is waited for.
+#[test]
+fn a_client_that_was_not_asked_for_content_is_stopped_at_once() {
+    run(async {
+        for is_body_first in [false, true] {
+            let world = World::new(|server| server).await;
+            let (mut send, pending) = world.client.open(expecting()).unwrap();
+            let (request, responder) = world.server.accept().await.unwrap();
+            let body = request.into_body();
+            if is_body_first {
+                drop(body);
+                responder.respond(full("no")).await.unwrap();
+            } else {
+                responder.respond(full("no")).await.unwrap();
+                drop(body);
+            }
+            assert_eq!(pending.response().await.unwrap().status(), 200);
+            let error = stopped(&mut send).await;
+            assert!(matches!(error, Error::Stopped(Code::NO_ERROR)), "{error}");
+        }
+    });
+}
+
+/// Waits until the server has stopped the upload, without sending what could exceed a limit.
+async fn stopped(send: &mut SendBody) -> Error {
+    loop {
+        match send.write_chunk("x").await {
+            Ok(()) => tokio::task::yield_now().await,
+            Err(error) => return error,
+        }
+    }
 }
 
 /// Sends until that fails, and returns the error.
@@ -410,20 +449,26 @@ fn a_client_that_is_answered_is_not_asked_for_content() {
     run(async {
         for face in FACES {
             let world = World::new(|server| server).await;
-            world.serve(face, |request: Request<RecvBody>| async move {
-                let (sender, body) = Body::channel();
-                tokio::spawn(async move {
-                    sender.send("no").await.unwrap();
-                    // After the response has begun.
-                    let _ = request.into_body().bytes(100).await;
-                    let _ = sender.finish().await;
-                });
-                Response::builder().status(413).body(body).unwrap()
+            let has_response = Arc::new(Notify::new());
+            let arrived = has_response.clone();
+            world.serve(face, move |request: Request<RecvBody>| {
+                let arrived = arrived.clone();
+                async move {
+                    let (sender, body) = Body::channel();
+                    tokio::spawn(async move {
+                        arrived.notified().await;
+                        let _ = request.into_body().bytes(100).await;
+                        sender.send("no").await.unwrap();
+                        sender.finish().await.unwrap();
+                    });
+                    Response::builder().status(413).body(body).unwrap()
+                }
             });
             let (send, mut pending) = world.client.open(expecting()).unwrap();
             assert!(pending.informational().await.unwrap().is_none(), "{face:?}");
             let mut response = pending.response().await.unwrap();
             assert_eq!(response.status(), 413);
+            has_response.notify_one();
             send.finish().await.unwrap();
             assert_eq!(response.body_mut().bytes(100).await.unwrap(), "no");
         }
