@@ -251,7 +251,7 @@ impl Exchange {
     /// Stops reading the request for the task. The rest is read and discarded, up to `limit` bytes. Returns whether some of it
     /// can be read now; `None` if STOP_SENDING has to be sent at once.
     pub(super) fn discard(&mut self, limit: u64) -> Option<bool> {
-        // A client that has not been asked for its content may never send it.
+        // A client that still waits for 100 (Continue) may never send its content.
         let sends_none = self.expects_continue && !self.receive.buffer.has_more;
         if limit == 0 || self.is_tunnel || self.send.is_abandoned() || sends_none {
             return None;
