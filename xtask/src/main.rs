@@ -135,7 +135,7 @@ The project's development tasks.
                              Rust types
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
         --seconds N          how long each target runs (default 20)
-  cargo xtask pictures       draw the README's pictures of the demo and of the lab anew
+  cargo xtask pictures       redraw the README's pictures of the demo and of the lab
         --program FILE       with this program instead of building it
   cargo xtask surface        compare the crates' public items with the lists in docs/surface
         --write              write these lists

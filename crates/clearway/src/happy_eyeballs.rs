@@ -92,7 +92,7 @@ impl core::error::Error for AttemptError {
 /// Makes an attempt for each of `addresses`, and returns the outcome of the first that succeeds. All others are dropped by
 /// then, so dropping the future of an attempt must cancel it.
 ///
-/// The families of addresses take turns, beginning with that of the first (RFC 8305 §4). The next attempt begins
+/// IPv4 and IPv6 addresses take turns, beginning with the family of the first address (RFC 8305 §4). The next attempt begins
 /// [`CONNECTION_ATTEMPT_DELAY`] after the one before it, or as soon as that one has failed (§5). Duplicates are tried once,
 /// and at most 64 addresses are tried. Resolving a name is up to the caller, who passes the addresses in the order of
 /// preference (RFC 6724), as `getaddrinfo` returns them.

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 ///
-/// If it is no address, or there is no such interface.
+/// If it is not an address, or the interface does not exist.
 pub(crate) fn parse(text: &str) -> Result<SocketAddr, String> {
     let invalid = || "it is not an address and a port, such as 127.0.0.1:4433".to_owned();
     let Some((address, zone, port)) = zoned(text) else {

@@ -1,4 +1,4 @@
-//! The README's pictures show what the program does: `cargo xtask pictures` draws them anew.
+//! The README's pictures show what the program does: `cargo xtask pictures` draws them again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn the_picture_of_the_lab_has_the_times_of_its_command() {
         });
         let expected = format!("done after {:.2} s", seconds.unwrap());
         let at = texts.iter().position(|text| text == title).unwrap();
-        assert_eq!(texts[at + 1], expected, "{title}: cargo xtask pictures draws it anew");
+        assert_eq!(texts[at + 1], expected, "{title}: cargo xtask pictures draws it again");
     }
 }
 
