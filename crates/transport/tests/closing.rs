@@ -513,7 +513,7 @@ fn told_of_timeout(events: &[Event]) {
     assert_eq!(&reason[..], b"the handshake did not complete in time");
 }
 
-/// Without Handshake keys in an Initial packet; the client's next one begins no other connection.
+/// Without Handshake keys in an Initial packet.
 #[test]
 fn a_client_that_gives_up_its_handshake_tells_the_server() {
     let mut pair = giving_up(true, Box::new(|_, way, _| way == Way::ToServer));

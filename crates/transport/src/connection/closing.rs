@@ -1,5 +1,7 @@
 //! How a connection ends: closing, draining, and CONNECTION_CLOSE (RFC 9000 §10.2).
 
+use core::time::Duration;
+
 use clearway_units::Timestamp;
 use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{Frame, TransportErrorCode, VarInt, Writer};
@@ -62,6 +64,8 @@ pub(super) fn answers_next(received: &mut u64) -> bool {
 
 /// Longer reasons are truncated: the frame has to fit into one packet.
 const MAX_REASON_LEN: usize = 512;
+/// Within this time a driver sends a CONNECTION_CLOSE.
+const TIME_TO_SEND: Duration = Duration::from_millis(1);
 /// Closing and draining last this many probe timeouts (RFC 9000 §10.2).
 const CLOSE_TIMEOUTS: u32 = 3;
 /// This often a client whose handshake is not confirmed sends CONNECTION_CLOSE in 1-RTT packets
@@ -134,12 +138,16 @@ impl Connection {
         self.enter_closing(now, close, ConnectionError::TransportError(error));
     }
 
-    /// Gives up a handshake that was not complete in time. The idle timeout may be longer, so the
-    /// peer is sent a CONNECTION_CLOSE (RFC 9000 §10.1) in all packet number spaces for which it
-    /// may have keys (§10.2.3). A client to which no server has answered does not wait for packets
-    /// that would have to be answered.
+    /// Gives up a handshake that was not complete in time. The idle timeout may be longer, so the peer
+    /// is sent a CONNECTION_CLOSE (RFC 9000 §10.1) in all packet number spaces for which it may have
+    /// keys (§10.2.3). After that the connection ends without a closing state if no server has
+    /// answered, or the client's address is not validated: such attempts must not cost memory longer
+    /// than necessary.
     pub(super) fn give_up_handshake(&mut self, now: Timestamp) {
-        let is_unanswered = self.side.is_client() && self.is_unanswered();
+        let is_unproven = match self.side.is_client() {
+            true => self.is_unanswered(),
+            false => !self.paths.current().is_validated(),
+        };
         let close = Close {
             kind: CloseKind::Transport { frame_type: VarInt::ZERO },
             error_code: TransportErrorCode::NO_ERROR.0,
@@ -147,8 +155,8 @@ impl Connection {
         };
         let error = self.cause_of_silence(ConnectionError::HandshakeTimedOut);
         self.enter_closing(now, close, error);
-        if is_unanswered && let Lifecycle::Closing { until, .. } = &mut self.lifecycle {
-            *until = now;
+        if is_unproven && let Lifecycle::Closing { until, .. } = &mut self.lifecycle {
+            *until = now + TIME_TO_SEND;
         }
     }
 
