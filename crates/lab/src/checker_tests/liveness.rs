@@ -336,6 +336,7 @@ fn l8_suppressors_let_go() {
     assert_eq!(tell(Suppressor::NotLimited, 4, true), Some("L8"), "row 9");
     assert_eq!(tell(Suppressor::ConservativeSlowStart, 7, false), None);
     assert_eq!(tell(Suppressor::ConservativeSlowStart, 8, false), Some("L8"));
+    assert_eq!(tell(Suppressor::ConservativeSlowStart, 20, true), None, "the delay went away");
     assert_eq!(tell(Suppressor::MaximumWindow, 100, false), None);
 }
 

@@ -255,6 +255,27 @@ fn s6_half_the_window_in_a_round_of_avoidance() {
     assert_eq!(tell(14), Some("S6"));
 }
 
+/// The ACK frame that ends a round may acknowledge all that was sent in it, so that two windows are acknowledged in a round.
+#[test]
+fn s6_half_of_what_a_round_acknowledges() {
+    let tell = |datagrams: u64| {
+        let mut story = Story::avoiding("cubic", S6, 8);
+        let (first, last) = story.flight();
+        story.wait(story.rtt);
+        story.acknowledge(first, first);
+        story.report();
+        story.hold();
+        story.acknowledge(first + 1, last);
+        story.report();
+        story.hold();
+        story.round(datagrams);
+        story.violation()
+    };
+    // Seven datagrams and then eight.
+    assert_eq!(tell(16), None);
+    assert_eq!(tell(17), Some("S6"));
+}
+
 #[test]
 fn s6_recovery_sends_no_more_than_prr_permits() {
     let tell = |story: &mut Story, window: u64| {

@@ -1,7 +1,8 @@
 //! L8: nothing that suppresses growth outlives its bound.
 //!
 //! A suppressor that is removed and set again in every round is as harmful as one that stays. Therefore the rule counts the
-//! rounds in which it was set at the end, and only growth or a round without it restarts the count.
+//! rounds in which it was set at the end, and only growth or a round without it restarts the count. For conservative slow
+//! start it is enough that it was removed: S22 checks that the round-trip time was the reason (RFC 9406 §4.2).
 
 use core::time::Duration;
 
@@ -38,6 +39,11 @@ fn belongs_to_a_cycle(suppressor: Suppressor) -> bool {
     .contains(&suppressor)
 }
 
+/// Suppressors that may be set again soon after they were removed, which then starts a new count.
+fn may_return_at_once(suppressor: Suppressor) -> bool {
+    suppressor == Suppressor::ConservativeSlowStart || belongs_to_a_cycle(suppressor)
+}
+
 impl Rule for Suppression {
     const PROPERTY: Property = Property::L8;
 
@@ -55,7 +61,7 @@ impl Rule for Suppression {
             let held_now = core::mem::take(&mut held.in_this_round);
             let let_go = core::mem::take(&mut held.let_go_in_this_round);
             let is_reset = has_grown && suppressor != Suppressor::ConservativeSlowStart
-                || let_go && belongs_to_a_cycle(suppressor);
+                || let_go && may_return_at_once(suppressor);
             if !held_now || is_reset || !round.is_clean_and_held() {
                 *held = Held::default();
                 continue;

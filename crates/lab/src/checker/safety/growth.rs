@@ -129,9 +129,10 @@ fn check_decrease(report: &Report<'_>) -> Verdict {
     Ok(())
 }
 
-/// RFC 9438 §4.4: the target is at most 1.5 times the window.
+/// RFC 9438 §4.4: the target is at most 1.5 times the window, so that the window grows by at most half of the bytes that are
+/// acknowledged. These may be more than a window: the ACK frame that ends a round acknowledges packets of the next one, too.
 fn check_round(books: &Books, round: &Round) -> Verdict {
-    let limit = round.window_before / 2 + books.datagram();
+    let limit = round.window_before.max(round.acked) / 2 + books.datagram();
     let grown = round.window_after.saturating_sub(round.window_before);
     if round.is_clean && round.was_in(Phase::CongestionAvoidance) && grown > limit {
         return Err(format!(
