@@ -277,7 +277,7 @@ pub struct ServerConfig {
     pub(crate) balancers: Vec<IpAddr>,
     early_data: bool,
     early_data_context: Option<Arc<dyn EarlyDataContext>>,
-    ticket_keys: Option<TicketKeys>,
+    pub(crate) ticket_keys: Option<TicketKeys>,
     pub(crate) max_connections: usize,
     pub(crate) shards: NonZeroUsize,
     pub(crate) observers: Observers,
@@ -459,6 +459,13 @@ impl ServerConfig {
     /// minute. By default a few hundred sessions are kept in memory, and an endpoint accepts its own tokens only. What this
     /// means for early data is described at
     /// [`TlsServerConfig::ticket_keys`](crate::transport::TlsServerConfig::ticket_keys).
+    ///
+    /// Stateless resets have a key that is derived from `keys`, the name of the host and the
+    /// address of the server, too: after a crash, a server that starts again with the same keys,
+    /// there and on a host of that name, ends the connections that it does not know any more (RFC
+    /// 9000 §10.3), as soon as a client sends something. Give the hosts of a fleet with the same
+    /// keys different names, or different addresses to listen at: a server resets the connections
+    /// of another that has both in common, if anyone sends it one of their packets (§21.11).
     pub fn ticket_keys(mut self, keys: TicketKeys) -> Self {
         self.ticket_keys = Some(keys);
         self

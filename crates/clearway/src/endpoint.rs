@@ -28,6 +28,7 @@ use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
 use crate::streams::Shared;
+use crate::reset_key;
 use crate::tasks::{self, Runtime};
 
 /// How many clients may wait for [`Endpoint::accept`]; more are refused.
@@ -201,7 +202,7 @@ impl Endpoint {
     /// If the socket or the thread cannot be created.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
         let (max, shared) = (DEFAULT_MAX_CONNECTIONS, EndpointShared::new());
-        Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), shared)
+        Self::start(bind, NonZeroUsize::MIN, max, None, GroupOptions::default(), None, shared)
     }
 
     /// An endpoint at the local address `bind` that accepts connections, and can also make them.
@@ -249,6 +250,10 @@ impl Endpoint {
         let sockets = core::mem::take(&mut config.sockets);
         let balancers = core::mem::take(&mut config.balancers);
         let quic_lb = config.quic_lb.take();
+        // Before a hot restart adds keys that end with its processes.
+        let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
+        let keys = config.ticket_keys.clone();
+        let reset_key = keys.and_then(|keys| reset_key::from_ticket_keys(keys, bound));
         let mut hot_restart = config.hot_restart.take();
         if let Some(hot_restart) = &mut hot_restart {
             config.default_ticket_keys(&hot_restart.ticket_secret());
@@ -272,7 +277,7 @@ impl Endpoint {
         options.hot_restart = hot_restart;
         options.quic_lb = quic_lb;
         let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
-        Ok(Self::start(bind, shards, max, Some(setup), options, shared)?)
+        Ok(Self::start(bind, shards, max, Some(setup), options, reset_key, shared)?)
     }
 
     fn start(
@@ -281,17 +286,16 @@ impl Endpoint {
         max_connections: usize,
         server: Option<GroupServerSetup<'_>>,
         options: GroupOptions,
+        reset_key: Option<ResetKey>,
         shared: Arc<EndpointShared>,
     ) -> io::Result<Self> {
-        let reset_key = match &options.hot_restart {
-            Some(hot_restart) => hot_restart.reset_key(),
-            None => clearway_io::seed()?,
+        let reset_key = match (reset_key, &options.hot_restart) {
+            (Some(reset_key), _) => reset_key,
+            (None, Some(hot_restart)) => ResetKey::new(&hot_restart.reset_key()),
+            (None, None) => ResetKey::new(&clearway_io::seed()?),
         };
-        let config = EndpointConfig {
-            id_generator: Arc::new(RandomIds),
-            reset_key: ResetKey::new(&reset_key),
-            max_connections,
-        };
+        let config =
+            EndpointConfig { id_generator: Arc::new(RandomIds), reset_key, max_connections };
         // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;

@@ -91,6 +91,7 @@ pub mod http3;
 mod observe;
 mod path;
 mod recv_stream;
+mod reset_key;
 mod send_stream;
 mod store;
 mod streams;

@@ -98,10 +98,13 @@ pub(crate) struct ServeCommand {
     /// HEAD are answered, and any other method with 425 (Too Early).
     #[arg(long)]
     no_early_data: bool,
-    /// Seal session tickets and address validation tokens (Retry and NEW_TOKEN) with the key in this file, so that they are
-    /// accepted after a restart and by other servers with the same file, if the clocks differ by less than a minute. Each
-    /// of its lines is a key of 64 hexadecimal digits: the first is used, a second is that from before and still accepted.
-    /// The file is read again when it changes.
+    /// Seal session tickets and address validation tokens (Retry and NEW_TOKEN) with the key in
+    /// this file, so that they are accepted after a restart and by other servers with the same
+    /// file, if the clocks differ by less than a minute. Each of its lines is a key of 64
+    /// hexadecimal digits: the first is used, an optional second one (the previous key) is still accepted. The
+    /// file is read again when it changes. The key of stateless resets is derived from it, too:
+    /// after a crash, a server with the same file, host name and address ends the connections that
+    /// it does not know.
     #[arg(long, value_name = "FILE")]
     ticket_keys: Option<PathBuf>,
     /// Issue connection IDs that balancers with the same configuration can route (QUIC-LB). This is a TOML file with the keys

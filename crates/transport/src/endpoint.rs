@@ -7,6 +7,7 @@ mod offload;
 mod places;
 mod refusal;
 pub(crate) mod reset;
+mod reset_keys;
 mod token;
 
 mod routes;
@@ -251,11 +252,12 @@ impl Endpoint {
         if !self.is_server || id.is_empty() || !self.resets.allows(now) {
             return;
         }
-        let token = self.config.reset_key.token(&id);
-        let reply = reset::build(datagram.len(), &token, &mut self.random);
-        if self.reply(arrival, reply) {
-            let sent = &mut self.totals.stateless_resets_sent;
-            *sent = sent.saturating_add(1);
+        let tokens = self.config.reset_key.tokens(&id);
+        for reset in reset::build_all(datagram.len(), tokens, &mut self.random) {
+            if self.reply(arrival, Some(reset)) {
+                let sent = &mut self.totals.stateless_resets_sent;
+                *sent = sent.saturating_add(1);
+            }
         }
     }
 
@@ -409,7 +411,7 @@ impl Endpoint {
     /// The IDs of a new connection.
     fn local_ids(&mut self) -> LocalIds {
         let EndpointConfig { id_generator, reset_key, .. } = &self.config;
-        LocalIds::new(id_generator.clone(), reset_key.clone(), &mut self.random)
+        LocalIds::new(id_generator.clone(), reset_key, &mut self.random)
     }
 
     /// Sends a packet outside of connections, if there is one and not too many wait already; returns whether it does.

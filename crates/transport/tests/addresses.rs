@@ -5,10 +5,12 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clearway_network::Way;
 use clearway_transport::{
-    Arrival, ConnectionError, EcnCodepoint, EndpointTotals, Event, Received, Side, SocketIndex,
+    Arrival, ConnectionError, EcnCodepoint, EndpointTotals, Event, Received, ResetKey, Side,
+    SocketIndex, TicketKeys,
 };
 use clearway_units::Random;
 use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegotiation};
@@ -306,6 +308,67 @@ fn a_server_that_lost_its_state_sends_a_stateless_reset() {
     let sent = pair.watch.sent(Side::Client).len();
     pair.run_for(seconds(10));
     assert_eq!(pair.watch.sent(Side::Client).len(), sent);
+}
+
+/// The keys that a server has after a restart whose ticket keys are derived from these secrets, the
+/// one in use and the previous one.
+fn keys_of(current: u8, previous: Option<u8>, identity: &str) -> ResetKey {
+    let keys = TicketKeys::new(&[current; 32]);
+    if let Some(previous) = previous {
+        keys.accept_previous(&[previous; 32]);
+    }
+    ResetKey::from_ticket_keys(keys, identity.as_bytes())
+}
+
+/// How long a client has its connection to a server with the first key that restarts with the
+/// second, and how the connection ends. The client sends packets with this much content.
+fn reset_after(before: ResetKey, after: ResetKey, length: usize) -> Option<Duration> {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.restart_server_with(before);
+    pair.establish();
+    pair.run_for(seconds(1));
+    pair.restart_server_with(after);
+    let start = pair.now;
+    let stream = pair.client().open(clearway_wire::Direction::Bidirectional).unwrap();
+    pair.client().write_slice(stream, &vec![7; length]).unwrap();
+    pair.run_until(seconds(5), |pair| pair.client().is_closed());
+    let is_reset = pair.client_events.last() == Some(&Event::Closed(ConnectionError::Reset));
+    is_reset.then(|| pair.now.saturating_since(start))
+}
+
+/// §10.3.2: a restarted server derives the key again from its ticket keys, and only for itself
+/// (§21.11).
+#[test]
+fn a_server_that_restarts_with_its_ticket_keys_sends_stateless_resets() {
+    let own = || keys_of(1, None, "a");
+    assert_eq!(reset_after(own(), own(), 100), Some(milliseconds(20)));
+    assert_eq!(reset_after(own(), keys_of(1, None, "b"), 100), None);
+    assert_eq!(reset_after(own(), keys_of(2, None, "a"), 100), None);
+    // The key that its connections began with is the previous one now.
+    assert_eq!(reset_after(own(), keys_of(2, Some(1), "a"), 100), Some(milliseconds(20)));
+    assert_eq!(reset_after(own(), keys_of(1, Some(2), "a"), 100), Some(milliseconds(20)));
+    // There is room for the reset of one key only (§10.3.3): the client's probe has the other one.
+    let after_all = reset_after(own(), keys_of(2, Some(1), "a"), 1);
+    assert!(after_all.is_some_and(|after| after < milliseconds(500)), "{after_all:?}");
+}
+
+/// The keys change while the server runs, and it restarts with both.
+#[test]
+fn connections_from_before_a_change_of_ticket_keys_are_reset() {
+    let keys = TicketKeys::new(&[1; 32]);
+    let reset_key = ResetKey::from_ticket_keys(keys.clone(), b"a");
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.restart_server_with(reset_key);
+    pair.establish();
+    keys.rotate(&[2; 32]);
+    pair.run_for(seconds(1));
+    assert!(!pair.client().is_closed());
+    pair.restart_server_with(keys_of(2, Some(1), "a"));
+    for _ in 0..3 {
+        pair.client().ping();
+        pair.run_for(seconds(1));
+    }
+    assert_eq!(pair.client_events.last(), Some(&Event::Closed(ConnectionError::Reset)));
 }
 
 /// §10.3.3: two endpoints that have both lost the connection do not send each other resets endlessly.

@@ -4,6 +4,7 @@ mod applications;
 mod bounds;
 mod certificates;
 mod connections;
+mod crash;
 mod happy_eyeballs;
 mod migration;
 mod path_mtu;

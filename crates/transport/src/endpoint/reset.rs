@@ -12,11 +12,7 @@ const USUAL_SIZE: usize = 43;
 
 /// A stateless reset in answer to a datagram of `trigger_len` bytes. It is always smaller, so that two endpoints that
 /// do not know each other's connection stop (§10.3.3). `None` if the datagram is too small to answer.
-pub(super) fn build(
-    trigger_len: usize,
-    token: &ResetToken,
-    random: &mut Random,
-) -> Option<Vec<u8>> {
+fn build(trigger_len: usize, token: &ResetToken, random: &mut Random) -> Option<Vec<u8>> {
     let size = trigger_len.checked_sub(1)?.min(USUAL_SIZE);
     let unpredictable = size.checked_sub(ResetToken::LEN).filter(|_| size >= MINIMUM_RESET_SIZE)?;
     let mut reset = vec![0; unpredictable];
@@ -27,6 +23,28 @@ pub(super) fn build(
     }
     reset.extend_from_slice(token.as_bytes());
     Some(reset)
+}
+
+/// The stateless resets in answer to a datagram of `trigger_len` bytes, whose connection has one of
+/// these tokens: with that of the key in use, with that of the previous one, or with both. All
+/// together are smaller than the datagram (§10.3.3), so if there is room for one reset only, chance
+/// decides which: the peer repeats what is not answered.
+pub(super) fn build_all(
+    trigger_len: usize,
+    (current, previous): (ResetToken, Option<ResetToken>),
+    random: &mut Random,
+) -> Vec<Vec<u8>> {
+    let Some(previous) = previous else {
+        return build(trigger_len, &current, random).into_iter().collect();
+    };
+    // Each reset is smaller than the length that it is built for.
+    let half = trigger_len.div_ceil(2);
+    let both = [&current, &previous].map(|token| build(half, token, random));
+    if both.iter().all(Option::is_some) {
+        return both.into_iter().flatten().collect();
+    }
+    let chosen = if random.below(2) == 0 { current } else { previous };
+    build(trigger_len, &chosen, random).into_iter().collect()
 }
 
 /// Limits how many resets are sent. They are optional, and must not make this endpoint work or send at an attacker's
@@ -79,6 +97,26 @@ mod tests {
             );
             assert_eq!(reset[0] & 0xc0, 0x40);
             assert!(reset.ends_with(&[0xab; 16]));
+        }
+    }
+
+    /// RFC 9000 §10.3.3: all resets together are smaller than what caused them.
+    #[test]
+    fn resets_of_two_keys_are_smaller_than_what_caused_them() {
+        let mut random = Random::from_number(1);
+        let tokens = (token(), Some(ResetToken::new([0xcd; 16])));
+        for trigger in 0..1500 {
+            let mut known = [false; 2];
+            for _ in 0..20 {
+                let resets = build_all(trigger, tokens, &mut random);
+                let total: usize = resets.iter().map(Vec::len).sum();
+                assert!(total < trigger || total == 0, "{trigger}");
+                assert_eq!(resets.len() == 2, trigger > 2 * MINIMUM_RESET_SIZE, "{trigger}");
+                for (known, token) in known.iter_mut().zip([0xab, 0xcd]) {
+                    *known |= resets.iter().any(|reset| reset.ends_with(&[token; 16]));
+                }
+            }
+            assert_eq!(known, [trigger > MINIMUM_RESET_SIZE; 2], "{trigger}");
         }
     }
 

@@ -52,29 +52,64 @@ impl ConnectionIdGenerator for RandomIds {
 /// nonces of seven octets, once in 2^56. And the key has to outlast configurations: a server that has lost its state computes
 /// the token of an ID from the key and the ID alone.
 ///
-/// Clones share one key: it takes more than a kilobyte, and every connection has it.
+/// Clones share the key: it takes more than a kilobyte, and every connection has it.
 #[derive(Clone)]
-pub struct ResetKey(Arc<hmac::Key>);
+pub struct ResetKey {
+    /// The key of tokens, unless there is a source of keys.
+    own: Arc<hmac::Key>,
+    source: Option<Arc<dyn ResetKeySource>>,
+}
+
+/// A source of keys that are replaced from time to time.
+pub(crate) trait ResetKeySource: Send + Sync {
+    /// The key in use and the previous one.
+    fn keys(&self) -> (Arc<hmac::Key>, Option<Arc<hmac::Key>>);
+}
 
 impl ResetKey {
     /// A key of these bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
-        Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
+        Self { own: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)), source: None }
+    }
+
+    /// The keys of `source`.
+    pub(crate) fn following(source: Arc<dyn ResetKeySource>) -> Self {
+        Self { own: source.keys().0, source: Some(source) }
+    }
+
+    /// The key in use and the previous one.
+    fn keys(&self) -> (Arc<hmac::Key>, Option<Arc<hmac::Key>>) {
+        self.source.as_ref().map_or_else(|| (self.own.clone(), None), |source| source.keys())
+    }
+
+    /// The key in use, which does not change any more: the token of a connection ID has to stay the
+    /// same (RFC 9000 §19.15).
+    pub(crate) fn fixed(&self) -> Self {
+        Self { own: self.keys().0, source: None }
     }
 
     /// A peer's token in a form that can be looked up: the time that a lookup takes reveals nothing about the token
     /// (RFC 9000 §10.3.1).
     pub(crate) fn conceal(&self, token: &ResetToken) -> [u8; ResetToken::LEN] {
-        let tag = hmac::sign(&self.0, token.as_bytes());
-        tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()
+        truncated(&self.own, token.as_bytes())
     }
 
-    /// The token of `id`.
+    /// The token of `id`, with the key in use.
     pub fn token(&self, id: &ConnectionId) -> ResetToken {
-        let tag = hmac::sign(&self.0, id.as_bytes());
-        let token = tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied();
-        ResetToken::new(token.unwrap_or_default())
+        ResetToken::new(truncated(&self.keys().0, id.as_bytes()))
     }
+
+    /// The tokens of `id` with the key in use and the previous one.
+    pub(crate) fn tokens(&self, id: &ConnectionId) -> (ResetToken, Option<ResetToken>) {
+        let (current, previous) = self.keys();
+        let token = |key: Arc<hmac::Key>| ResetToken::new(truncated(&key, id.as_bytes()));
+        (token(current), previous.map(token))
+    }
+}
+
+fn truncated(key: &hmac::Key, message: &[u8]) -> [u8; ResetToken::LEN] {
+    let tag = hmac::sign(key, message);
+    tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()
 }
 
 impl fmt::Debug for ResetKey {

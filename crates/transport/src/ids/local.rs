@@ -66,13 +66,13 @@ impl LocalIds {
     /// Begins with the Source Connection ID of the handshake: number 0.
     pub(crate) fn new(
         generator: Arc<dyn ConnectionIdGenerator>,
-        reset_key: ResetKey,
+        reset_key: &ResetKey,
         random: &mut Random,
     ) -> Self {
         let rotation = generator.rotation();
         let mut ids = Self {
             generator,
-            reset_key,
+            reset_key: reset_key.fixed(),
             active: Vec::with_capacity(1),
             next_sequence: 0,
             limit: 1,

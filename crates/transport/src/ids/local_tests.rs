@@ -1,14 +1,16 @@
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use aws_lc_rs::hmac;
 use clearway_wire::Writer;
 use proptest::prelude::*;
 
 use super::*;
-use crate::ids::RandomIds;
+use crate::ids::{RandomIds, ResetKeySource};
 
 fn local_ids() -> (LocalIds, Random) {
     let mut random = Random::from_number(1);
-    let ids = LocalIds::new(Arc::new(RandomIds), ResetKey::new(&[9; 32]), &mut random);
+    let ids = LocalIds::new(Arc::new(RandomIds), &ResetKey::new(&[9; 32]), &mut random);
     (ids, random)
 }
 
@@ -122,4 +124,34 @@ proptest! {
             prop_assert_eq!(routes.len() as u64, limit.min(MAX_ACTIVE));
         }
     }
+}
+
+/// A key that changes with every use.
+#[derive(Default)]
+struct Changing(AtomicU64);
+
+impl ResetKeySource for Changing {
+    fn keys(&self) -> (Arc<hmac::Key>, Option<Arc<hmac::Key>>) {
+        let bytes = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        (Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &bytes)), None)
+    }
+}
+
+/// RFC 9000 §19.15: a frame that is sent again has the same token, also if the key has changed
+/// since.
+#[test]
+fn a_connection_id_keeps_its_reset_token() {
+    let key = ResetKey::following(Arc::new(Changing::default()));
+    let id = elsewhere();
+    assert_ne!(key.token(&id), key.token(&id));
+    let mut random = Random::from_number(1);
+    let mut ids = LocalIds::new(Arc::new(RandomIds), &key, &mut random);
+    ids.set_peer_limit(2, &mut random);
+    let mut written = || {
+        ids.on_lost(1);
+        let mut buffer = [0; 100];
+        ids.write_frames(&mut PacketContents::new(&mut Writer::new(&mut buffer), &mut Vec::new()));
+        buffer
+    };
+    assert_eq!(written(), written());
 }

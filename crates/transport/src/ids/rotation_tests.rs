@@ -96,7 +96,7 @@ impl Both {
     fn with(limit: usize, change: impl FnOnce(&Rotating, &mut LocalIds)) -> Self {
         let (generator, mut random) = (Arc::new(Rotating::default()), Random::from_number(1));
         let key = ResetKey::new(&[9; 32]);
-        let mut ids = LocalIds::new(generator.clone(), key, &mut random);
+        let mut ids = LocalIds::new(generator.clone(), &key, &mut random);
         let peer = Peer::new(limit, ids.first());
         let routes = BTreeSet::from([ids.first()]);
         change(&generator, &mut ids);
@@ -325,7 +325,7 @@ fn an_endpoint_without_ids_issues_none() {
         }
     }
     let mut random = Random::from_number(1);
-    let mut ids = LocalIds::new(Arc::new(NoIds), ResetKey::new(&[9; 32]), &mut random);
+    let mut ids = LocalIds::new(Arc::new(NoIds), &ResetKey::new(&[9; 32]), &mut random);
     ids.set_peer_limit(4, &mut random);
     ids.replace(&mut random);
     assert!(!ids.has_pending());

@@ -97,6 +97,8 @@ pub struct Pair {
     pub batch: usize,
     /// How many packets with a short header came to the server that belong to no connection.
     pub unroutable: usize,
+    /// The server's key of stateless resets, also after a restart.
+    reset_key: ResetKey,
     rebind: Option<Rebind>,
     digest: u64,
     buffer: Vec<u8>,
@@ -262,6 +264,7 @@ impl Pair {
             routes: Vec::new(),
             batch: 10,
             unroutable: 0,
+            reset_key: ResetKey::new(&[2; 32]),
             digest: 0,
             buffer: vec![0; 65_536],
         }
@@ -285,8 +288,15 @@ impl Pair {
     pub fn restart_server(&mut self) {
         let random = Random::from_number(self.now.as_nanos());
         let server = Some(self.server_config.clone());
-        self.server = Endpoint::new(endpoint_config(2), server, self.now, random);
+        let config = EndpointConfig { reset_key: self.reset_key.clone(), ..endpoint_config(2) };
+        self.server = Endpoint::new(config, server, self.now, random);
         self.accepted.clear();
+    }
+
+    /// The server restarts with another key of stateless resets.
+    pub fn restart_server_with(&mut self, reset_key: ResetKey) {
+        self.reset_key = reset_key;
+        self.restart_server();
     }
 
     pub fn client(&mut self) -> &mut Connection {

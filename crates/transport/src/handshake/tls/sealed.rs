@@ -1,5 +1,6 @@
-//! Session tickets that contain the session, sealed with a key that several processes may share (RFC 8446 §4.6.1, §8),
-//! and the keys of address validation tokens, which are derived from the same secret.
+//! Session tickets that contain the session, sealed with a key that several processes may share
+//! (RFC 8446 §4.6.1, §8), and the keys of address validation tokens and stateless resets, which are
+//! derived from the same secret.
 
 use core::fmt;
 use core::time::Duration;
@@ -30,6 +31,8 @@ struct Shared {
 struct Ring {
     current: Key,
     previous: Option<Key>,
+    /// How often a key has changed.
+    generation: u64,
 }
 
 struct Key {
@@ -38,6 +41,8 @@ struct Key {
     aead: Option<LessSafeKey>,
     /// The key of address validation tokens.
     tokens: Option<Arc<LessSafeKey>>,
+    /// What the keys of stateless resets are derived from.
+    resets: hmac::Key,
 }
 
 const NAME_LEN: usize = 4;
@@ -50,6 +55,12 @@ const WINDOW: Duration = Duration::from_secs(2 * 60);
 /// How many used tickets are recorded in each of two windows.
 const MAX_USED: usize = 1 << 16;
 
+/// HKDF-Extract (RFC 5869 §2.2).
+fn keyed(salt: &[u8], secret: &[u8; 32]) -> hmac::Key {
+    let extracted = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, salt), secret);
+    hmac::Key::new(hmac::HMAC_SHA256, extracted.as_ref())
+}
+
 impl Key {
     fn new(secret: &[u8; 32]) -> Self {
         let derive = |label: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), label);
@@ -59,14 +70,23 @@ impl Key {
             name: name.unwrap_or_default(),
             aead: aead(b"clearway ticket").map(LessSafeKey::new),
             tokens: aead(b"clearway address validation token").map(LessSafeKey::new).map(Arc::new),
+            resets: keyed(b"clearway stateless reset", secret),
         }
+    }
+
+    /// The key of the stateless resets of the endpoint `identity`: HKDF-Expand of one block (RFC
+    /// 5869 §2.3).
+    fn of_resets(&self, identity: &[u8]) -> hmac::Key {
+        let block = hmac::sign(&self.resets, &[identity, &[1]].concat());
+        hmac::Key::new(hmac::HMAC_SHA256, block.as_ref())
     }
 }
 
 impl TicketKeys {
     /// Keys derived from 32 secret, random bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
-        let ring = RwLock::new(Ring { current: Key::new(secret), previous: None });
+        let ring = Ring { current: Key::new(secret), previous: None, generation: 0 };
+        let ring = RwLock::new(ring);
         Self(Arc::new(Shared { ring, used: Mutex::default() }))
     }
 
@@ -77,6 +97,7 @@ impl TicketKeys {
         let new = Key::new(secret);
         if new.name != ring.current.name {
             ring.previous = Some(core::mem::replace(&mut ring.current, new));
+            ring.generation = ring.generation.wrapping_add(1);
         }
     }
 
@@ -84,6 +105,20 @@ impl TicketKeys {
     pub fn accept_previous(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
         ring.previous = Some(Key::new(secret));
+        ring.generation = ring.generation.wrapping_add(1);
+    }
+
+    /// A number that changes with the keys.
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.ring.read().unwrap_or_else(PoisonError::into_inner).generation
+    }
+
+    /// The keys of the stateless resets of the endpoint `identity`: from the ticket key in use and
+    /// from the previous one; and the generation of these.
+    pub(crate) fn of_resets(&self, identity: &[u8]) -> (u64, hmac::Key, Option<hmac::Key>) {
+        let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let previous = ring.previous.as_ref().map(|key| key.of_resets(identity));
+        (ring.generation, ring.current.of_resets(identity), previous)
     }
 
     /// The keys of address validation tokens: the one in use and the one before.

@@ -1,0 +1,49 @@
+//! The key of a server's stateless resets (RFC 9000 §10.3.2).
+
+use core::net::SocketAddr;
+
+use clearway_transport::{ResetKey, TicketKeys};
+
+/// The key of a server that listens at `address`, which a later process with the same ticket keys
+/// derives again. `None` if nothing tells this server from others with the same keys: one of them
+/// could be made to end the connections of another (RFC 9000 §21.11).
+pub(crate) fn from_ticket_keys(keys: TicketKeys, address: SocketAddr) -> Option<ResetKey> {
+    let system = rustix::system::uname();
+    let identity = identity(&system.nodename().to_string_lossy(), address)?;
+    Some(ResetKey::from_ticket_keys(keys, identity.as_bytes()))
+}
+
+fn identity(host: &str, address: SocketAddr) -> Option<String> {
+    // A port that the system chose is another one after a restart.
+    if address.port() == 0 {
+        return None;
+    }
+    let is_named = !["", "(none)", "localhost", "localhost.localdomain"].contains(&host);
+    (is_named || !address.ip().is_unspecified()).then(|| format!("{host} {address}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_may_run_at_the_same_time_have_different_identities() {
+        let identity = |host, address: &str| identity(host, address.parse().unwrap());
+        let all = [
+            identity("a", "0.0.0.0:443"),
+            identity("b", "0.0.0.0:443"),
+            identity("a", "0.0.0.0:444"),
+            identity("a", "192.0.2.1:443"),
+            identity("a", "[::]:443"),
+            identity("localhost", "192.0.2.1:443"),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert!(one.is_some());
+            assert!(!all[..place].contains(one), "{one:?}");
+        }
+        for host in ["", "localhost"] {
+            assert_eq!(identity(host, "[::]:443"), None);
+        }
+        assert_eq!(identity("a", "192.0.2.1:0"), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! A server that is gone without a word, and another in its place with the same ticket keys.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clearway::rustls::RootCertStore;
+use clearway::{ClientConfig, ConnectionError, Endpoint, EndpointError, ServerConfig, TicketKeys};
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+
+use crate::support::{Identity, PROTOCOL, code, identity, loopback, run};
+
+/// A path to `server` on which what the server sends is lost while `is_lost`.
+async fn path_to(server: SocketAddr, is_lost: watch::Receiver<bool>) -> SocketAddr {
+    let to_client = UdpSocket::bind(loopback()).await.unwrap();
+    let to_server = UdpSocket::bind(loopback()).await.unwrap();
+    let address = to_client.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut client = None;
+        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+        loop {
+            tokio::select! {
+                Ok((length, from)) = to_client.recv_from(&mut up) => {
+                    client = Some(from);
+                    // While there is no server, datagrams are lost.
+                    let _ = to_server.send_to(&up[..length], server).await;
+                }
+                received = to_server.recv_from(&mut down) => {
+                    let is_lost = *is_lost.borrow();
+                    if let (Ok((length, _)), Some(client), false) = (received, client, is_lost) {
+                        let _ = to_client.send_to(&down[..length], client).await;
+                    }
+                }
+            }
+        }
+    });
+    address
+}
+
+fn serve(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Result<Endpoint, EndpointError> {
+    let config = ServerConfig::new(vec![identity.certificate.clone()], identity.key.clone_key())
+        .application_protocols([PROTOCOL])
+        .ticket_keys(keys);
+    Endpoint::server(at, config)
+}
+
+/// A server at this address, which another may still be leaving.
+async fn serve_again(identity: &Identity, at: SocketAddr, keys: TicketKeys) -> Endpoint {
+    loop {
+        match serve(identity, at, keys.clone()) {
+            Ok(server) => return server,
+            Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// How a client's connection ends if its server is gone and another one has its address and these
+/// keys; `None` if it does not notice within two seconds.
+async fn end_after(before: TicketKeys, after: TicketKeys) -> Option<ConnectionError> {
+    let identity = identity();
+    let free = std::net::UdpSocket::bind(loopback()).unwrap().local_addr().unwrap();
+    let server = serve(&identity, free, before).unwrap();
+    let (lose, is_lost) = watch::channel(false);
+    let path = path_to(free, is_lost).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.certificate.clone()).unwrap();
+    let config = ClientConfig::with_roots(roots).application_protocols([PROTOCOL]);
+    let endpoint = Endpoint::client(loopback()).unwrap();
+    let connecting = endpoint.connect_with(&config, path, "localhost").unwrap();
+    let (client, accepted) = tokio::join!(connecting, async { server.accept().await?.await.ok() });
+    let client = client.unwrap();
+    // The handshake is confirmed when this has arrived.
+    let mut ready = accepted.as_ref().unwrap().open_uni().await.unwrap();
+    ready.write_all(b"ready").await.unwrap();
+    ready.finish().unwrap();
+    let mut stream = client.accept_uni().await.unwrap();
+    assert_eq!(stream.read_to_end(10).await.unwrap(), b"ready");
+
+    lose.send_replace(true);
+    drop((ready, accepted));
+    server.close(code(0), b"");
+    server.wait_idle().await;
+    drop(server);
+    let _server = serve_again(&identity, free, after).await;
+    lose.send_replace(false);
+    let mut stream = client.open_uni().await.unwrap();
+    let _ = stream.write_all(&[7; 100]).await;
+    tokio::time::timeout(Duration::from_secs(2), client.closed()).await.ok()
+}
+
+/// RFC 9000 §10.3.2: the key of stateless resets is derived from the ticket keys.
+#[test]
+fn a_server_that_starts_again_resets_the_connections_that_it_lost() {
+    run(async {
+        let keys = |secret| TicketKeys::new(&[secret; 32]);
+        assert_eq!(end_after(keys(1), keys(1)).await, Some(ConnectionError::Reset));
+        let rotated = keys(2);
+        rotated.accept_previous(&[1; 32]);
+        assert_eq!(end_after(keys(1), rotated).await, Some(ConnectionError::Reset));
+        assert_eq!(end_after(keys(1), keys(3)).await, None);
+    });
+}

@@ -1,0 +1,57 @@
+//! Keys of stateless resets that are derived from ticket keys, so that a server which has lost its
+//! connections can still end them (RFC 9000 §10.3.2).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::hmac;
+
+use crate::handshake::TicketKeys;
+use crate::ids::{ResetKey, ResetKeySource};
+
+impl ResetKey {
+    /// A key that is derived from the ticket keys in use (HKDF, RFC 5869), and changes with them.
+    /// Tokens of connections that began before the last change are known as long as the previous
+    /// ticket key is: also after a restart with the same keys.
+    ///
+    /// `identity` names this endpoint among all that have the same ticket keys. Two that have an
+    /// identity in common could be made to end each other's connections, by anyone who sends a
+    /// packet of one to the other (RFC 9000 §21.11).
+    pub fn from_ticket_keys(keys: TicketKeys, identity: &[u8]) -> Self {
+        Self::following(Arc::new(TicketResetKeys {
+            identity: identity.into(),
+            derived: Mutex::new(Derived::new(&keys, identity)),
+            keys,
+        }))
+    }
+}
+
+struct TicketResetKeys {
+    keys: TicketKeys,
+    identity: Box<[u8]>,
+    /// Derived again when the ticket keys have changed: a key takes more than a kilobyte, and every
+    /// connection has one.
+    derived: Mutex<Derived>,
+}
+
+struct Derived {
+    generation: u64,
+    current: Arc<hmac::Key>,
+    previous: Option<Arc<hmac::Key>>,
+}
+
+impl Derived {
+    fn new(keys: &TicketKeys, identity: &[u8]) -> Self {
+        let (generation, current, previous) = keys.of_resets(identity);
+        Self { generation, current: Arc::new(current), previous: previous.map(Arc::new) }
+    }
+}
+
+impl ResetKeySource for TicketResetKeys {
+    fn keys(&self) -> (Arc<hmac::Key>, Option<Arc<hmac::Key>>) {
+        let mut derived = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        if derived.generation != self.keys.generation() {
+            *derived = Derived::new(&self.keys, &self.identity);
+        }
+        (derived.current.clone(), derived.previous.clone())
+    }
+}
