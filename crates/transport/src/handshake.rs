@@ -20,7 +20,7 @@ pub(crate) mod version;
 
 use core::fmt;
 
-use clearway_wire::{ConnectionId, TransportErrorCode, Version, frame};
+use clearway_wire::{ConnectionId, TransportErrorCode, VarInt, Version, frame};
 
 pub use client_hello::HelloParameters;
 #[cfg(fuzzing)]
@@ -174,6 +174,7 @@ impl Handshake {
             self.protection.install_other_initial(keys);
             self.protection.exchange_initial();
             self.version = chosen;
+            self.stream_mut(SpaceId::Initial).make_repeatable();
         }
         Ok(())
     }
@@ -204,7 +205,15 @@ impl Handshake {
         let stream = self.stream_mut(space);
         if space < receive_space {
             // TLS has moved on to another space. Only retransmissions are expected in this one.
-            return if end > stream.received_end() { Err(LEFTOVER) } else { Ok(&[]) };
+            if end > stream.received_end() {
+                return Err(LEFTOVER);
+            }
+            if space == SpaceId::Initial && crypto.offset == VarInt::ZERO {
+                // A client that repeats its ClientHello has not read the ServerHello. Some skip the
+                // packet which changes the version, and acknowledge it. RFC 9002 §6.2.3.
+                stream.repeat_acked();
+            }
+            return Ok(&[]);
         }
         if space == SpaceId::Application && end > MAX_POST_HANDSHAKE_BYTES {
             return Err(TransportError::rule(

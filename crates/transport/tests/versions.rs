@@ -453,6 +453,53 @@ fn forged_initial((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8
     datagram
 }
 
+/// A client's Initial packet of version 1 that acknowledges the server's first packet. `ids` are
+/// those of its first packet.
+fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
+    use clearway_wire::header::{LongHeader, set_length};
+    let mut datagram = vec![0; 1200];
+    let mut writer = Writer::new(&mut datagram);
+    let packet_type = LongPacketType::Initial;
+    let header = LongHeader { packet_type, version: V1, destination, source, token: &[] };
+    // The client sends a packet with this number later, which is a duplicate then.
+    let number = clearway_wire::PacketNumber::new(1).unwrap();
+    let offsets = header.encode(&mut writer, number, 4).unwrap();
+    set_length(&mut datagram, offsets.length, 1200 - offsets.packet_number).unwrap();
+    // The largest number, the delay, no further ranges, the first range.
+    datagram[offsets.payload..offsets.payload + 5].copy_from_slice(&[2, 0, 0, 0, 0]);
+    let keys = clearway_transport::initial_keys(V1, Side::Client, &destination).unwrap();
+    let (head, rest) = datagram.split_at_mut(offsets.payload);
+    let (content, room) = rest.split_at_mut(rest.len() - 16);
+    let tag = keys.local.packet.encrypt_in_place(1, head, content).unwrap();
+    room.copy_from_slice(tag.as_ref());
+    let (head, sample) = datagram.split_at_mut(offsets.packet_number + 4);
+    let (before, number) = head.split_at_mut(offsets.packet_number);
+    keys.local.header.encrypt_in_place(&sample[..16], &mut before[0], number).unwrap();
+    datagram
+}
+
+/// As picoquic does: the client skips the packet that changes the version, acknowledges its number
+/// all the same, and repeats its ClientHello. The server repeats the ServerHello (RFC 9002 §6.2.3).
+#[test]
+fn a_client_that_skips_the_change_of_the_version_gets_the_server_hello_again() {
+    let mut pair = pair(&client(V1, &[V2, V1]), &changing(&[V2, V1]));
+    let mut first = first_datagram(&mut pair);
+    let ids = ids_of(&first);
+    let mut is_skipped = false;
+    pair.filter = Some(Box::new(move |_, way, payload| {
+        let changes = long_headers(payload).contains(&(V2, LongPacketType::Initial));
+        let skips = way == Way::ToClient && changes && !is_skipped;
+        is_skipped |= skips;
+        !skips
+    }));
+    pair.deliver(Way::ToServer, address(CLIENT), &mut first);
+    pair.flush();
+    pair.deliver(Way::ToServer, address(CLIENT), &mut acknowledgment(ids));
+    pair.run_until(seconds(20), |pair| pair.client_events.contains(&Event::Connected));
+    pair.establish();
+    assert_eq!(versions_of(&mut pair), (V2, V2));
+}
+
 /// RFC 9369 §5: a token of one version does not validate the address on a connection of the other.
 #[test]
 fn a_token_belongs_to_the_version_of_its_connection() {

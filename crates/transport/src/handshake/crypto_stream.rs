@@ -19,15 +19,47 @@ pub(crate) const MAX_FRAGMENTS: usize = 256;
 pub(crate) struct CryptoStream {
     send: SendBuffer,
     receive: ReceiveBuffer,
+    /// Everything that was written, if it may have to be sent again after it was acknowledged.
+    repeatable: Option<Repeatable>,
 }
+
+/// What a peer may have acknowledged without having read it.
+#[derive(Debug)]
+struct Repeatable {
+    bytes: Vec<u8>,
+    /// How often it may still be sent again.
+    left: u8,
+}
+
+/// How often acknowledged bytes are sent again at most.
+const MAX_REPETITIONS: u8 = 3;
 
 impl CryptoStream {
     /// Appends bytes to be sent.
     pub(crate) fn write(&mut self, mut bytes: Vec<u8>) {
+        if let Some(repeatable) = &mut self.repeatable {
+            repeatable.bytes.extend_from_slice(&bytes);
+        }
         if self.send.bytes.is_empty() {
             self.send.bytes = bytes;
         } else {
             self.send.bytes.append(&mut bytes);
+        }
+    }
+
+    /// Keeps what is written from here on for [`Self::repeat_acked`], if nothing has been written.
+    pub(crate) fn make_repeatable(&mut self) {
+        if self.send.end() == 0 {
+            self.repeatable = Some(Repeatable { bytes: Vec::new(), left: MAX_REPETITIONS });
+        }
+    }
+
+    /// Sends everything again, if it was all acknowledged and can be repeated; a few times at most.
+    pub(crate) fn repeat_acked(&mut self) {
+        let is_acked = self.send.bytes.is_empty() && self.send.base > 0;
+        if let Some(repeatable) = self.repeatable.as_mut().filter(|it| is_acked && it.left > 0) {
+            repeatable.left = repeatable.left.saturating_sub(1);
+            self.send = SendBuffer { bytes: repeatable.bytes.clone(), ..SendBuffer::default() };
         }
     }
 

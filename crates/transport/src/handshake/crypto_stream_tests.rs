@@ -1,7 +1,7 @@
 use clearway_wire::{Frame, Reader, TransportErrorCode, Writer};
 use proptest::prelude::*;
 
-use super::{CryptoStream, MAX_FRAGMENTS, RECEIVE_WINDOW};
+use super::{CryptoStream, MAX_FRAGMENTS, MAX_REPETITIONS, RECEIVE_WINDOW};
 use crate::contents::PacketContents;
 use crate::token::Token;
 
@@ -282,4 +282,31 @@ fn bytes_in_order_are_not_buffered() {
     assert_eq!(stream.read().unwrap(), &bytes[80..]);
     let far = stream.receive_next(100, &vec![0; 1 + (64 << 10)]).unwrap_err();
     assert_eq!(far.code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
+}
+
+/// What was acknowledged without having been read is sent again, a few times.
+#[test]
+fn acknowledged_bytes_are_repeated_a_few_times() {
+    let mut stream = CryptoStream::default();
+    stream.write(b"before".to_vec());
+    stream.make_repeatable();
+    assert_eq!(packet(&mut stream, 100), [(0, b"before".to_vec())]);
+    stream.on_acked(0, 6);
+    stream.repeat_acked();
+    assert!(!stream.has_pending(), "what was written before is not kept");
+
+    let mut stream = CryptoStream::default();
+    stream.make_repeatable();
+    stream.write(b"server".to_vec());
+    stream.write(b"hello".to_vec());
+    stream.repeat_acked();
+    for round in 0..=MAX_REPETITIONS {
+        assert_eq!(packet(&mut stream, 100), [(0, b"serverhello".to_vec())], "{round}");
+        // Nothing is repeated that is still to be acknowledged.
+        stream.repeat_acked();
+        assert!(!stream.has_pending());
+        stream.on_acked(0, 11);
+        stream.repeat_acked();
+    }
+    assert!(!stream.has_pending());
 }
