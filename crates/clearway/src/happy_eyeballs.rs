@@ -25,6 +25,7 @@ const MAX_ADDRESSES: usize = 64;
 
 /// None of a host's addresses could be connected to.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConnectAnyError<E> {
     attempts: Vec<(SocketAddr, E)>,
 }
