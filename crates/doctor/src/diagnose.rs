@@ -48,7 +48,7 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     unseen.sort_by_key(|it| it.stage);
     let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
     let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
-    // Whoever names a port expects a program there: packets for it are lost, not stray.
+    // A user who names a port expects a program there: packets for it are lost, not stray.
     let has_strays_as_loss = matches!(scope, Scope::Sockets { .. });
     let outcome = outcome(&findings, is_blind, has_strays_as_loss);
     Verdict { outcome, seconds, findings, elsewhere, unseen, oddities }
