@@ -114,3 +114,42 @@ fn a_converted_file_is_one_that_qvis_reads() {
     assert!(errors.contains("over itself"), "{errors}");
     assert_eq!(scratch.names(), ["for-qvis.sqlog"]);
 }
+
+#[test]
+fn how_a_connection_ended_is_the_first_line_and_foreign_text_is_escaped() {
+    let scratch = Scratch::new("view-ending");
+    let trace = scratch.path("failed.qlog");
+    let text = r#"{"qlog_version":"draft-00","traces":[{"vantage_point":{"type":"CLIENT"},"title":"a\u001b[2Jb","configuration":{"time_units":"us"},"event_fields":["relative_time","CATEGORY","EVENT_TYPE","DATA"],"events":[
+[0,"TRANSPORT","PACKET_SENT",{"packet_type":"INITIAL","header":{"packet_number":0,"packet_size":1200},"frames":[{"frame_type":"CRYPTO","offset":0,"length":300}]}],
+[20000,"TRANSPORT","PACKET_RECEIVED",{"packet_type":"INITIAL","header":{"packet_number":0,"packet_size":1200},"frames":[{"frame_type":"CONNECTION_CLOSE","error_space":"TRANSPORT","error_code":298,"reason":"no \u202eway\u001b[1A"}]}]]}]}"#;
+    fs::write(&trace, format!("\u{feff}{text}")).unwrap();
+    let (status, text, errors) = run(&["view", "--findings", &trace]);
+    assert_eq!((status, errors.as_str()), (Some(1), "clearway: 2 findings\n"));
+    let first = format!(
+        "{trace}: closed by the server (the peer) after 20.0 ms: CRYPTO_ERROR 0x12a (TLS alert bad_certificate), \
+         reason: \"no \\u{{202e}}way\\u{{1b}}[1A\"; the handshake was not complete\n  client, draft-00, 2 events"
+    );
+    assert!(text.starts_with(&first), "{text}");
+    assert!(text.contains("  1. Closed by the peer with an error: CRYPTO_ERROR 0x12a\n"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    let (_, json, _) = run(&["view", "--findings", "--json", &trace]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let ending = &json["ending"];
+    assert_eq!((&ending["how"], &ending["by"]), (&"closed".into(), &"remote".into()));
+    assert_eq!((&ending["failed"], &ending["handshake_complete"]), (&true.into(), &false.into()));
+}
+
+#[test]
+fn a_file_without_events_is_not_converted() {
+    let scratch = Scratch::new("qlog-convert-nothing");
+    let (empty, out) = (scratch.path("empty.qlog"), scratch.path("out.sqlog"));
+    fs::write(
+        &empty,
+        r#"{"qlog_version":"draft-01","traces":[{"event_fields":["time"],"events":[]}]}"#,
+    )
+    .unwrap();
+    let (status, text, errors) = run(&["qlog", "convert", "--to", "0.3", &empty, "-o", &out]);
+    assert_eq!((status, text.as_str()), (Some(2), ""));
+    assert!(errors.contains("no events in it (read as draft-01)"), "{errors}");
+    assert_eq!(scratch.names(), ["empty.qlog"]);
+}

@@ -16,7 +16,7 @@ const SHARE: f64 = 0.5;
 /// The most streams that are tracked at a time; further ones are not considered.
 const MAX_STREAMS: usize = 1024;
 
-/// Whose limit it is: a stream's or the connection's.
+/// The stream that a limit belongs to. `None` for the connection's limit.
 type Owner = Option<u64>;
 
 /// Checks for how long the peer waits for this endpoint to raise a limit.

@@ -254,12 +254,8 @@ fn a_queue_of_the_senders_own_packets() {
     let fills = |rtt: u64, blocked: Blocked| {
         let mut story = Story::begin(200 * DATAGRAM);
         let rtt = ms(rtt);
-        let measured = Some(rtt);
-        story.metrics(Metrics {
-            smoothed_rtt: measured,
-            latest_rtt: measured,
-            ..Metrics::default()
-        });
+        let (smoothed_rtt, latest_rtt) = (Some(rtt), Some(rtt));
+        story.metrics(Metrics { smoothed_rtt, latest_rtt, ..Metrics::default() });
         story.blocked(blocked);
         for _ in 0..6 {
             let first = story.next;
