@@ -17,11 +17,23 @@ use clearway_qlog::{QlogObserver, RecoveryParameters, TraceOptions};
 use clearway_transport::Observer;
 
 /// Findings that are correct, because the scenario is about them: the scenario, the finding, and why it is correct.
-const TRUE_FINDINGS: [(&str, FindingId, &str); 1] = [(
-    "peer-gone",
-    FindingId::TimedOutWithData,
-    "the client goes in the middle of a download, for good",
-)];
+const TRUE_FINDINGS: [(&str, FindingId, &str); 3] = [
+    (
+        "peer-gone",
+        FindingId::TimedOutWithData,
+        "the client goes in the middle of a download, for good",
+    ),
+    (
+        "rate-falls-100x",
+        FindingId::StandingQueue,
+        "the queue, sized for the rate before, takes a hundred times as long to drain",
+    ),
+    (
+        "rate-rises-100x",
+        FindingId::StandingQueue,
+        "the queue, sized for the rate afterwards, is a hundred times too long before",
+    ),
+];
 
 /// The writing end of a log that is read while it is written.
 struct Pipe(SyncSender<Vec<u8>>);
