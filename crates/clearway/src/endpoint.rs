@@ -27,8 +27,8 @@ use crate::connection::Connecting;
 use crate::driver::Driver;
 use crate::error::{ConfigError, ConnectError, EndpointError};
 use crate::observe::Observers;
-use crate::streams::Shared;
 use crate::reset_key;
+use crate::streams::Shared;
 use crate::tasks::{self, Runtime};
 
 /// How many clients may wait for [`Endpoint::accept`]; more are refused.
