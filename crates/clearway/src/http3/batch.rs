@@ -273,21 +273,22 @@ impl Batch<'_> {
         }
     }
 
-    /// Sends requests that wait for a stream, as far as the peer allows more streams.
+    /// Sends requests that wait for a stream, as far as the peer allows more streams. Each is tried once: those that wait for
+    /// the peer's SETTINGS are passed over, since others need not wait for them (RFC 9114 §7.2.4.2).
     pub(super) fn open_waiting(&mut self) {
-        let mut are_settings_unknown = false;
+        let mut place = 0;
         while self.state.is_open()
-            && let Some(key) = self.next_waiting(are_settings_unknown)
+            && let Some((found, key)) = self.next_waiting(place)
         {
+            place = found;
             let opened = match self.state.face.all.get_mut(key) {
                 Some(_) => self.send_request(key),
                 None => Ok(()),
             };
             match opened {
                 Err(SendError::StreamsBlocked) => return,
-                // Others need not wait for them (RFC 9114 §7.2.4.2).
                 Err(SendError::SettingsUnknown) => {
-                    are_settings_unknown = true;
+                    place += 1;
                     continue;
                 }
                 Ok(()) => self.dequeue(key),
@@ -300,17 +301,15 @@ impl Batch<'_> {
         }
     }
 
-    /// The next request to send: any, or while the handshake is not complete the first that may be sent early, or while the
-    /// server's settings are not known the first that does not depend on them.
-    fn next_waiting(&self, are_settings_unknown: bool) -> Option<usize> {
+    /// The next request to send from `place` in the queue on, and its place: any, or while the handshake is not complete the
+    /// first that may be sent early.
+    fn next_waiting(&self, place: usize) -> Option<(usize, usize)> {
         let face = &self.state.face;
         let is_complete = self.state.established.is_some();
-        let may_go = |key: &usize| {
-            let exchange = face.all.get(*key);
-            (is_complete || exchange.is_none_or(early::may_be_sent))
-                && !(are_settings_unknown && exchange.is_some_and(Exchange::needs_settings))
+        let may_go = |(_, key): &(usize, usize)| {
+            is_complete || face.all.get(*key).is_none_or(early::may_be_sent)
         };
-        face.waiting.iter().copied().find(may_go)
+        face.waiting.iter().copied().enumerate().skip(place).find(may_go)
     }
 
     fn dequeue(&mut self, key: usize) {

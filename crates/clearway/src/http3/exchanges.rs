@@ -4,7 +4,7 @@ use core::task::{Context, Poll};
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use clearway_http3::{Code, Priority, Protocol};
+use clearway_http3::{Code, Priority};
 use clearway_units::StreamKeys;
 use clearway_wire::VarInt;
 use http::header::EXPECT;
@@ -258,12 +258,6 @@ impl Exchange {
         }
         self.receive.discard(limit);
         Some(self.receive.buffer.has_more)
-    }
-
-    /// Whether the request can be sent only once the server's settings are known (RFC 9220 §3).
-    pub(super) fn needs_settings(&self) -> bool {
-        let Some(Head::Request(request)) = &self.head else { return false };
-        request.extensions().get::<Protocol>().is_some()
     }
 
     /// The header section of the response, if it comes next.
