@@ -8,12 +8,16 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let scenarios = root.join("../../scenarios");
     let mut files = Vec::new();
-    for (folder, extension) in [("", "toml"), ("traces", "trace")] {
+    for (folder, extension) in [("", Some("toml")), ("traces", None)] {
         let folder = scenarios.join(folder);
         println!("cargo::rerun-if-changed={}", folder.display());
         let entries = fs::read_dir(&folder).expect("the folder of scenarios can be read");
         let paths = entries.map(|entry| entry.expect("an entry can be read").path());
-        files.extend(paths.filter(|path| path.extension().is_some_and(|it| it == extension)));
+        let is_wanted = |path: &PathBuf| {
+            path.is_file()
+                && extension.is_none_or(|it| path.extension().is_some_and(|its| its == it))
+        };
+        files.extend(paths.filter(is_wanted));
     }
     files.sort();
     let mut list = String::from("[");

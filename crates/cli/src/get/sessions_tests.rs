@@ -46,7 +46,7 @@ fn a_file_that_is_damaged_is_ignored_as_a_whole() {
         (whole.replace("sessions 1", "sessions 2"), "another version of this program wrote them"),
         (String::new(), "it is no file of sessions"),
         ("hello".into(), "it is no file of sessions"),
-        (whole.replace("session localhost 01", "session localhost 0g"), "the file is damaged"),
+        (whole.replace("session localhost 02", "session localhost 0g"), "the file is damaged"),
         (whole.replace("session localhost", "session"), "the file is damaged"),
         (whole.replace("session l", "password l"), "the file is damaged"),
         (whole.trim_end_matches("end\n").into(), "the file was cut off"),
