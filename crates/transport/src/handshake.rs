@@ -72,6 +72,8 @@ pub(crate) struct Handshake {
     initial_id: ConnectionId,
     /// `None` where nothing is sent or received any more, or was yet.
     streams: PerSpace<Option<Box<CryptoStream>>>,
+    /// How many bytes were written in the space of 1-RTT packets, when its stream was given back.
+    settled: u64,
     protection: Protection,
     /// The space in which TLS messages are sent.
     send_space: SpaceId,
@@ -103,6 +105,7 @@ impl Handshake {
             version,
             initial_id: *destination_connection_id,
             streams: PerSpace::default(),
+            settled: 0,
             protection,
             send_space: SpaceId::Initial,
             receive_space: SpaceId::Initial,
@@ -338,6 +341,11 @@ impl Handshake {
         for space in SpaceId::ALL {
             self.streams.get_mut(space).as_deref_mut().map(CryptoStream::rest);
         }
+        let application = self.streams.get_mut(SpaceId::Application);
+        if let Some(written) = application.as_deref().and_then(CryptoStream::settled) {
+            self.settled = written;
+            *application = None;
+        }
     }
 
     /// The connection drains: nothing is sent or received any more (RFC 9000 §10.2.2). Keys and messages are given up at
@@ -373,7 +381,9 @@ impl Handshake {
 
     /// The crypto stream of `space`.
     pub(crate) fn stream_mut(&mut self, space: SpaceId) -> &mut CryptoStream {
-        self.streams.get_mut(space).get_or_insert_default()
+        let settled = if space == SpaceId::Application { self.settled } else { 0 };
+        let stream = self.streams.get_mut(space);
+        stream.get_or_insert_with(|| Box::new(CryptoStream::after(settled)))
     }
 
     /// The keys.

@@ -20,7 +20,7 @@ pub(crate) struct CryptoStream {
     send: SendBuffer,
     receive: ReceiveBuffer,
     /// Everything that was written, if it may have to be sent again after it was acknowledged.
-    repeatable: Option<Repeatable>,
+    repeatable: Option<Box<Repeatable>>,
 }
 
 /// What a peer may have acknowledged without having read it.
@@ -50,7 +50,8 @@ impl CryptoStream {
     /// Keeps what is written from here on for [`Self::repeat_acked`], if nothing has been written.
     pub(crate) fn make_repeatable(&mut self) {
         if self.send.end() == 0 {
-            self.repeatable = Some(Repeatable { bytes: Vec::new(), left: MAX_REPETITIONS });
+            let repeatable = Repeatable { bytes: Vec::new(), left: MAX_REPETITIONS };
+            self.repeatable = Some(Box::new(repeatable));
         }
     }
 
@@ -61,6 +62,20 @@ impl CryptoStream {
             repeatable.left = repeatable.left.saturating_sub(1);
             self.send = SendBuffer { bytes: repeatable.bytes.clone(), ..SendBuffer::default() };
         }
+    }
+
+    /// A stream on which so many bytes were written and acknowledged, and nothing was received.
+    pub(crate) fn after(written: u64) -> Self {
+        let send = SendBuffer { base: written, sent_end: written, ..SendBuffer::default() };
+        Self { send, ..Self::default() }
+    }
+
+    /// The number of bytes that were written, if that is all there is to know: [`Self::after`] makes
+    /// the same stream.
+    pub(crate) fn settled(&self) -> Option<u64> {
+        let Self { send, receive, repeatable } = self;
+        let is_sent = send.bytes.is_empty() && send.base == send.sent_end && repeatable.is_none();
+        (is_sent && receive.received_end == 0).then_some(send.base)
     }
 
     /// Gives back the memory for more bytes than there are.
