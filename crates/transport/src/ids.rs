@@ -4,8 +4,8 @@ mod generator;
 mod local;
 mod remote;
 
-pub(crate) use generator::ResetKeySource;
 pub use generator::{ConnectionIdGenerator, RandomIds, ResetKey};
+pub(crate) use generator::{FixedResetKey, ResetKeySource};
 pub(crate) use local::{LocalIds, RoutingChange};
 pub(crate) use remote::RemoteIds;
 

@@ -60,6 +60,16 @@ pub struct ResetKey {
     source: Option<Arc<dyn ResetKeySource>>,
 }
 
+/// The key of one connection, which stays the same when those of the endpoint are replaced.
+pub(crate) struct FixedResetKey(Arc<hmac::Key>);
+
+impl FixedResetKey {
+    /// The token of `id`.
+    pub(crate) fn token(&self, id: &ConnectionId) -> ResetToken {
+        ResetToken::new(truncated(&self.0, id.as_bytes()))
+    }
+}
+
 /// A source of keys that are replaced from time to time.
 pub(crate) trait ResetKeySource: Send + Sync {
     /// The key in use and the previous one.
@@ -84,8 +94,8 @@ impl ResetKey {
 
     /// The key in use, which does not change any more: the token of a connection ID has to stay the
     /// same (RFC 9000 §19.15).
-    pub(crate) fn fixed(&self) -> Self {
-        Self { own: self.keys().0, source: None }
+    pub(crate) fn fixed(&self) -> FixedResetKey {
+        FixedResetKey(self.keys().0)
     }
 
     /// A peer's token in a form that can be looked up: the time that a lookup takes reveals nothing about the token
@@ -110,6 +120,12 @@ impl ResetKey {
 fn truncated(key: &hmac::Key, message: &[u8]) -> [u8; ResetToken::LEN] {
     let tag = hmac::sign(key, message);
     tag.as_ref().first_chunk::<{ ResetToken::LEN }>().copied().unwrap_or_default()
+}
+
+impl fmt::Debug for FixedResetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FixedResetKey(..)")
+    }
 }
 
 impl fmt::Debug for ResetKey {

@@ -7,7 +7,7 @@ use clearway_units::Random;
 use clearway_units::memory::{OnDemand, Unused};
 use clearway_wire::{ConnectionId, Frame, TransportErrorCode, VarInt, frame};
 
-use super::{ConnectionIdGenerator, ResetKey};
+use super::{ConnectionIdGenerator, FixedResetKey, ResetKey};
 use crate::TransportError;
 use crate::contents::PacketContents;
 use crate::token::Token;
@@ -50,7 +50,7 @@ impl Unused for Changes {
 #[derive(Debug)]
 pub(crate) struct LocalIds {
     generator: Arc<dyn ConnectionIdGenerator>,
-    reset_key: ResetKey,
+    reset_key: FixedResetKey,
     active: Vec<Issued>,
     next_sequence: u64,
     limit: u64,

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use clearway_units::memory::{OnDemand, Unused};
 use clearway_wire::{
     ConnectionId, Frame, PreferredAddress, ResetToken, TransportErrorCode, VarInt, frame,
 };
@@ -42,14 +43,27 @@ struct Retiring {
 pub(crate) struct RemoteIds {
     /// Never empty. The first is the current path's; the others are used at other addresses, or spare.
     active: Vec<Known>,
-    retiring: Vec<Retiring>,
+    left: OnDemand<Left>,
     /// The peer's Source Connection ID in the handshake.
     handshake: ConnectionId,
     retire_prior_to: u64,
     limit: u64,
+}
+
+/// The IDs that this endpoint uses no more. Most connections never change theirs.
+#[derive(Debug, Default)]
+struct Left {
+    retiring: Vec<Retiring>,
     /// Sequence numbers not below `retire_prior_to` that this endpoint has retired: a late copy of their
     /// NEW_CONNECTION_ID must not make them active again.
     spent: Vec<Range<u64>>,
+}
+
+impl Unused for Left {
+    fn unused() -> &'static Self {
+        static UNUSED: Left = Left { retiring: Vec::new(), spent: Vec::new() };
+        &UNUSED
+    }
 }
 
 impl RemoteIds {
@@ -57,19 +71,22 @@ impl RemoteIds {
     pub(crate) fn new(initial: ConnectionId, limit: u64) -> Self {
         Self {
             active: vec![Known { sequence: 0, id: initial, reset_token: None, elsewhere: None }],
-            retiring: Vec::new(),
+            left: OnDemand::default(),
             handshake: initial,
             retire_prior_to: 0,
             limit,
-            spent: Vec::new(),
         }
     }
 
     /// Gives back the memory for more IDs than there are.
     pub(crate) fn rest(&mut self) {
         self.active.shrink_to_fit();
-        self.retiring.shrink_to_fit();
-        self.spent.shrink_to_fit();
+        let Some(left) = self.left.used() else { return };
+        left.retiring.shrink_to_fit();
+        left.spent.shrink_to_fit();
+        if left.retiring.is_empty() && left.spent.is_empty() {
+            self.left.give_back();
+        }
     }
 
     /// The Destination Connection ID on the current path.
@@ -134,7 +151,7 @@ impl RemoteIds {
         let sequence = new.sequence.get();
         self.check_agreement(new)?;
         let is_known = self.active.iter().any(|known| known.sequence == sequence);
-        let is_spent = self.spent.iter().any(|spent| spent.contains(&sequence));
+        let is_spent = self.left.spent.iter().any(|spent| spent.contains(&sequence));
         if sequence < self.retire_prior_to {
             // The frame came late: the ID is retired before it was used (§19.15).
             self.retire(sequence);
@@ -150,7 +167,7 @@ impl RemoteIds {
                 "RFC 9000 §5.1.1",
             ));
         }
-        if self.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
+        if self.left.retiring.len() as u64 > self.limit.saturating_mul(MAX_RETIRING_FACTOR) {
             return Err(TransportError::rule(
                 TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
                 "connection IDs are retired faster than that is acknowledged",
@@ -181,12 +198,12 @@ impl RemoteIds {
     }
 
     fn was_retired(&self, sequence: u64) -> bool {
-        self.retiring.iter().any(|retiring| retiring.sequence == sequence)
+        self.left.retiring.iter().any(|retiring| retiring.sequence == sequence)
     }
 
     fn retire(&mut self, sequence: u64) {
         if !self.was_retired(sequence) {
-            self.retiring.push(Retiring { sequence, owed: true });
+            self.left.retiring.push(Retiring { sequence, owed: true });
         }
     }
 
@@ -204,7 +221,9 @@ impl RemoteIds {
             }
         }
         self.active.retain(|known| !goes(known));
-        self.spent.retain(|spent| spent.end > retire_prior_to);
+        if let Some(left) = self.left.used() {
+            left.spent.retain(|spent| spent.end > retire_prior_to);
+        }
         self.replace_current();
         if self.active.is_empty() {
             // A decoded frame has an ID that is not below its own Retire Prior To, so this cannot be reached. A peer
@@ -291,7 +310,7 @@ impl RemoteIds {
     pub(crate) fn release(&mut self, is_over: impl Fn(PathAddress) -> bool) {
         let goes = |known: &Known| known.elsewhere.as_deref().copied().is_some_and(&is_over);
         while let Some(position) = self.active.iter().position(goes) {
-            if self.spent.len() >= MAX_SPENT {
+            if self.left.spent.len() >= MAX_SPENT {
                 return;
             }
             let known = self.active.remove(position);
@@ -302,20 +321,22 @@ impl RemoteIds {
 
     fn spend(&mut self, sequence: u64) {
         let end = sequence.saturating_add(1);
-        match self.spent.iter_mut().find(|spent| spent.end == sequence) {
+        let spent = &mut self.left.spent;
+        match spent.iter_mut().find(|spent| spent.end == sequence) {
             Some(spent) => spent.end = end,
-            None => self.spent.push(sequence..end),
+            None => spent.push(sequence..end),
         }
     }
 
     /// Whether a RETIRE_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.retiring.iter().any(|retiring| retiring.owed)
+        self.left.retiring.iter().any(|retiring| retiring.owed)
     }
 
     /// Writes the pending RETIRE_CONNECTION_ID frames, as far as there is room.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        for retiring in self.retiring.iter_mut().filter(|retiring| retiring.owed) {
+        let Some(left) = self.left.used() else { return };
+        for retiring in left.retiring.iter_mut().filter(|retiring| retiring.owed) {
             let sequence = VarInt::saturating(retiring.sequence);
             let frame = Frame::RetireConnectionId(frame::RetireConnectionId { sequence });
             let token = Token::RetireConnectionId { sequence: retiring.sequence };
@@ -328,12 +349,15 @@ impl RemoteIds {
 
     /// The frame that retires this sequence number was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
-        self.retiring.retain(|retiring| retiring.sequence != sequence);
+        if let Some(left) = self.left.used() {
+            left.retiring.retain(|retiring| retiring.sequence != sequence);
+        }
     }
 
     /// The frame was lost: it is sent again.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        if let Some(retiring) = self.retiring.iter_mut().find(|r| r.sequence == sequence) {
+        let Some(left) = self.left.used() else { return };
+        if let Some(retiring) = left.retiring.iter_mut().find(|r| r.sequence == sequence) {
             retiring.owed = true;
         }
     }
