@@ -63,6 +63,29 @@ fn a_packet_without_room_changes_nothing() {
 }
 
 #[test]
+fn a_settled_stream_goes_on_where_it_was_given_back() {
+    let mut stream = CryptoStream::default();
+    assert_eq!(stream.settled(), Some(0));
+    stream.write(sample(100));
+    assert_eq!(stream.settled(), None, "there are bytes to send");
+    packet(&mut stream, 104);
+    assert_eq!(stream.settled(), None, "they are not acknowledged");
+    stream.on_lost(0, 100);
+    stream.on_acked(0, 100);
+    assert_eq!(stream.settled(), Some(100));
+
+    let mut again = CryptoStream::after(100);
+    again.on_acked(0, 100);
+    again.on_lost(0, 100);
+    assert!(!again.has_pending(), "the old bytes are acknowledged");
+    again.write(sample(10));
+    assert_eq!(packet(&mut again, 100), vec![(100, sample(10))]);
+
+    stream.receive(1, &[7]).unwrap();
+    assert_eq!(stream.settled(), None, "received bytes are not forgotten");
+}
+
+#[test]
 fn lost_bytes_go_first_and_only_what_was_not_acknowledged() {
     let mut stream = CryptoStream::default();
     stream.write(sample(100));
