@@ -40,7 +40,6 @@ pub(crate) use closing::Ended;
 pub(crate) use lifecycle::local_parameters;
 pub use statistics::{Statistics, Totals};
 pub use timers::Deadlines;
-pub use unsent::SendFailure;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::ack_frequency::AckFrequency;

@@ -23,14 +23,14 @@ use slab::Slab;
 
 use crate::Side;
 use crate::connection::{
-    Attempt, Connection, Deadlines, SendFailure, Start, Transmit, local_parameters,
-    reserved_parameter,
+    Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
 };
 use crate::ecn::EcnCodepoint;
 use crate::handshake::version;
 use crate::ids::{LocalIds, MINIMUM_RESET_SIZE};
 use crate::observer::Observer;
 use crate::path::{Arrival, SocketIndex};
+use crate::send_failure::SendFailure;
 
 use common_delay::CommonDelay;
 pub use config::{

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
-use crate::connection::SendFailure;
 use crate::datagram::{DatagramId, DatagramOutcome};
 use crate::path::SocketIndex;
+use crate::send_failure::SendFailure;
 
 /// An event of a connection. Taken with `Connection::next_event`.
 #[derive(Clone, PartialEq, Debug)]

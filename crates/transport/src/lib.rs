@@ -126,6 +126,7 @@ mod observer;
 mod packable;
 mod path;
 mod recovery;
+mod send_failure;
 mod side;
 mod space;
 mod space_id;
@@ -134,7 +135,7 @@ mod token;
 
 pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
-pub use connection::{Connection, Deadlines, SendFailure, Statistics, Totals, Transmit};
+pub use connection::{Connection, Deadlines, Statistics, Totals, Transmit};
 pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
@@ -159,6 +160,7 @@ pub use observer::{
 };
 pub use path::{Arrival, SocketIndex, SpinBit};
 pub use recovery::{PacketCounts, RecoveryStats};
+pub use send_failure::SendFailure;
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{

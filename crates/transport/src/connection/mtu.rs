@@ -5,11 +5,11 @@ use clearway_units::Timestamp;
 use clearway_wire::{Frame, Writer};
 
 use super::packet::Draft;
-use super::unsent::SendFailure;
 use super::{Connection, Transmit};
 use crate::config::TransportConfig;
 use crate::ecn::EcnCodepoint;
 use crate::observer::Observation;
+use crate::send_failure::SendFailure;
 use crate::space_id::SpaceId;
 use crate::token::{MtuProbe, Token};
 

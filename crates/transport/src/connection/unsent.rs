@@ -6,7 +6,6 @@
 //! whose local address is gone continues from the address that the system chooses instead (RFC 9000
 //! §9).
 
-use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 
@@ -15,41 +14,12 @@ use clearway_units::Timestamp;
 use super::Connection;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
+use crate::send_failure::SendFailure;
 
 /// The time from the first failure to the next attempt; it doubles with each that fails ...
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// ... up to this one: an attempt costs the host a system call, and the network nothing.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-
-/// Why this host does not send a connection's datagrams.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum SendFailure {
-    /// The local address that the connection uses is not one of this host any more.
-    AddressGone,
-    /// There is no route to the peer, or its interface is down.
-    NoRoute,
-    /// A rule of this host forbids it, such as its firewall's.
-    Forbidden,
-    /// The interface carries no datagrams of 1200 bytes, which QUIC needs (RFC 9000 §14).
-    MtuTooSmall,
-    /// Another reason.
-    Other,
-}
-
-impl fmt::Display for SendFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AddressGone => "its local address is gone",
-            Self::NoRoute => "it has no route there",
-            Self::Forbidden => "a rule forbids it, such as the firewall's",
-            Self::MtuTooSmall => "the interface's MTU is too small for datagrams of 1200 bytes",
-            Self::Other => "the system refuses the datagrams",
-        })
-    }
-}
-
-impl core::error::Error for SendFailure {}
 
 /// The state while datagrams for the current path are refused.
 #[derive(Debug)]
