@@ -290,7 +290,7 @@ fn connection_lost(error: ConnectionError) -> io::Error {
         }
         ConnectionError::Reset => io::ErrorKind::ConnectionReset,
         ConnectionError::TimedOut
-        | ConnectionError::HandshakeTimedOut
+        | ConnectionError::HandshakeTimedOut(_)
         | ConnectionError::CannotSend(_) => io::ErrorKind::TimedOut,
         ConnectionError::Unreachable | ConnectionError::Refused => io::ErrorKind::ConnectionRefused,
         _ => io::ErrorKind::Other,

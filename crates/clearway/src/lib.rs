@@ -105,9 +105,10 @@ pub use clearway_io::{
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
-    IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError, MigrationFailure,
-    Observation, Observer, SavedSession, SavedSessionError, SendFailure, SessionStore, Side,
-    SocketIndex, SpinBit, Statistics, TicketKeys, TransportConfig, TransportConfigBuilder,
+    HandshakePackets, IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError,
+    MigrationFailure, Observation, Observer, SavedSession, SavedSessionError, SendFailure,
+    SessionStore, Side, SocketIndex, SpinBit, Statistics, TicketKeys, TransportConfig,
+    TransportConfigBuilder,
 };
 pub use clearway_units::{Rate, Timestamp};
 pub use clearway_wire::{Direction, StreamId, VarInt, Version};
@@ -127,11 +128,11 @@ pub mod congestion {
 pub mod transport {
     pub use clearway_transport::{
         AcceptError, Arrival, ClientSessions, ClientTrust, ConnectError, Connection,
-        ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError, DropReason,
-        EarlyDataContext, EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello, ExportError,
-        HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger, LostPacket,
-        MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
-        ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
+        ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError, DropCounts,
+        DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello,
+        ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger,
+        LostPacket, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation,
+        ReadError, ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
         SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
         TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
         TransportError, TransportErrorCause, UnknownStream, WriteError,

@@ -332,7 +332,7 @@ fn a_shard_that_never_sleeps_keeps_its_deadlines() {
     };
     assert!(client.connect(request).is_ok());
     let event = events.recv_timeout(PATIENCE).expect("no timer went off");
-    assert_eq!(event, Event::Closed(ConnectionError::HandshakeTimedOut));
+    assert_eq!(event, Event::Closed(ConnectionError::HandshakeTimedOut(Default::default())));
 }
 
 #[test]

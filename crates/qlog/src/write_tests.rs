@@ -499,7 +499,7 @@ fn every_way_to_end() {
     for (error, trigger) in [
         (ConnectionError::Reset, "stateless_reset"),
         (ConnectionError::TimedOut, "idle_timeout"),
-        (ConnectionError::HandshakeTimedOut, "aborted"),
+        (ConnectionError::HandshakeTimedOut(HandshakePackets::default()), "aborted"),
         (ConnectionError::Refused, "aborted"),
         (ConnectionError::VersionMismatch, "version_mismatch"),
     ] {

@@ -25,6 +25,7 @@ use crate::Side;
 use crate::connection::{
     Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
 };
+use crate::drops::DropReason;
 use crate::ecn::EcnCodepoint;
 use crate::handshake::version;
 use crate::ids::{LocalIds, MINIMUM_RESET_SIZE};
@@ -163,7 +164,10 @@ impl Endpoint {
     /// Processes one received UDP payload, which is decrypted in place: its bytes have no meaning afterwards.
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
         let id_len = self.config.id_generator.len();
-        let Ok(invariant) = Invariant::decode(datagram, id_len) else { return Received::Done };
+        let Ok(invariant) = Invariant::decode(datagram, id_len) else {
+            self.note_stray(now, arrival.remote, datagram.len(), DropReason::Invalid);
+            return Received::Done;
+        };
         let destination = ConnectionId::new(invariant.destination_connection_id()).ok();
         if let Some(destination) = destination
             && let Some(index) = self.routes.find(&destination, arrival.remote)
@@ -182,6 +186,7 @@ impl Endpoint {
         if let Some(received) = self.receive_reset(now, arrival, datagram) {
             return received;
         }
+        self.note_stray(now, arrival.remote, datagram.len(), DropReason::ConnectionUnknown);
         match invariant {
             Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
             Invariant::Long { version, .. } if self.accepts(version) => {
@@ -323,7 +328,9 @@ impl Endpoint {
             observer,
         };
         let connection = Connection::new(now, start).map_err(ConnectError::Transport)?;
-        Ok(self.insert(connection, local_id, None))
+        let handle = self.insert(connection, local_id, None);
+        self.note_attempt(handle, remote);
+        Ok(handle)
     }
 
     /// When [`on_deadline`](Self::on_deadline) has to be called for a connection.

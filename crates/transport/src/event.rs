@@ -9,6 +9,7 @@ use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
 use crate::datagram::{DatagramId, DatagramOutcome};
+use crate::drops::HandshakePackets;
 use crate::path::SocketIndex;
 use crate::send_failure::SendFailure;
 
@@ -223,12 +224,15 @@ pub enum ConnectionError {
     Reset,
     /// ICMP reported that nothing receives at the peer's address.
     Unreachable,
-    /// Nothing was received from the peer for the idle timeout (RFC 9000 §10.1).
+    /// Nothing was received from the peer for the idle timeout (RFC 9000 §10.1), after the handshake
+    /// was complete.
     TimedOut,
     /// Nothing was received from the peer in time, and this host could not send to it since.
     CannotSend(SendFailure),
-    /// The handshake did not complete in time.
-    HandshakeTimedOut,
+    /// The handshake did not complete in time: within
+    /// [`handshake_timeout`](crate::TransportConfigBuilder::handshake_timeout), or the idle timeout
+    /// expired before it was complete. Says what arrived meanwhile.
+    HandshakeTimedOut(HandshakePackets),
     /// The server supports no version that this endpoint supports (RFC 9368 §2.1).
     VersionMismatch,
     /// The endpoint ran out of connection IDs or memory for another connection.
@@ -264,7 +268,9 @@ impl fmt::Display for ConnectionError {
             Self::CannotSend(failure) => {
                 write!(f, "this host could not send to the peer until the timeout: {failure}")
             }
-            Self::HandshakeTimedOut => f.write_str("the handshake did not complete in time"),
+            Self::HandshakeTimedOut(packets) => {
+                write!(f, "the handshake did not complete in time: {packets}")
+            }
             Self::VersionMismatch => {
                 f.write_str("the server speaks no version of QUIC that this end speaks")
             }

@@ -109,6 +109,7 @@ mod config;
 mod connection;
 mod contents;
 mod datagram;
+mod drops;
 mod ecn;
 mod endpoint;
 mod error;
@@ -137,6 +138,7 @@ pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Deadlines, Statistics, Totals, Transmit};
 pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
+pub use drops::{DropCounts, DropReason, HandshakePackets};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
     AcceptError, ClientConfig, ConnectError, ConnectionHandle, Endpoint, EndpointConfig,
@@ -155,8 +157,8 @@ pub use handshake::{
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{
-    ConnectionState, DropReason, LossThresholds, LossTrigger, LostPacket, Metrics, Observation,
-    Observer, PacketObservation, TimerChange, TimerKind,
+    ConnectionState, LossThresholds, LossTrigger, LostPacket, Metrics, Observation, Observer,
+    PacketObservation, TimerChange, TimerKind,
 };
 pub use path::{Arrival, SocketIndex, SpinBit};
 pub use recovery::{PacketCounts, RecoveryStats};

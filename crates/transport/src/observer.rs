@@ -7,6 +7,7 @@ use clearway_congestion::{Controller, Phase, RateSample, RttSnapshot, SendLimit,
 use clearway_units::{Rate, ReleaseTime, Timestamp};
 use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters, Version};
 
+use crate::drops::DropReason;
 use crate::event::ConnectionError;
 use crate::{EcnCodepoint, EcnState, Side, SocketIndex, SpaceId};
 
@@ -240,25 +241,6 @@ pub struct Metrics {
     pub delivery_rate: Option<RateSample>,
     /// The reordering that is tolerated.
     pub loss_thresholds: LossThresholds,
-}
-
-/// Why a packet was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DropReason {
-    /// It is not a valid QUIC packet.
-    Invalid,
-    /// Its version is not supported.
-    UnsupportedVersion,
-    /// Its Destination Connection ID does not belong to this connection.
-    ConnectionUnknown,
-    /// Its keys are not available, or were discarded.
-    KeyUnavailable,
-    /// It could not be authenticated.
-    DecryptionFailure,
-    /// A packet with its number was received before.
-    Duplicate,
-    /// It is not permitted in the state that the connection is in.
-    Unexpected,
 }
 
 /// A timer of a connection.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{PROTOCOL, Pair, code, identity, loopback, run};
 use bytes::Bytes;
 use clearway::rustls::RootCertStore;
+use clearway::transport::DropReason;
 use clearway::{
     ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramOutcome,
     Endpoint, EndpointError, MAX_BALANCERS, Observation, Observer, SendDatagramError, ServerConfig,
@@ -53,6 +54,33 @@ fn the_peer_learns_the_close_code() {
         assert!(client.accept_bi().await.is_err());
         assert!(client.read_datagram().await.is_err());
         assert!(client.export_keying_material(1, b"x", None).await.is_err());
+    });
+}
+
+/// What answers is not a QUIC server: the error says what arrived.
+#[test]
+fn a_failed_handshake_says_what_arrived() {
+    run(async {
+        let socket = tokio::net::UdpSocket::bind(loopback()).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        tokio::spawn(async move {
+            let mut datagram = [0; 2048];
+            while let Ok((_, client)) = socket.recv_from(&mut datagram).await {
+                drop(socket.send_to(b"?", client).await);
+            }
+        });
+        let pair = Pair::new();
+        let transport = TransportConfig::builder().handshake_timeout(Duration::from_millis(300));
+        let config = pair.config.clone().transport(transport.build().unwrap());
+        let connecting = pair.client.connect_with(&config, address, "localhost").unwrap();
+        let error = connecting.await.unwrap_err();
+        let ConnectError::Lost(ConnectionError::HandshakeTimedOut(packets)) = &error else {
+            panic!("{error:?}")
+        };
+        assert!(packets.dropped.get(DropReason::Invalid) > 0, "{packets}");
+        assert_eq!(packets.processed, 0);
+        assert!(error.to_string().contains("dropped: "), "{error}");
+        assert!(error.to_string().contains(" did not parse as QUIC"), "{error}");
     });
 }
 

@@ -5,9 +5,11 @@ use std::net::{SocketAddr, UdpSocket};
 
 use clearway::http3::Error;
 use clearway::rustls::{self, AlertDescription, CertificateError, OtherError};
-use clearway::transport::{SessionError, TransportError, TransportErrorCause};
+use clearway::transport::{DropReason, SessionError, TransportError, TransportErrorCause};
 use clearway::wire::TransportErrorCode;
-use clearway::{ConfigError, ConnectError, ConnectionError, ReadError, WriteError};
+use clearway::{
+    ConfigError, ConnectError, ConnectionError, HandshakePackets, ReadError, WriteError,
+};
 
 use super::connect::any;
 use crate::failure::Failure;
@@ -38,9 +40,10 @@ impl Server {
     pub(super) fn not_connected(&self, error: &ConnectionError) -> Failure {
         match error {
             ConnectionError::Unreachable => self.unreachable(),
-            ConnectionError::HandshakeTimedOut | ConnectionError::TimedOut => self
-                .failure("no response from")
-                .advise("check the address and the port, and that nothing on the path blocks UDP"),
+            ConnectionError::HandshakeTimedOut(packets) => self.no_handshake(packets),
+            ConnectionError::VersionMismatch => Failure::new(format!(
+                "cannot connect to {self}: {error}, as its Version Negotiation packet says"
+            )),
             ConnectionError::TransportError(error) => match &error.cause {
                 TransportErrorCause::Tls(tls) => self.refused_by_us(error, tls),
                 TransportErrorCause::EncryptedClientHelloRejected { retry_configs } => {
@@ -66,6 +69,32 @@ impl Server {
         }
     }
 
+    /// Why the handshake did not complete: what arrived instead of what it needs.
+    fn no_handshake(&self, packets: &HandshakePackets) -> Failure {
+        let what = match (packets.arrived(), packets.processed) {
+            (0, _) => {
+                return self.failure("no response from").advise(
+                    "check the address and the port, and that nothing on the path blocks UDP; a site may have no HTTP/3",
+                );
+            }
+            (_, 0) => "no usable response from",
+            _ => "no complete handshake with",
+        };
+        let failure = Failure::new(format!("{what} {self}: {packets}"));
+        if packets.dropped.get(DropReason::Retry) > 0 {
+            failure.advise(
+                "the server does not accept the token of its own Retry packet: tell its operator",
+            )
+        } else if packets.processed > 0 {
+            failure.advise("the path may lose or alter some packets; try again")
+        } else {
+            failure.advise(
+                "check the address and the port: what answers may not be a QUIC server, or something on the path alters \
+                 its packets",
+            )
+        }
+    }
+
     /// Why no datagram reaches the server: this host has nowhere to send it, or the server's host has reported so.
     fn unreachable(&self) -> Failure {
         // This sends nothing: it only looks for a route.
@@ -73,7 +102,7 @@ impl Server {
         match routed {
             Err(error) => Failure::new(format!("this host cannot send to {self}: {error}"))
                 .advise("check its addresses and routes, or choose another address with --connect"),
-            Ok(()) => self.failure("nothing answers over QUIC (UDP) at").advise(
+            Ok(()) => Failure::new(format!("nothing answers over QUIC (UDP) at {self}, as ICMP reports")).advise(
                 "start the server there, or check the address and the port; a site may have no HTTP/3",
             ),
         }

@@ -24,4 +24,5 @@ mod shipped;
 mod stalled;
 mod support;
 mod traces;
+mod unanswered;
 mod view;

@@ -78,7 +78,7 @@ pub(super) const fn drop_trigger(reason: DropReason) -> &'static str {
         DropReason::KeyUnavailable => "key_unavailable",
         DropReason::DecryptionFailure => "decryption_failure",
         DropReason::Duplicate => "duplicate",
-        DropReason::Unexpected => "general",
+        DropReason::Unexpected | DropReason::Retry | DropReason::VersionNegotiation => "general",
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use clearway_transport::ConnectionError;
+use clearway_transport::{ConnectionError, HandshakePackets};
 use clearway_wire::PacketType;
 
 use super::super::testing::{Memory, at, received, started};
@@ -140,7 +140,10 @@ fn a_handshake_that_failed_has_a_log_with_its_reason() {
     let mut observer = held(&memory, &Arc::default());
     observer.observe(at(0), &started(Side::Server));
     observer.observe(at(0), &received(PacketType::Initial));
-    observer.observe(at(10_000), &Observation::Closed(&ConnectionError::HandshakeTimedOut));
+    observer.observe(
+        at(10_000),
+        &Observation::Closed(&ConnectionError::HandshakeTimedOut(HandshakePackets::default())),
+    );
     assert_eq!(memory.bytes(), b"");
     drop(observer);
     let closed = memory.events("quic:connection_closed");
@@ -174,7 +177,10 @@ fn a_connection_without_a_decrypted_packet_has_no_log() {
     observer.observe(at(0), &started(Side::Server));
     let reason = clearway_transport::DropReason::DecryptionFailure;
     observer.observe(at(0), &Observation::PacketDropped { size: 1200, reason });
-    observer.observe(at(1), &Observation::Closed(&ConnectionError::HandshakeTimedOut));
+    observer.observe(
+        at(1),
+        &Observation::Closed(&ConnectionError::HandshakeTimedOut(HandshakePackets::default())),
+    );
     drop(observer);
     assert_eq!(memory.bytes(), b"");
     assert_eq!((admission.unopened(), admission.failed()), (1, 0));

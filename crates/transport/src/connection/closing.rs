@@ -153,7 +153,7 @@ impl Connection {
             error_code: TransportErrorCode::NO_ERROR.0,
             reason: b"the handshake did not complete in time".to_vec(),
         };
-        let error = self.cause_of_silence(ConnectionError::HandshakeTimedOut);
+        let error = self.cause_of_silence();
         self.enter_closing(now, close, error);
         if is_unproven && let Lifecycle::Closing { until, .. } = &mut self.lifecycle {
             *until = now + TIME_TO_SEND;

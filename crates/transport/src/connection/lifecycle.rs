@@ -354,6 +354,7 @@ impl Connection {
         }
         self.end_early_data();
         self.lifecycle = Lifecycle::Complete;
+        self.counters.handshake_drops = None;
         self.observe(now, &Observation::StateUpdated(ConnectionState::HandshakeComplete));
         if let Some(protocol) = self.handshake.session().application_protocol()
             && let Some(observer) = &mut self.watch.observer
@@ -401,8 +402,8 @@ impl Connection {
     }
 
     /// Follows a Retry. A client accepts one at most, only before any other packet (RFC 9000 §17.2.5.2), and only in the
-    /// version of its own packets (RFC 9369 §4.1).
-    pub(super) fn receive_retry(&mut self, now: Timestamp, packet: &Retry<'_>) {
+    /// version of its own packets (RFC 9369 §4.1). Returns whether this one was.
+    pub(super) fn receive_retry(&mut self, now: Timestamp, packet: &Retry<'_>) -> bool {
         let acceptable = self.side.is_client()
             && !self.flags.initial_from_server_seen
             && self.identity.retry_source.is_none()
@@ -411,7 +412,7 @@ impl Connection {
             && packet.source != self.identity.original_destination;
         let original = self.identity.original_destination;
         if !acceptable || !retry::is_authentic(packet, original, self.config.grease_quic_bit) {
-            return;
+            return false;
         }
         self.identity.retry_source = Some(packet.source);
         self.identity.tokens.initial = packet.token.to_vec();
@@ -428,6 +429,7 @@ impl Connection {
             Ok(()) => self.dispatch_tokens(),
             Err(error) => self.fail(now, error),
         }
+        true
     }
 
     /// Releases what a received datagram may have made possible.

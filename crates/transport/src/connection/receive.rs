@@ -8,9 +8,10 @@ use clearway_wire::{
 
 use super::Connection;
 use super::versions::OpenWith;
+use crate::drops::DropReason;
 use crate::handshake::{OpenError, Opened};
 use crate::ids::MINIMUM_RESET_SIZE;
-use crate::observer::{DropReason, Observation, PacketObservation};
+use crate::observer::{Observation, PacketObservation};
 use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SpinBit};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
@@ -26,7 +27,12 @@ pub(super) struct HeldPackets {
 
 impl HeldPackets {
     pub(super) fn is_empty(&self) -> bool {
-        self.packets.is_empty() && self.early.is_empty()
+        self.len() == 0
+    }
+
+    /// The number of packets.
+    pub(super) fn len(&self) -> usize {
+        self.packets.len().saturating_add(self.early.len())
     }
 }
 
@@ -115,7 +121,7 @@ impl Connection {
                 self.observe_dropped(now, size, DropReason::Invalid);
                 return;
             };
-            let Some(head) = self.head_of(now, &header) else { return };
+            let Some(head) = self.head_of(now, &header, size) else { return };
             // All packets of a datagram belong to one connection (RFC 9000 §12.2).
             if first_destination.is_some_and(|first| first != head.destination) {
                 self.observe_dropped(now, size, DropReason::ConnectionUnknown);
@@ -135,15 +141,28 @@ impl Connection {
     }
 
     /// The part of a header that is needed while its packet is borrowed. Version Negotiation and Retry packets,
-    /// which contain no frames and are not coalesced, are processed here.
-    fn head_of(&mut self, now: Timestamp, header: &ProtectedHeader<'_>) -> Option<Head> {
+    /// which contain no frames and are not coalesced, are processed here. `size` is that of the rest of the datagram.
+    fn head_of(
+        &mut self,
+        now: Timestamp,
+        header: &ProtectedHeader<'_>,
+        size: usize,
+    ) -> Option<Head> {
         let (packet_type, packet_number_offset) = match &header.kind {
             HeaderKind::VersionNegotiation(packet) => {
-                self.receive_version_negotiation(now, packet);
+                if !self.receive_version_negotiation(now, packet) {
+                    self.observe_dropped(now, size, DropReason::VersionNegotiation);
+                }
                 return None;
             }
             HeaderKind::Retry(packet) => {
-                self.receive_retry(now, packet);
+                if !self.receive_retry(now, packet) {
+                    self.observe_dropped(now, size, DropReason::Retry);
+                }
+                return None;
+            }
+            HeaderKind::UnknownVersion { .. } => {
+                self.observe_dropped(now, size, DropReason::UnsupportedVersion);
                 return None;
             }
             _ => header.packet_type()?,
@@ -536,8 +555,23 @@ impl Connection {
         observer.observe(now, &Observation::PacketReceived(packet));
     }
 
+    /// Whether the handshake is under way, so that it matters what else its peer sends.
+    pub(crate) fn is_attempt(&self) -> bool {
+        self.lifecycle.is_handshaking()
+    }
+
+    /// A datagram came from the address of a server that has not completed the handshake, and belongs to no connection.
+    pub(crate) fn receive_stray(&mut self, now: Timestamp, size: usize, reason: DropReason) {
+        if self.lifecycle.is_handshaking() {
+            self.observe_dropped(now, size, reason);
+        }
+    }
+
     fn observe_dropped(&mut self, now: Timestamp, size: usize, reason: DropReason) {
         self.counters.packets_dropped = self.counters.packets_dropped.saturating_add(1);
+        if self.lifecycle.is_handshaking() {
+            self.counters.handshake_drops.get_or_insert_default().add(reason, 1);
+        }
         self.observe(now, &Observation::PacketDropped { size, reason });
     }
 }

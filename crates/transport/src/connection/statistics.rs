@@ -7,6 +7,7 @@ use clearway_wire::Version;
 
 use super::Connection;
 use crate::datagram::DatagramStatistics;
+use crate::drops::{DropCounts, DropReason, HandshakePackets};
 use crate::ecn::EcnState;
 use crate::streams::StreamsStatistics;
 
@@ -52,6 +53,9 @@ pub struct Statistics {
     pub packets_received: u64,
     /// Packets received and dropped.
     pub packets_dropped: u64,
+    /// What has arrived during the handshake, and why packets were dropped; `None` once the
+    /// handshake is complete. If it fails, this stays.
+    pub handshake_packets: Option<HandshakePackets>,
     /// Packets declared lost.
     pub packets_lost: u64,
     /// Packets that were acknowledged after they had been declared lost.
@@ -104,6 +108,8 @@ pub(super) struct Counters {
     /// Packets opened, duplicates included.
     pub(super) packets_opened: u64,
     pub(super) packets_dropped: u64,
+    /// Packets dropped during the handshake, until that is complete.
+    pub(super) handshake_drops: Option<Box<DropCounts>>,
     pub(super) bytes_received: u64,
     pub(super) datagrams_received: u64,
     pub(super) tokens_received: u64,
@@ -118,6 +124,18 @@ impl Counters {
 }
 
 impl Connection {
+    /// What has arrived during the handshake, which is not complete.
+    pub(super) fn handshake_packets(&self) -> HandshakePackets {
+        let mut dropped = self.counters.handshake_drops.as_deref().copied().unwrap_or_default();
+        dropped.add(DropReason::KeyUnavailable, self.held.len());
+        HandshakePackets {
+            processed: self.counters.packets_received,
+            followed_retry: self.side.is_client() && self.identity.retry_source.is_some(),
+            followed_version_negotiation: self.versions.has_reacted(),
+            dropped,
+        }
+    }
+
     /// The connection's metrics now.
     pub fn statistics(&self) -> Statistics {
         let stats = self.recovery.get().stats();
@@ -141,6 +159,7 @@ impl Connection {
             packets_sent: stats.counts.packets_sent,
             packets_received: self.counters.packets_received,
             packets_dropped: self.counters.packets_dropped,
+            handshake_packets: self.is_handshaking().then(|| self.handshake_packets()),
             packets_lost: stats.counts.packets_lost,
             packets_spuriously_lost: stats.counts.packets_spuriously_lost,
             bytes_sent: stats.counts.bytes_sent,

@@ -125,7 +125,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         wait: Wait::Answer,
         deadline: Connection::idle_deadline,
         expire: |connection, now| {
-            let cause = connection.cause_of_silence(ConnectionError::TimedOut);
+            let cause = connection.cause_of_silence();
             connection.abandon(now, cause);
         },
     },

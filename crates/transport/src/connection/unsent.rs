@@ -114,12 +114,15 @@ impl Connection {
         self.unsent.as_ref().is_some_and(|unsent| unsent.failure == SendFailure::MtuTooSmall)
     }
 
-    /// Why a connection ends to which its peer has said nothing, when `otherwise` would be the
-    /// reason: the peer may have no part in that.
-    pub(super) fn cause_of_silence(&self, otherwise: ConnectionError) -> ConnectionError {
+    /// The reason for which a connection ends whose peer has been silent for too long, or has not
+    /// completed the handshake. The peer may have no part in that.
+    pub(super) fn cause_of_silence(&self) -> ConnectionError {
         match &self.unsent {
             Some(unsent) => ConnectionError::CannotSend(unsent.failure),
-            None => otherwise,
+            None if self.lifecycle.is_handshaking() => {
+                ConnectionError::HandshakeTimedOut(self.handshake_packets())
+            }
+            None => ConnectionError::TimedOut,
         }
     }
 

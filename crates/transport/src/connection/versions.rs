@@ -63,6 +63,11 @@ impl Versions {
         self.chosen
     }
 
+    /// Whether this client chose its version because of a Version Negotiation packet.
+    pub(super) fn has_reacted(&self) -> bool {
+        self.has_reacted
+    }
+
     /// The server has answered, so that a Version Negotiation packet has no effect any more.
     pub(super) fn on_answer(&mut self) {
         self.attempt = None;
@@ -192,12 +197,12 @@ impl Connection {
 
     /// Takes a Version Negotiation packet, if it answers our first packet and no other has been received (RFC 9000 §6.2).
     /// One that lists the version that was attempted is ignored, and so is any that answers a second attempt
-    /// (RFC 9368 §4).
+    /// (RFC 9368 §4). Returns whether it was taken.
     pub(super) fn receive_version_negotiation(
         &mut self,
         now: Timestamp,
         packet: &VersionNegotiation<'_>,
-    ) {
+    ) -> bool {
         let is_answer = packet.destination == self.identity.local.as_bytes()
             && packet.source == self.remote_ids.current().as_bytes();
         let is_first = self.side.is_client()
@@ -206,7 +211,7 @@ impl Connection {
             && !self.versions.has_reacted;
         let lists_ours = packet.versions().any(|version| version == self.versions.chosen);
         if !is_answer || !is_first || lists_ours {
-            return;
+            return false;
         }
         let listed: Vec<Version> = packet.versions().collect();
         let common = version::select(self.spoken(), &listed);
@@ -215,6 +220,7 @@ impl Connection {
             (Some(common), Some(attempt)) => self.begin_again(now, common, &attempt),
             _ => self.abandon(now, ConnectionError::VersionMismatch),
         }
+        true
     }
 
     /// Begins again in `version` (RFC 9368 §2.1): with another ClientHello, and with keys of another connection ID. Packet

@@ -9,6 +9,7 @@ use clearway_wire::{ConnectionId, ResetToken};
 use super::routes::InitialKey;
 use super::{ConnectionHandle, Endpoint, MAX_REPLIES};
 use crate::connection::{Connection, Deadlines, Ended};
+use crate::drops::DropReason;
 use crate::ids::RoutingChange;
 
 /// A place in the table of connections.
@@ -23,6 +24,8 @@ pub(super) struct Entry {
     initial: Option<InitialKey>,
     /// The peer's address and stateless reset token, as they are in the routes.
     reset: Option<(SocketAddr, ResetToken)>,
+    /// The server's address, as it is in the routes while this client's handshake is not complete.
+    attempt: Option<Box<SocketAddr>>,
 }
 
 /// What is left of a connection that was released while it was closing or draining: late packets of the peer belong to it, and
@@ -97,13 +100,39 @@ impl Endpoint {
         local_id: ConnectionId,
         initial: Option<InitialKey>,
     ) -> ConnectionHandle {
-        let entry = Box::new(Entry { connection, initial, reset: None });
+        let entry = Box::new(Entry { connection, initial, reset: None, attempt: None });
         let handle = ConnectionHandle(self.connections.insert(Place::Kept(entry)));
         self.routes.add(local_id, handle.0);
         handle
     }
 
-    /// Brings the table of connection IDs and stateless reset tokens up to date.
+    /// A client's handshake with the server at `remote` has begun.
+    pub(super) fn note_attempt(&mut self, handle: ConnectionHandle, remote: SocketAddr) {
+        if let Some(Place::Kept(entry)) = self.connections.get_mut(handle.0) {
+            entry.attempt = Some(Box::new(remote));
+            self.routes.add_attempt(remote, handle.0);
+        }
+    }
+
+    /// A datagram of `size` bytes belongs to no connection. If its sender is a server with which handshakes are under way, it
+    /// may be why they fail.
+    pub(super) fn note_stray(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        size: usize,
+        reason: DropReason,
+    ) {
+        for index in self.routes.attempts(remote) {
+            if let Some(connection) =
+                self.connections.get_mut(index).and_then(Place::connection_mut)
+            {
+                connection.receive_stray(now, size, reason);
+            }
+        }
+    }
+
+    /// Brings the table of connection IDs, stateless reset tokens and handshakes under way up to date.
     pub fn settle(&mut self, handle: ConnectionHandle) {
         let Some(Place::Kept(entry)) = self.connections.get_mut(handle.0) else { return };
         while let Some(change) = entry.connection.next_routing_change() {
@@ -111,6 +140,9 @@ impl Endpoint {
                 RoutingChange::Added(id) => self.routes.add(id, handle.0),
                 RoutingChange::Removed(id) => self.routes.remove(&id, handle.0),
             }
+        }
+        if let Some(remote) = entry.attempt.take_if(|_| !entry.connection.is_attempt()) {
+            self.routes.remove_attempt(*remote, handle.0);
         }
         let token = entry.connection.reset_token();
         let reset = token.map(|token| (entry.connection.remote_address(), token));

@@ -1,7 +1,7 @@
 //! The table of connection IDs.
 
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clearway_wire::{ConnectionId, ResetToken};
 
@@ -21,8 +21,13 @@ pub(super) struct Routes {
     initial: BTreeMap<InitialKey, usize>,
     /// The stateless reset tokens that the peers may send, by their addresses.
     resets: BTreeMap<ResetSign, usize>,
+    /// The servers with which this end's handshakes are under way.
+    attempts: BTreeSet<(SocketAddr, usize)>,
     last: Option<(ConnectionId, usize)>,
 }
+
+/// A datagram of unknown destination is counted for at most this many handshakes with its sender.
+const MAX_ATTEMPTS: usize = 16;
 
 impl Routes {
     pub(super) fn new() -> Self {
@@ -41,6 +46,20 @@ impl Routes {
             return Some(*index);
         }
         self.initial.get(&(*id, remote)).copied()
+    }
+
+    pub(super) fn add_attempt(&mut self, remote: SocketAddr, index: usize) {
+        self.attempts.insert((remote, index));
+    }
+
+    pub(super) fn remove_attempt(&mut self, remote: SocketAddr, index: usize) {
+        self.attempts.remove(&(remote, index));
+    }
+
+    /// Handshakes with the server at `remote` that are under way, but not more than a few.
+    pub(super) fn attempts(&self, remote: SocketAddr) -> impl Iterator<Item = usize> + use<'_> {
+        let range = (remote, usize::MIN)..=(remote, usize::MAX);
+        self.attempts.range(range).map(|(_, index)| *index).take(MAX_ATTEMPTS)
     }
 
     pub(super) fn add(&mut self, id: ConnectionId, index: usize) {
