@@ -508,7 +508,14 @@ impl Paths {
     /// Whether a PATH_CHALLENGE or a PATH_RESPONSE is to be sent on the current path.
     pub(crate) fn has_frames_pending(&self) -> bool {
         self.validation.as_deref().is_some_and(Validation::is_challenge_pending)
-            || self.asides.responses.iter().any(|response| self.is_on_current(response))
+            || self.has_responses()
+                && self.asides.responses.iter().any(|response| self.is_on_current(response))
+    }
+
+    /// Whether challenges of the peer are to be answered, on whichever path. Most often none is: looking through them for each
+    /// packet is worth avoiding.
+    fn has_responses(&self) -> bool {
+        !self.asides.responses.is_empty()
     }
 
     fn is_on_current(&self, response: &Response) -> bool {
@@ -520,7 +527,9 @@ impl Paths {
         self.pads_current = false;
         let address = self.current.address();
         let is_ours = |response: &Response| response.arrival.address() == address;
-        while let Some(position) = self.asides.responses.iter().position(is_ours) {
+        while self.has_responses()
+            && let Some(position) = self.asides.responses.iter().position(is_ours)
+        {
             let Some(response) = self.asides.responses.get(position).copied() else { break };
             let frame = Frame::PathResponse(frame::PathResponse { data: response.data });
             if contents.push(&frame, None).is_err() {
@@ -560,7 +569,9 @@ impl Paths {
     pub(crate) fn next_off_path(&mut self) -> Option<OffPathProbe> {
         let current = self.current.address();
         let is_elsewhere = |response: &Response| response.arrival.address() != current;
-        if let Some(position) = self.asides.responses.iter().position(is_elsewhere) {
+        if self.has_responses()
+            && let Some(position) = self.asides.responses.iter().position(is_elsewhere)
+        {
             let response = self.asides.responses.remove(position)?;
             return Some(OffPathProbe {
                 address: response.arrival.address(),

@@ -47,7 +47,8 @@ impl Recovery {
 }
 
 fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    let whole = time.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(time.subsec_nanos().into())
 }
 
 #[cfg(test)]

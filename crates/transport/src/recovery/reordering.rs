@@ -65,6 +65,10 @@ impl Reordering {
     /// The time is limited to the probe timeout or two round trips: those of the packets that were overtaken, where they take
     /// longer than those that overtook them.
     pub(super) fn thresholds(&self, rtt: &Rtt, max_ack_delay: Duration) -> LossThresholds {
+        if self.longest.is_zero() {
+            let time = rtt.time_threshold(Duration::ZERO);
+            return LossThresholds { packets: self.packets, time };
+        }
         let smoothed = rtt.smoothed_or_assumed().max(self.smoothed.unwrap_or_default());
         let limit = rtt.pto_base(max_ack_delay).max(smoothed.saturating_mul(2));
         let time = rtt.time_threshold(nine_eighths(self.longest).min(limit));
