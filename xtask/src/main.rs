@@ -12,6 +12,7 @@ mod interop;
 mod live;
 mod measure;
 mod mutants;
+mod peers_debian;
 mod pictures;
 mod program;
 mod running;
@@ -135,6 +136,11 @@ The project's development tasks.
                              Rust types
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
         --seconds N          how long each target runs (default 20)
+  cargo xtask peers-debian   run curl, nginx, HAProxy, Caddy, Chromium and Firefox of Debian sid against Clearway, in both
+                             roles, and print a matrix; makes a chroot in target/peers-debian (needs root, debootstrap
+                             and a Debian mirror: the one that apt uses, or that of the environment variable MIRROR)
+        --only NAME          only this pair, end of a pair, test, or PAIR/TEST; may be given several times
+        --list               only print their names
   cargo xtask pictures       redraw the README's pictures of the demo and of the lab
         --program FILE       with this program instead of building it
   cargo xtask surface        compare the crates' public items with the lists in docs/surface
@@ -192,6 +198,7 @@ fn main() -> ExitCode {
         ["interop", rest @ ..] => interop::run(rest),
         ["live"] => live::run(),
         ["mutants", rest @ ..] => mutants::run(rest),
+        ["peers-debian", rest @ ..] => peers_debian::run(rest),
         ["pictures"] => command::program().and_then(|program| pictures::run(&program)),
         ["pictures", "--program", program] => pictures::run(program.as_ref()),
         ["surface", rest @ ..] => surface::run(rest),

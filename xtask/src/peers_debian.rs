@@ -1,0 +1,131 @@
+//! `cargo xtask peers-debian`: Clearway with the HTTP/3 programs of Debian sid, in both roles, over loopback.
+
+mod backend;
+mod bounded;
+mod browsers;
+mod chroot;
+mod curl;
+mod files;
+mod get;
+mod library;
+mod owners;
+mod problem;
+mod report;
+mod rows;
+mod servers;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use self::chroot::Chroot;
+use self::files::Files;
+use self::report::Cell;
+use self::rows::{Pair, Test};
+use crate::command::{self, cargo, target};
+use crate::waiting::{check_interrupt, watch_signals};
+
+/// How long a client may take in one test.
+const LIMIT: Duration = Duration::from_secs(50);
+
+/// Everything that the tests share.
+pub(crate) struct Bench {
+    chroot: Chroot,
+    files: Files,
+    /// `clearway`.
+    program: PathBuf,
+    /// The library's example `peer`.
+    example: PathBuf,
+    /// The HTTP/1.1 server behind the peers.
+    backend: SocketAddr,
+    /// The folder for logs and the matrix.
+    folder: PathBuf,
+    limit: Duration,
+}
+
+/// Runs the chosen tests, and prints and writes the matrix.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let chosen = chosen(arguments)?;
+    if arguments.contains(&"--list") {
+        chosen.iter().for_each(|(pair, test)| println!("{} {}", pair.name(), report::name(*test)));
+        return Ok(());
+    }
+    watch_signals()?;
+    let bench = prepare()?;
+    let mut cells = Vec::new();
+    for (pair, test) in chosen {
+        check_interrupt()?;
+        let began = Instant::now();
+        let outcome = pair.run(test, &bench);
+        let cell = Cell { pair, test, outcome, seconds: began.elapsed().as_secs_f64() };
+        println!("{}", cell.line());
+        cells.push(cell);
+    }
+    let (text, open) = report::report(&bench.chroot.versions()?, &cells);
+    print!("\n{text}");
+    let path = bench.folder.join("matrix.txt");
+    std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    match open {
+        0 => Ok(()),
+        _ => Err(format!("{open} failures are not the peer's, or nobody has looked into them yet")),
+    }
+}
+
+/// The pairs and tests that `--only` selects: a pair, one of its ends, a test, or `PAIR/TEST`.
+fn chosen(arguments: &[&str]) -> Result<Vec<(Pair, Test)>, String> {
+    let (mut wanted, mut rest) = (Vec::new(), arguments);
+    loop {
+        rest = match rest {
+            [] => break,
+            ["--list", rest @ ..] => rest,
+            ["--only", name, rest @ ..] => {
+                wanted.push(*name);
+                rest
+            }
+            [other, ..] => return Err(format!("unknown option: {other}; see cargo xtask help")),
+        };
+    }
+    let mut chosen = Vec::new();
+    for pair in Pair::all() {
+        for (test, name) in Test::ALL {
+            let names = [pair.name(), name.to_owned(), format!("{}/{name}", pair.name())];
+            let is_end = |word: &&str| pair.name().split('-').any(|end| end == *word);
+            let is_wanted = |word: &&str| names.iter().any(|name| name == word) || is_end(word);
+            if wanted.is_empty() || wanted.iter().any(is_wanted) {
+                chosen.push((pair, test));
+            }
+        }
+    }
+    match chosen.is_empty() {
+        true => Err("no test has this name; --list prints all".to_owned()),
+        false => Ok(chosen),
+    }
+}
+
+fn prepare() -> Result<Bench, String> {
+    let program = command::tested("clearway")?;
+    let mut build = cargo(&["build", "-p", "clearway", "--example", "peer"]);
+    command::run("building the example peer", &mut build)?;
+    let folder = target().join("peers-debian");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let chroot = Chroot::prepare(&folder)?;
+    let files = Files::write(&chroot)?;
+    let backend = backend::start(files.folder.join("www"))?;
+    let example = target().join("debug/examples/peer");
+    Ok(Bench { chroot, files, program, example, backend, folder, limit: LIMIT })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn tests_are_chosen_by_pair_end_or_test() {
+        let count = |words: &[&str]| chosen(words).map_or(0, |chosen| chosen.len());
+        assert_eq!(count(&["--only", "get-nginx"]), 15);
+        assert_eq!(count(&["--only", "get-nginx/loss"]), 1);
+        assert_eq!(count(&["--only", "loss"]), count(&[]) / 15);
+        assert!(chosen(&["--only", "nobody"]).is_err());
+        assert!(chosen(&["--onyl", "loss"]).is_err());
+    }
+}

@@ -1,0 +1,135 @@
+//! Chromium and Firefox as clients. The page reports the outcome as a request, which the server logs.
+
+use std::fs;
+use std::process::Command;
+
+use super::Bench;
+use super::bounded::Server as Process;
+use super::problem::{Problem, ensure};
+use super::rows::{Client, Test, link, path};
+use super::servers::Server;
+use crate::command::output;
+
+/// The request with which the page reports.
+const REPORT: &str = "/report?";
+
+pub(crate) fn run(
+    client: Client,
+    test: Test,
+    server: Server,
+    bench: &Bench,
+) -> Result<(), Problem> {
+    let is_serve = server == Server::Serve;
+    let (task, expected) = match test {
+        Test::Upload if is_serve => {
+            return Err(Problem::Unsupported("serve only serves files"));
+        }
+        Test::Upload => ("upload", "200 5000000 good"),
+        Test::EarlyAnswer if is_serve => ("file", "405"),
+        Test::EarlyAnswer => ("early", "401"),
+        Test::Parallel => ("parallel", "good"),
+        Test::EarlyHints | Test::Trailers => {
+            return Err(Problem::Unsupported("a page cannot see these"));
+        }
+        Test::Resumption | Test::EarlyData => {
+            return Err(Problem::Unsupported("a page cannot see whether it happened"));
+        }
+        Test::KeyUpdate => ("large", "good"),
+        _ => ("download", "good"),
+    };
+    let mut site = server.start(bench, test.variant())?;
+    let (_link, address) = match test {
+        Test::Migration => {
+            let link = link(bench, &site, Test::REBINDING)?;
+            let address = link.address.clone();
+            (Some(link), address)
+        }
+        _ => path(bench, test, &site)?,
+    };
+    let url = format!("https://localhost:{}/page.html#{task}", port(&address));
+    let log = bench.folder.join(format!("{}.log", client.name()));
+    let profile = format!("profile-{}", client.name());
+    let _ = fs::remove_dir_all(bench.files.folder.join(&profile));
+    let command = match client {
+        Client::Firefox => firefox(bench, &profile, &address, &url)?,
+        _ => chromium(bench, &profile, &address, &url)?,
+    };
+    let _browser = Process::start(command, &log)?;
+    site.process.wait_for(bench.limit, |log| log.contains(REPORT))?;
+    let report = reported(&site.process.log());
+    ensure(report == expected, || report)?;
+    match test {
+        Test::Version2 => Err(Problem::Unsupported("version 1 only, in which the download passes")),
+        _ => Ok(()),
+    }
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit(':').next().unwrap_or_default()
+}
+
+/// What the page has reported, given the server's log.
+fn reported(log: &str) -> String {
+    let text = log.split_once(REPORT).map_or("", |(_, text)| text);
+    let text = text.split(['"', ' ', '\n']).next().unwrap_or_default();
+    text.replace("%20", " ").replace("%3A", ":").replace("%2F", "/")
+}
+
+fn chromium(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Command, Problem> {
+    let mut command = bench.chroot.isolated("chromium");
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--remote-debugging-port=0",
+        "--host-resolver-rules=MAP localhost 127.0.0.1,MAP * ~NOTFOUND",
+    ]);
+    command.arg(format!("--user-data-dir={}", bench.chroot.inside(profile)));
+    command.arg(format!("--origin-to-force-quic-on=localhost:{}", port(address)));
+    command.arg(format!("--ignore-certificate-errors-spki-list={}", key_hash(bench)?));
+    command.arg(url);
+    Ok(command)
+}
+
+/// The hash of the server's public key. Chromium accepts no private authority's certificate over QUIC without it.
+fn key_hash(bench: &Bench) -> Result<String, Problem> {
+    let pipeline = "openssl pkey -in \"$0\" -pubout -outform der | openssl dgst -sha256 -binary \
+        | openssl base64";
+    let mut command = bench.chroot.program("sh");
+    command.args(["-c", pipeline, &bench.chroot.inside("key.pem")]);
+    Ok(output("the key's hash", &mut command)?.trim().to_owned())
+}
+
+/// Firefox trusts the authority by a policy, and speaks HTTP/3 because a preference says that the server does.
+fn firefox(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Command, Problem> {
+    let failed = |error: std::io::Error| Problem::Failed(format!("Firefox's profile: {error}"));
+    let policies = bench.chroot.outside("/etc/firefox/policies");
+    fs::create_dir_all(&policies).map_err(failed)?;
+    let ca = bench.chroot.inside("ca.pem");
+    let policy = format!("{{\"policies\":{{\"Certificates\":{{\"Install\":[\"{ca}\"]}}}}}}\n");
+    fs::write(policies.join("policies.json"), policy).map_err(failed)?;
+    let folder = bench.files.folder.join(profile);
+    fs::create_dir_all(&folder).map_err(failed)?;
+    let preferences = format!(
+        "user_pref(\"network.http.http3.alt-svc-mapping-for-testing\", \"localhost;h3=:{}\");
+user_pref(\"network.http.http3.disable_when_third_party_roots_found\", false);
+user_pref(\"network.dns.disableIPv6\", true);
+user_pref(\"network.captive-portal-service.enabled\", false);
+user_pref(\"network.connectivity-service.enabled\", false);
+user_pref(\"datareporting.policy.dataSubmissionEnabled\", false);
+user_pref(\"browser.shell.checkDefaultBrowser\", false);
+user_pref(\"app.normandy.enabled\", false);
+user_pref(\"security.sandbox.content.level\", 0);\n",
+        port(address)
+    );
+    fs::write(folder.join("user.js"), preferences).map_err(failed)?;
+    let mut command = bench.chroot.isolated("env");
+    command.args(["HOME=/root", "MOZ_DISABLE_CONTENT_SANDBOX=1", "firefox", "--headless"]);
+    command.args(["--no-remote", "--profile", &bench.chroot.inside(profile), url]);
+    Ok(command)
+}

@@ -1,0 +1,156 @@
+//! The Debian sid chroot, and programs that run in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command;
+
+/// What is installed. H2O is not in sid.
+const PACKAGES: [&str; 7] = ["curl", "nginx", "haproxy", "caddy", "firefox", "chromium", "openssl"];
+/// The file in the chroot that says that everything is installed.
+const COMPLETE: &str = "var/lib/clearway-peers";
+/// Keeps packages from starting their services in the chroot.
+const NO_SERVICES: &str = "usr/sbin/policy-rc.d";
+/// The folder in the chroot that the tests use.
+const SHARED: &str = "srv/clearway";
+
+/// A Debian system in a folder. It shares the network with the host.
+pub(crate) struct Chroot {
+    root: PathBuf,
+}
+
+impl Chroot {
+    /// Makes the chroot in `folder`, unless it is there and complete.
+    pub(crate) fn prepare(folder: &Path) -> Result<Self, String> {
+        let chroot = Self { root: folder.join("root") };
+        if !chroot.root.join(COMPLETE).exists() {
+            chroot.make()?;
+        }
+        Ok(chroot)
+    }
+
+    fn make(&self) -> Result<(), String> {
+        if !rustix::process::geteuid().is_root() {
+            return Err("making a chroot needs root".to_owned());
+        }
+        if !self.root.join("usr/bin/apt-get").exists() {
+            let mut debootstrap = Command::new("debootstrap");
+            debootstrap.args(["--variant=minbase", "sid"]).arg(&self.root).arg(mirror()?);
+            command::run("making a Debian sid chroot", &mut debootstrap)?;
+        }
+        let failed = |error| format!("{}: {error}", self.root.display());
+        fs::write(self.root.join(NO_SERVICES), "#!/bin/sh\nexit 101\n").map_err(failed)?;
+        let mut executable = Command::new("chmod");
+        executable.arg("+x").arg(self.root.join(NO_SERVICES));
+        command::output("chmod", &mut executable)?;
+        let settings = apt_settings();
+        let apt = |words: &[&str]| {
+            let mut apt = self.program("apt-get");
+            apt.env("DEBIAN_FRONTEND", "noninteractive");
+            apt.args(["-q", "-o", "Acquire::Check-Valid-Until=false"]).args(&settings).args(words);
+            apt
+        };
+        command::run("reading the package lists", &mut apt(&["update"]))?;
+        let mut install = apt(&["install", "--yes", "--no-install-recommends"]);
+        command::run("installing the peers", install.args(PACKAGES))?;
+        fs::write(self.root.join(COMPLETE), "").map_err(failed)
+    }
+
+    /// Returns a command that runs `name` in the chroot. Its process ID is that of the program.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let mut command = Command::new("chroot");
+        command.arg(&self.root).arg(name);
+        command
+    }
+
+    /// Returns a command that runs `name` in the chroot with `/proc`, in namespaces of its own. When the command is killed,
+    /// the kernel ends all processes in them.
+    pub(crate) fn isolated(&self, name: &str) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--kill-child=KILL"]);
+        command.arg(format!("--mount-proc={}", self.root.join("proc").display()));
+        command.arg("chroot").arg(&self.root).arg(name);
+        command
+    }
+
+    /// The path on the host of the folder that the tests use.
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.root.join(SHARED)
+    }
+
+    /// The path in the chroot of a file in the folder that the tests use.
+    pub(crate) fn inside(&self, name: &str) -> String {
+        format!("/{SHARED}/{name}")
+    }
+
+    /// The host's path of a path in the chroot.
+    pub(crate) fn outside(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The installed version of each peer, one a line.
+    pub(crate) fn versions(&self) -> Result<String, String> {
+        let mut query = self.program("dpkg-query");
+        query.args(["--show", "--showformat=${Package} ${Version}\n"]).args(PACKAGES);
+        command::output("dpkg-query", &mut query)
+    }
+}
+
+/// The host's proxy and certificate settings for apt, as options. Everything else that apt needs comes with the environment.
+fn apt_settings() -> Vec<String> {
+    let dump = command::output("apt-config", Command::new("apt-config").arg("dump"));
+    let dump = dump.unwrap_or_default();
+    let wanted = |line: &&str| {
+        ["Acquire::http::", "Acquire::https::"].iter().any(|prefix| line.starts_with(prefix))
+    };
+    let option = |line: &str| {
+        let (name, value) = line.trim_end_matches(';').split_once(' ')?;
+        Some(["-o".to_owned(), format!("{name}={}", value.trim_matches('"'))])
+    };
+    dump.lines().filter(wanted).filter_map(option).flatten().collect()
+}
+
+/// The Debian mirror: that of the environment variable `MIRROR`, or the one that the host's apt uses.
+fn mirror() -> Result<String, String> {
+    if let Ok(mirror) = std::env::var("MIRROR") {
+        return Ok(mirror);
+    }
+    let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
+    let folder = fs::read_dir("/etc/apt/sources.list.d");
+    files.extend(folder.into_iter().flatten().flatten().map(|entry| entry.path()));
+    files.sort();
+    let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
+    texts.into_iter().find_map(|text| debian(&text)).ok_or_else(|| {
+        "apt's configuration names no Debian mirror; set the environment variable MIRROR".to_owned()
+    })
+}
+
+/// The first Debian mirror in a file of apt's configuration, in either format.
+fn debian(text: &str) -> Option<String> {
+    let active = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| ["deb ", "deb\t", "URIs:"].iter().any(|start| line.starts_with(start)));
+    active.flat_map(str::split_whitespace).find(|word| is_debian(word)).map(str::to_owned)
+}
+
+fn is_debian(word: &str) -> bool {
+    word.starts_with("http") && word.trim_end_matches('/').ends_with("/debian")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::debian;
+
+    #[test]
+    fn the_mirror_is_read_from_both_formats_of_apt() {
+        let stanza = "Types: deb\n# http://old.example/debian\nURIs: http://new.example/debian\n";
+        assert_eq!(debian(stanza).as_deref(), Some("http://new.example/debian"));
+        let lines = "# deb http://old.example/debian sid main\n\
+            deb https://other.example/apt stable main\n\
+            deb [arch=amd64] https://new.example/debian/ bookworm main\n";
+        assert_eq!(debian(lines).as_deref(), Some("https://new.example/debian/"));
+        assert_eq!(debian("deb http://new.example/debian-security bookworm main\n"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! The certificates, and the files that are transferred.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+
+use super::chroot::Chroot;
+
+/// The files that are served, by name and length.
+const CONTENT: [(&str, usize); 3] = [("1k", 1_000), ("5m", 5_000_000), ("20m", 20_000_000)];
+/// The number of small files, which are requested at once.
+pub(crate) const MANY: usize = 300;
+/// The page with which a browser makes requests.
+const PAGE: &str = include_str!("page.html");
+
+/// The folder that is served, and the certificates. All of them are in the chroot.
+pub(crate) struct Files {
+    pub(crate) folder: PathBuf,
+    /// Where downloads go.
+    pub(crate) downloads: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn write(chroot: &Chroot) -> Result<Self, String> {
+        let folder = chroot.shared();
+        let files = Self { downloads: folder.join("downloads"), folder };
+        files.write_content().map_err(|error| format!("{}: {error}", files.folder.display()))?;
+        files.write_certificates().map_err(|error| format!("the certificates: {error}"))?;
+        Ok(files)
+    }
+
+    /// The path of a file in the shared folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn write_content(&self) -> std::io::Result<()> {
+        let site = self.folder.join("www");
+        fs::create_dir_all(site.join("many"))?;
+        for (name, length) in CONTENT {
+            fs::write(site.join(name), pattern(length))?;
+        }
+        for number in 1..=MANY {
+            fs::write(site.join("many").join(number.to_string()), pattern(10_000 + number))?;
+        }
+        fs::write(site.join("page.html"), PAGE)
+    }
+
+    fn write_certificates(&self) -> Result<(), Box<dyn std::error::Error>> {
+        let key = KeyPair::generate()?;
+        let mut parameters = CertificateParams::new(Vec::new())?;
+        parameters.distinguished_name.push(DnType::CommonName, "Clearway test authority");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let root = parameters.self_signed(&key)?.pem();
+        let issuer = Issuer::new(parameters, key);
+        let key = KeyPair::generate()?;
+        let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let chain = CertificateParams::new(names)?.signed_by(&key, &issuer)?.pem();
+        let key = key.serialize_pem();
+        fs::write(self.folder.join("ca.pem"), root)?;
+        // HAProxy reads both from one file.
+        fs::write(self.folder.join("both.pem"), format!("{chain}{key}"))?;
+        fs::write(self.folder.join("chain.pem"), chain)?;
+        fs::write(self.folder.join("key.pem"), key)?;
+        Ok(())
+    }
+
+    /// Empties the folder of downloads.
+    pub(crate) fn clear_downloads(&self) -> Result<(), String> {
+        let _ = fs::remove_dir_all(&self.downloads);
+        fs::create_dir_all(&self.downloads)
+            .map_err(|error| format!("{}: {error}", self.downloads.display()))
+    }
+
+    /// Compares a download with the file that was served.
+    pub(crate) fn compare(&self, name: &str) -> Result<(), String> {
+        let read =
+            |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let file_name = Path::new(name).file_name().unwrap_or_default();
+        let downloaded = read(&self.downloads.join(file_name))?;
+        let served = read(&self.folder.join("www").join(name))?;
+        match downloaded == served {
+            true => Ok(()),
+            false => Err(format!(
+                "{name} differs: {} bytes were downloaded of {}",
+                downloaded.len(),
+                served.len()
+            )),
+        }
+    }
+
+    /// Compares all small files.
+    pub(crate) fn compare_many(&self) -> Result<(), String> {
+        (1..=MANY).try_for_each(|number| self.compare(&format!("many/{number}")))
+    }
+}
+
+/// Content that each receiver can verify: byte `i` is `i % 251`.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|index| (index % 251) as u8).collect()
+}
+
+/// Describes uploaded content as the library's example does: `LENGTH good` or `LENGTH bad`.
+pub(crate) fn verdict(content: &[u8]) -> String {
+    let is_good = content.iter().enumerate().all(|(index, byte)| usize::from(*byte) == index % 251);
+    format!("{} {}", content.len(), if is_good { "good" } else { "bad" })
+}

@@ -1,0 +1,21 @@
+//! What keeps a test from passing.
+
+/// The outcome of a test that did not pass.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    Failed(String),
+    /// One of the endpoints cannot do it, and why.
+    Unsupported(&'static str),
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+/// # Errors
+/// With the text if the condition does not hold.
+pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), Problem> {
+    if holds { Ok(()) } else { Err(Problem::Failed(text())) }
+}
