@@ -26,7 +26,7 @@ use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, watch_signals};
 
 /// How long a client may take in one test.
-const LIMIT: Duration = Duration::from_secs(50);
+const LIMIT: Duration = Duration::from_secs(40);
 
 /// Everything that the tests share.
 pub(crate) struct Bench {

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearway::http3::{Body, Client, PROTOCOL, RecvBody, Responder, Server};
+use clearway::http3::{Body, Client, Early, PROTOCOL, RecvBody, Responder, Server};
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::pem::PemObject;
 use clearway::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -125,6 +125,9 @@ async fn answer(
 ) -> Result<(), Failure> {
     let path = request.uri().path().to_owned();
     let mut response = Response::new(Body::empty());
+    if Early::is_in(&request) {
+        response.headers_mut().insert("x-early", HeaderValue::from_static("1"));
+    }
     match path.as_str() {
         "/sink" => {
             let (length, verdict) = verify(&mut request.into_body()).await?;
@@ -256,7 +259,7 @@ impl Peer {
         let (moved, verified) = tokio::join!(moving, verify(response.body_mut()));
         let (length, verdict) = verified?;
         match moved {
-            Ok(_) => println!("moved length {length} {verdict}"),
+            Ok(_) => println!("has moved length {length} {verdict}"),
             Err(error) => println!("not moved: {error}; length {length} {verdict}"),
         }
         client.shutdown().await;

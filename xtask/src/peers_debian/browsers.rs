@@ -11,7 +11,7 @@ use super::servers::Server;
 use crate::command::output;
 
 /// The request with which the page reports.
-const REPORT: &str = "/report?";
+const REPORT: &str = "/report/";
 
 pub(crate) fn run(
     client: Client,
@@ -55,7 +55,11 @@ pub(crate) fn run(
         _ => chromium(bench, &profile, &address, &url)?,
     };
     let _browser = Process::start(command, &log)?;
-    site.process.wait_for(bench.limit, |log| log.contains(REPORT))?;
+    let outcome = site.process.wait_for(bench.limit, |log| log.contains(REPORT));
+    ensure(site.process.log().contains("/page.html"), || {
+        "the browser did not request the page; it may not have started in time".to_owned()
+    })?;
+    outcome?;
     let report = reported(&site.process.log());
     ensure(report == expected, || report)?;
     match test {

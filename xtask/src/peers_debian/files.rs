@@ -11,6 +11,8 @@ use super::chroot::Chroot;
 const CONTENT: [(&str, usize); 3] = [("1k", 1_000), ("5m", 5_000_000), ("20m", 20_000_000)];
 /// The number of small files, which are requested at once.
 pub(crate) const MANY: usize = 300;
+/// The folder for the qlog of `clearway serve`.
+pub(crate) const QLOG: &str = "qlog";
 /// The page with which a browser makes requests.
 const PAGE: &str = include_str!("page.html");
 
@@ -67,11 +69,20 @@ impl Files {
         Ok(())
     }
 
-    /// Empties the folder of downloads.
-    pub(crate) fn clear_downloads(&self) -> Result<(), String> {
-        let _ = fs::remove_dir_all(&self.downloads);
-        fs::create_dir_all(&self.downloads)
-            .map_err(|error| format!("{}: {error}", self.downloads.display()))
+    /// Empties the folders of downloads and of the qlog of `clearway serve`.
+    pub(crate) fn clear(&self) -> Result<(), String> {
+        [self.downloads.clone(), self.folder.join(QLOG)].into_iter().try_for_each(|folder| {
+            // It may not be there yet.
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
+        })
+    }
+
+    /// Whether the qlog of `clearway serve` contains a text.
+    pub(crate) fn serve_logged(&self, text: &str) -> bool {
+        let entries = fs::read_dir(self.folder.join(QLOG)).into_iter().flatten().flatten();
+        let mut logs = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
+        logs.any(|log| log.contains(text))
     }
 
     /// Compares a download with the file that was served.

@@ -36,7 +36,11 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
         }
         Test::Migration => {
             let link = link(bench, &site, Test::SLOW)?;
-            (client(bench, &link.address, &["migrate", "/5m"])?, "moved length 5000000 good")
+            let text = client(bench, &link.address, &["migrate", "/5m"])?;
+            if text.contains("disable_active_migration") {
+                return Err(Problem::Unsupported("the server forbids migration"));
+            }
+            (text, "has moved length 5000000 good")
         }
         Test::Parallel => (client(bench, &direct, &["many", "/many/", "300"])?, "good 300"),
         _ => (client(bench, &direct, &["fetch", "/5m"])?, "length 5000000 good"),

@@ -63,7 +63,7 @@ impl Cell {
 /// The owner of a failure and the reason for that judgment.
 fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     if text.starts_with(NOT_STARTED) {
-        return (Owner::Unknown, "nothing was tested".to_owned());
+        return (Owner::Ours, "the test's own; the peer was not tested".to_owned());
     }
     if cell.pair.is_control() {
         return (Owner::Peers, "no end is Clearway's".to_owned());

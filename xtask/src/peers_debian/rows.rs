@@ -158,7 +158,7 @@ impl Pair {
 
     /// Runs a test.
     pub(crate) fn run(self, test: Test, bench: &Bench) -> Result<(), Problem> {
-        bench.files.clear_downloads()?;
+        bench.files.clear()?;
         match self.client {
             Client::Curl => curl::run(test, self.server, bench),
             Client::Chromium | Client::Firefox => {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::Bench;
 use super::bounded::Server as Process;
+use super::files::QLOG;
 use super::problem::Problem;
 
 /// The beginning of an error that is the test's own.
@@ -87,7 +88,7 @@ fn serve(bench: &Bench, address: SocketAddr, variant: Variant) -> Command {
     let mut command = Command::new(&bench.program);
     command.arg("serve").arg(bench.files.path("www"));
     command.args(["--listen", &address.to_string(), "--cert", &bench.files.path("chain.pem")]);
-    command.args(["--key", &bench.files.path("key.pem")]);
+    command.args(["--key", &bench.files.path("key.pem"), "--qlog", &bench.files.path(QLOG)]);
     command.args(match variant {
         Variant::Usual => &[][..],
         Variant::Retry => &["--retry"],
@@ -140,7 +141,7 @@ fn nginx(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Command
                 listen 127.0.0.1:{port} quic reuseport; listen 127.0.0.1:{port} ssl;
                 http3 on; quic_retry {retry}; ssl_early_data on;
                 ssl_certificate {shared}chain.pem; ssl_certificate_key {shared}key.pem;
-                root {shared}www;
+                root {shared}www; add_header x-early $ssl_early_data;
                 location = /early {{ return 401; }}
                 location /back/ {{
                     proxy_pass http://{backend}; proxy_http_version 1.1;
@@ -178,6 +179,7 @@ frontend peers
     bind quic4@127.0.0.1:{port} ssl crt {both} alpn h3 allow-0rtt{retry}
     bind 127.0.0.1:{port} ssl crt {both} alpn h2,http/1.1
     http-request return status 401 if {{ path /early }}
+    http-response set-header x-early %[ssl_fc_has_early]
     default_backend back
 backend back
     server back {backend}\n"
