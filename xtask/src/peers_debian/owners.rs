@@ -13,7 +13,7 @@ struct Known {
     why: &'static str,
 }
 
-const KNOWN: [Known; 5] = [
+const KNOWN: [Known; 6] = [
     Known {
         pairs: &[(Client::Chromium, Server::Serve), (Client::Chromium, Server::Library)],
         test: Test::EarlyAnswer,
@@ -31,7 +31,14 @@ const KNOWN: [Known; 5] = [
             the label of version 1, against RFC 9369 section 3.3.2",
     },
     Known {
-        pairs: &[(Client::Get, Server::Haproxy), (Client::Library, Server::Haproxy)],
+        pairs: &[(Client::Library, Server::Haproxy)],
+        test: Test::MtuDrop,
+        text: "Reset(0x0)",
+        owner: Owner::Peers,
+        why: "HAProxy never sends datagrams of less than 1,252 bytes when it has more to send",
+    },
+    Known {
+        pairs: &[(Client::Get, Server::Haproxy)],
         test: Test::MtuDrop,
         text: "not done",
         owner: Owner::Peers,

@@ -18,7 +18,7 @@ pub(crate) struct Cell {
 /// The most characters of a failure that the report shows.
 const LINE: usize = 400;
 
-/// Whose failure it is.
+/// The endpoint that causes a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Ours,
