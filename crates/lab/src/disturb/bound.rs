@@ -159,7 +159,7 @@ impl<'a> Bounds<'a> {
         self.end.saturating_add(fixed).saturating_add(rounds)
     }
 
-    /// Whether the connection may end with an error instead: see [`Kind::may_be_fatal`]. With
+    /// Whether the connection may end with an error instead: see `Kind::may_be_fatal`. With
     /// another disturbance, the one migration of the application may fail.
     pub fn may_be_fatal(&self, events: &[Event]) -> bool {
         let is_early = |event: &Event| self.baseline.time_before(event.at.0) <= self.handshakes_end;
