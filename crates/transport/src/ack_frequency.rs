@@ -109,7 +109,7 @@ pub(crate) struct AckFrequency {
     asked: Option<Box<Asked>>,
 }
 
-/// What the peer was asked for.
+/// The requests to the peer so far.
 #[derive(Debug)]
 struct Asked {
     /// The newest request, and whether it is to be sent.

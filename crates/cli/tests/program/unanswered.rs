@@ -1,4 +1,4 @@
-//! What `get` says when no handshake completes: what arrived, and why it was of no use.
+//! What `get` says when no handshake completes: what arrived, and why it was useless.
 
 use std::fs;
 use std::net::UdpSocket;
