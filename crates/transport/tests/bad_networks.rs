@@ -44,7 +44,7 @@ fn totals_are_those_of_the_statistics() {
 fn completes_when_30_percent_of_the_datagrams_are_corrupted() {
     for seed in 0..40 {
         for within in [None, Some(40)] {
-            let corrupt = Corrupt { probability: probability(30.0), maximum_run: None, within };
+            let corrupt = Corrupt { probability: probability(30.0), within, ..Corrupt::default() };
             let conditions =
                 Conditions { delay: milliseconds(15), corrupt, ..Conditions::default() };
             let mut pair = Pair::new(both(conditions, seed));

@@ -124,7 +124,7 @@ fn a_transfer_survives_the_worst_network() {
             loss: vec![clearway_network::LossRule::random(probability(10.0))],
             reorder: Reorder { probability: probability(10.0), by: milliseconds(15) },
             duplicate: probability(10.0),
-            corrupt: Corrupt { probability: probability(10.0), maximum_run: None, within: None },
+            corrupt: Corrupt { probability: probability(10.0), ..Corrupt::default() },
             ..Conditions::default()
         };
         let mut pair = Pair::new(both(conditions, seed));

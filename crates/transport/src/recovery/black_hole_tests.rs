@@ -109,11 +109,11 @@ fn packets_of_the_base_size_and_probes_of_the_mtu_are_no_evidence() {
     }
 }
 
-/// One large packet in ten arrives: the path carries them.
+/// One large packet in three arrives, for less than eight round trips.
 #[test]
 fn a_large_packet_that_arrives_disproves_it() {
     let mut bench = measured();
-    for round in 0..20 {
+    for round in 0..6 {
         let now = at(100 + 50 * round);
         send(&mut bench, now, LARGE);
         send(&mut bench, now, LARGE);
@@ -146,4 +146,40 @@ fn old_losses_are_not_counted_again() {
         bench.ack(expiry + ms(90 + time), &[(small, small)]);
     }
     assert!(!bench.recovery.take_black_hole());
+}
+
+/// Sends `count` large packets, four in each round trip, of which those with a true `is_lost` never arrive.
+fn send_in_rounds(bench: &mut Bench, count: u64, is_lost: impl Fn(u64) -> bool) -> bool {
+    let mut found = false;
+    for round in 0..count / 4 {
+        let now = at(100 + round * 40);
+        let numbers: Vec<u64> = (0..4).map(|_| send(bench, now, LARGE)).collect();
+        for number in numbers.into_iter().filter(|&number| !is_lost(number)) {
+            bench.ack(now + ms(40), &[(number, number)]);
+        }
+        found |= bench.recovery.take_black_hole();
+    }
+    found
+}
+
+/// Others of the same size arrive each time, so that no loss shows a black hole by itself.
+#[test]
+fn a_path_that_loses_a_third_of_the_large_packets_shows_it() {
+    let mut bench = measured();
+    assert!(send_in_rounds(&mut bench, 120, |number| number % 3 == 0));
+}
+
+#[test]
+fn a_path_that_loses_every_eighth_large_packet_is_used() {
+    let mut bench = measured();
+    assert!(!send_in_rounds(&mut bench, 400, |number| number % 8 == 0));
+}
+
+/// Three round trips of heavy losses are a queue that overflows before the sender has heard of it.
+#[test]
+fn losses_of_a_few_round_trips_are_congestion() {
+    let mut bench = measured();
+    assert!(
+        !send_in_rounds(&mut bench, 400, |number| (40..52).contains(&number) && number % 2 == 0)
+    );
 }
