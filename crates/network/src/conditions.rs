@@ -119,4 +119,7 @@ pub struct Corrupt {
     pub maximum_run: Option<u32>,
     /// The changed byte is among this many first bytes; `None` for any byte.
     pub within: Option<usize>,
+    /// Whether Version Negotiation packets stay intact. Nothing protects them, so a changed one may end an attempt to
+    /// connect (RFC 9000 §6.2), which a lost one does not.
+    pub spare_version_negotiation: bool,
 }

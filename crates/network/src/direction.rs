@@ -136,7 +136,8 @@ impl Direction {
             });
             entry.datagram.ecn = ecn;
         }
-        if let Some((position, flip)) = draws.corruption
+        let spared = self.impairments.spares(&entry.datagram.payload);
+        if let Some((position, flip)) = draws.corruption.filter(|_| !spared)
             && let Some(byte) = entry.datagram.payload.get_mut(position)
         {
             *byte ^= flip;

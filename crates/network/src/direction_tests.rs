@@ -9,6 +9,10 @@ use crate::{
 
 const RATE: Option<Rate> = Some(Rate::from_bits_per_second(10_000_000));
 
+fn always_corrupt() -> Corrupt {
+    Corrupt { probability: Probability::ALWAYS, ..Corrupt::default() }
+}
+
 #[test]
 fn a_perfect_wire_changes_nothing() {
     let mut link = link_to_client(Conditions::default());
@@ -244,8 +248,7 @@ fn a_corrupt_datagram_arrives_with_one_byte_changed() {
 
 #[test]
 fn corruption_stays_within_its_bounds() {
-    let corrupt =
-        Corrupt { probability: Probability::ALWAYS, maximum_run: Some(3), within: Some(5) };
+    let corrupt = Corrupt { maximum_run: Some(3), within: Some(5), ..always_corrupt() };
     let mut link = link_to_client(Conditions { corrupt, ..Conditions::default() });
     let deliveries = stream(&mut link, 400, 40, ms(1));
     let mut positions = [false; 5];
@@ -262,8 +265,27 @@ fn corruption_stays_within_its_bounds() {
 }
 
 #[test]
+fn corruption_spares_version_negotiation_if_asked_to() {
+    let version_negotiation = [&[0x80, 0, 0, 0, 0, 8][..], &[7; 30]].concat();
+    let initial = [&[0xc0, 0, 0, 0, 1, 8][..], &[7; 30]].concat();
+    for spare_version_negotiation in [false, true] {
+        let corrupt = Corrupt { spare_version_negotiation, ..always_corrupt() };
+        let mut link = link_to_client(Conditions { corrupt, ..Conditions::default() });
+        for payload in [&version_negotiation, &initial] {
+            let datagram = Datagram { payload: payload.clone(), ..datagram(0, 36) };
+            link.submit(at_ms(0), Way::ToClient, datagram);
+        }
+        let delivered = drain(&mut link);
+        let intact = delivered.iter().filter(|delivery| {
+            [&version_negotiation, &initial].contains(&&delivery.datagram.payload)
+        });
+        assert_eq!(intact.count(), usize::from(spare_version_negotiation));
+    }
+}
+
+#[test]
 fn an_empty_datagram_has_nothing_to_corrupt() {
-    let corrupt = Corrupt { probability: Probability::ALWAYS, ..Corrupt::default() };
+    let corrupt = always_corrupt();
     let mut link = link_to_client(Conditions { corrupt, ..Conditions::default() });
     assert_eq!(stream(&mut link, 3, 0, ms(1)).len(), 3);
     assert_eq!(link.counters().to_client.corrupted, 0);

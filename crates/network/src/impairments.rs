@@ -116,6 +116,11 @@ impl Impairments {
         Draws { lost, travel, corruption }
     }
 
+    /// Whether this payload is never corrupted.
+    pub(crate) fn spares(&self, payload: &[u8]) -> bool {
+        self.corrupt.spare_version_negotiation && is_version_negotiation(payload)
+    }
+
     /// Informs the windows of this direction about the bytes that have passed in the direction
     /// `way`.
     pub(crate) fn on_passed(&mut self, now: Timestamp, way: Way, total: u64) {
@@ -123,4 +128,9 @@ impl Impairments {
             rule.on_passed(now, way, total);
         }
     }
+}
+
+/// Whether this is a Version Negotiation packet: a long header with version 0 (RFC 8999 §6).
+fn is_version_negotiation(payload: &[u8]) -> bool {
+    matches!(payload, [first, 0, 0, 0, 0, ..] if first & 0x80 != 0)
 }

@@ -61,7 +61,7 @@ fn directions() {
         mark_above = "2ms"
         reorder = { probability = "1%", by = "3ms" }
         duplicate = "2%"
-        corrupt = { probability = "3%", longest = 3, within = 20 }
+        corrupt = { probability = "3%", longest = 3, within = 20, spare_version_negotiation = true }
         mtu = 1300
         mtu_steps = [{ at = "2s", value = 1200 }]
         loss = [{ large = { than = 1400, probability = "4%" } }]
@@ -97,7 +97,12 @@ fn directions() {
     assert_eq!(to_client.mark_above, Some(2 * MS));
     assert_eq!(to_client.reorder, Reorder { probability: chance(0.01), by: 3 * MS });
     assert_eq!(to_client.duplicate, chance(0.02));
-    let corrupt = Corrupt { probability: chance(0.03), maximum_run: Some(3), within: Some(20) };
+    let corrupt = Corrupt {
+        probability: chance(0.03),
+        maximum_run: Some(3),
+        within: Some(20),
+        spare_version_negotiation: true,
+    };
     assert_eq!(to_client.corrupt, corrupt);
     let freezes = Freezes {
         start: 1000 * MS,

@@ -174,7 +174,12 @@ pub(super) fn conditions() -> BoxedStrategy<Conditions> {
         (probability(), duration()).prop_map(|(probability, by)| Reorder { probability, by }),
         probability(),
         (probability(), option::of(0..5u32), option::of(0..50usize)).prop_map(
-            |(probability, maximum_run, within)| Corrupt { probability, maximum_run, within },
+            |(probability, maximum_run, within)| Corrupt {
+                probability,
+                maximum_run,
+                within,
+                spare_version_negotiation: false,
+            },
         ),
         (option::of(0..1500usize), vec(mtu_step(), 0..3)),
         (ecn_treatment(), vec(ecn_step(), 0..3)),

@@ -207,6 +207,8 @@ pub(in crate::scenario) struct Corrupt {
     pub(in crate::scenario) probability: Portion,
     pub(in crate::scenario) longest: Option<SmallCount>,
     pub(in crate::scenario) within: Option<usize>,
+    #[serde(default)]
+    pub(in crate::scenario) spare_version_negotiation: bool,
 }
 
 /// Times during which the direction delivers nothing; afterwards everything that was held back arrives at once.

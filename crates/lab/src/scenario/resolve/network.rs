@@ -147,6 +147,7 @@ fn impairments(settings: &DirectionSettings) -> Conditions {
             probability: corrupt.probability.0,
             maximum_run: corrupt.longest.map(|longest| longest.0),
             within: corrupt.within,
+            spare_version_negotiation: corrupt.spare_version_negotiation,
         }),
         mtu: settings.mtu.map(|mtu| mtu.0),
         ecn: settings.ecn.map_or(EcnTreatment::Kept, file::EcnTreatment::resolve),
