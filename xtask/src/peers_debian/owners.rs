@@ -38,7 +38,7 @@ const KNOWN: [Known; 6] = [
         why: "HAProxy never sends datagrams of less than 1,252 bytes when it has more to send",
     },
     Known {
-        pairs: &[(Client::Get, Server::Haproxy)],
+        pairs: &[(Client::Get, Server::Haproxy), (Client::Library, Server::Haproxy)],
         test: Test::MtuDrop,
         text: "not done",
         owner: Owner::Peers,

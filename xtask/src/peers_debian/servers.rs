@@ -1,13 +1,17 @@
 //! The servers: Clearway's and the peers', each started for one test.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 
 use super::Bench;
 use super::bounded::Server as Process;
 use super::files::QLOG;
 use super::problem::Problem;
+
+/// How many ports are tried before none counts as free.
+const PORTS_TRIED: usize = 16;
 
 /// The beginning of an error that is the test's own.
 pub(crate) const NOT_STARTED: &str = "the server does not start";
@@ -78,10 +82,19 @@ impl Server {
     }
 }
 
-/// A port that is free for UDP and, very likely, for TCP.
+/// An address whose port is free for UDP and TCP. The kernel gives the ports of closed TCP connections to UDP sockets.
 fn free_address() -> Result<SocketAddr, String> {
-    let socket = UdpSocket::bind("127.0.0.1:0");
-    socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
+    let failed = |error: io::Error| format!("cannot find a free port: {error}");
+    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..PORTS_TRIED {
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) => last = error,
+        }
+    }
+    Err(failed(last))
 }
 
 fn serve(bench: &Bench, address: SocketAddr, variant: Variant) -> Command {

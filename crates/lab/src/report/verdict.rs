@@ -9,7 +9,7 @@ use super::measure::Measured;
 use super::statistics::Violated;
 use super::text::{percent_text, rate_text, seconds_text, seeds_text, time_or_never};
 use crate::checker::Property;
-use crate::scenario::Expectations;
+use crate::scenario::{Expectations, ShareBound};
 use crate::setup::Setup;
 use crate::sweep::Run;
 
@@ -194,6 +194,25 @@ impl Judge<'_> {
             if share.at_most < 1.0 {
                 let expected = Bounded::at_most(&what, share.at_most, percent_text);
                 verdicts.push(self.every(Property::Fd, expected, of_group));
+            }
+            self.mean_share(share, settled, verdicts);
+        }
+    }
+
+    fn mean_share(&self, share: &ShareBound, settled: Duration, verdicts: &mut Vec<Verdict>) {
+        let of_group = |(_, run): (_, Measured<'_>)| run.share_of(&share.group, settled);
+        let shares: Vec<f64> = self.measured().filter_map(of_group).collect();
+        let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+        for (limit, bound, is_given) in [
+            (share.mean_at_least, Bound::AtLeast, share.mean_at_least > 0.0),
+            (share.mean_at_most, Bound::AtMost, share.mean_at_most < 1.0),
+        ] {
+            if is_given {
+                let group = &share.group;
+                let limit_text = percent_text(limit);
+                let expected = format!("the mean share of {group} {} {limit_text}", bound.text());
+                let shortfall = (!bound.admits(&limit, &mean)).then(|| percent_text(mean));
+                verdicts.push(Verdict::new(expected, shortfall));
             }
         }
     }

@@ -156,11 +156,23 @@ fn fairness() {
     let none = Expectations::default();
     let jain = Expectations { jain_at_least: Some(0.95), ..none.clone() };
     check(&jain, &setup, (&[run(100, 110)], &[run(100, 300)]), "80.0 % with seed 1");
-    let share = |at_least, at_most| Expectations {
-        shares: vec![ShareBound { group: "a".to_owned(), at_least, at_most }],
-        ..none.clone()
+    let bound = ShareBound {
+        group: "a".to_owned(),
+        at_least: 0.0,
+        at_most: 1.0,
+        mean_at_least: 0.0,
+        mean_at_most: 1.0,
+    };
+    let shares = |bound| Expectations { shares: vec![bound], ..none.clone() };
+    let share = |at_least, at_most| shares(ShareBound { at_least, at_most, ..bound.clone() });
+    let mean = |mean_at_least, mean_at_most| {
+        shares(ShareBound { mean_at_least, mean_at_most, ..bound.clone() })
     };
     check(&share(0.3, 1.0), &setup, (&[run(1, 2)], &[run(1, 3)]), "25.0 % with seed 1");
     check(&share(0.0, 0.7), &setup, (&[run(2, 1)], &[run(3, 1)]), "75.0 % with seed 1");
+    // One run may be outside of the bounds of the mean.
+    let fair = [run(1, 3), run(3, 1)];
+    check(&mean(0.4, 1.0), &setup, (&fair, &[run(1, 3), run(1, 1)]), "37.5 %");
+    check(&mean(0.0, 0.6), &setup, (&fair, &[run(3, 1), run(1, 1)]), "62.5 %");
     assert_eq!(judge(&share(0.3, 0.7), &setup, &[run(1, 1)]).len(), 4);
 }

@@ -82,4 +82,8 @@ pub struct ShareBound {
     pub at_least: f64,
     /// The largest share, 0 to 1.
     pub at_most: f64,
+    /// The smallest mean of the shares of all runs, 0 to 1.
+    pub mean_at_least: f64,
+    /// The largest mean of the shares of all runs, 0 to 1.
+    pub mean_at_most: f64,
 }

@@ -36,4 +36,6 @@ pub(in crate::scenario) struct ShareSettings {
     pub(in crate::scenario) flow: Spanned<String>,
     pub(in crate::scenario) at_least: Option<Portion>,
     pub(in crate::scenario) at_most: Option<Portion>,
+    pub(in crate::scenario) mean_at_least: Option<Portion>,
+    pub(in crate::scenario) mean_at_most: Option<Portion>,
 }

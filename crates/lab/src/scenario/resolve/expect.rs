@@ -49,10 +49,19 @@ fn share_bound(share: &ShareSettings, setup: &Setup) -> Result<ShareBound, Fault
     if !groups.contains(&group.as_str()) {
         return Err(Fault::unknown(share.flow.span(), "flow", group, &groups));
     }
-    let at_least = share.at_least.map_or(0.0, |portion| portion.0.get());
-    let at_most = share.at_most.map_or(1.0, |portion| portion.0.get());
-    match at_least <= at_most {
-        true => Ok(ShareBound { group: group.clone(), at_least, at_most }),
-        false => Err(Fault::new(share.flow.span(), "at_least is larger than at_most")),
+    let or = |portion: Option<Portion>, default| portion.map_or(default, |portion| portion.0.get());
+    let bound = ShareBound {
+        group: group.clone(),
+        at_least: or(share.at_least, 0.0),
+        at_most: or(share.at_most, 1.0),
+        mean_at_least: or(share.mean_at_least, 0.0),
+        mean_at_most: or(share.mean_at_most, 1.0),
+    };
+    if bound.at_least > bound.at_most {
+        return Err(Fault::new(share.flow.span(), "at_least is larger than at_most"));
     }
+    if bound.mean_at_least > bound.mean_at_most {
+        return Err(Fault::new(share.flow.span(), "mean_at_least is larger than mean_at_most"));
+    }
+    Ok(bound)
 }
