@@ -7,6 +7,7 @@
 //! * [`memory`]: parts that take memory only while they are used.
 //! * [`packed`]: states in as few bytes as they need.
 //! * [`StreamKeys`]: where the state of each stream is kept.
+//! * [`AddressPrefix`] and [`FairShares`]: what peers hold of something limited, by address prefix.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
 //!
 //! ```
@@ -20,6 +21,8 @@
 //! assert_eq!(Random::from_number(7).number(), Random::from_number(7).number());
 //! ```
 
+mod address_prefix;
+mod fair_shares;
 pub mod memory;
 pub mod packed;
 mod random;
@@ -27,6 +30,8 @@ mod rate;
 mod stream_keys;
 mod time;
 
+pub use address_prefix::{AddressPrefix, PeerAddress};
+pub use fair_shares::{FairShares, Shortage};
 pub use random::Random;
 pub use rate::Rate;
 pub use stream_keys::StreamKeys;

@@ -1,0 +1,115 @@
+//! Address prefixes: the unit in which what peers take is counted.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// An address prefix: what one peer, or one network, can choose its addresses from.
+///
+/// Limits that are shared among peers are counted by prefix, not by address and port: ports cost nothing, and a host with
+/// IPv6 has 2^64 addresses. There are two levels, see [`host`](Self::host) and [`network`](Self::network).
+///
+/// ```
+/// use clearway_units::AddressPrefix;
+///
+/// let address = "[2001:db8:1:2::3]:443".parse().unwrap();
+/// assert_eq!(AddressPrefix::host(address).to_string(), "2001:db8:1:2::/64");
+/// assert_eq!(AddressPrefix::network(address).to_string(), "2001:db8:1::/48");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AddressPrefix {
+    /// All bits after the prefix are zero. IPv4 addresses are mapped to IPv6.
+    bits: u128,
+    /// The length within 128 bits.
+    length: u8,
+}
+
+/// How many bits precede an IPv4 address that is mapped to IPv6.
+const MAPPED: u8 = 96;
+
+impl AddressPrefix {
+    /// The prefix that one host can be expected to have: the address for IPv4 (/32), and a /64 for IPv6.
+    pub fn host(address: impl Into<PeerAddress>) -> Self {
+        Self::of(address.into().0, 32, 64)
+    }
+
+    /// The prefix that one network can be expected to have: a /24 for IPv4, and a /48 for IPv6.
+    pub fn network(address: impl Into<PeerAddress>) -> Self {
+        Self::of(address.into().0, 24, 48)
+    }
+
+    fn of(address: IpAddr, v4: u8, v6: u8) -> Self {
+        let (bits, length) = match address.to_canonical() {
+            IpAddr::V4(address) => (address.to_ipv6_mapped().to_bits(), MAPPED + v4),
+            IpAddr::V6(address) => (address.to_bits(), v6),
+        };
+        let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
+        Self { bits: bits & mask, length }
+    }
+}
+
+impl fmt::Display for AddressPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from_bits(self.bits);
+        match (address.to_ipv4_mapped(), self.length.checked_sub(MAPPED)) {
+            (Some(address), Some(32)) => fmt::Display::fmt(&address, f),
+            (Some(address), Some(length)) => write!(f, "{address}/{length}"),
+            _ => write!(f, "{address}/{}", self.length),
+        }
+    }
+}
+
+/// An address of a peer, with or without a port.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(IpAddr);
+
+impl From<IpAddr> for PeerAddress {
+    fn from(address: IpAddr) -> Self {
+        Self(address)
+    }
+}
+
+impl From<SocketAddr> for PeerAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self(address.ip())
+    }
+}
+
+impl From<Ipv4Addr> for PeerAddress {
+    fn from(address: Ipv4Addr) -> Self {
+        Self(address.into())
+    }
+}
+
+impl From<Ipv6Addr> for PeerAddress {
+    fn from(address: Ipv6Addr) -> Self {
+        Self(address.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(address: &str) -> [String; 2] {
+        let address: IpAddr = address.parse().unwrap();
+        [AddressPrefix::host(address), AddressPrefix::network(address)].map(|it| it.to_string())
+    }
+
+    #[test]
+    fn hosts_and_networks_have_the_lengths_of_their_family() {
+        assert_eq!(both("192.0.2.77"), ["192.0.2.77", "192.0.2.0/24"]);
+        assert_eq!(both("::ffff:192.0.2.77"), ["192.0.2.77", "192.0.2.0/24"]);
+        assert_eq!(both("2001:db8:a:b:c:d:e:f"), ["2001:db8:a:b::/64", "2001:db8:a::/48"]);
+        assert_eq!(both("::1"), ["::/64", "::/48"]);
+    }
+
+    #[test]
+    fn ports_and_the_lower_half_of_an_ipv6_address_do_not_count() {
+        let host = |text: &str| AddressPrefix::host(text.parse::<SocketAddr>().unwrap());
+        assert_eq!(host("192.0.2.1:1"), host("192.0.2.1:2"));
+        assert_eq!(host("192.0.2.1:1"), host("[::ffff:192.0.2.1]:2"));
+        assert_ne!(host("192.0.2.1:1"), host("192.0.2.2:1"));
+        assert_eq!(host("[2001:db8::1]:1"), host("[2001:db8::ffff:2]:1"));
+        assert_ne!(host("[2001:db8::1]:1"), host("[2001:db8:0:1::1]:1"));
+    }
+}
