@@ -296,6 +296,11 @@ impl Datagrams {
         Ok(id)
     }
 
+    /// How many bytes wait in both directions, with the overhead of each datagram.
+    pub(crate) fn held(&self) -> u64 {
+        self.queues.outgoing.cost.saturating_add(self.queues.incoming.cost)
+    }
+
     /// The largest payload for which there is room in the queue, in bytes, whatever the path carries; 0 if there is none.
     pub(crate) fn send_space(&self) -> usize {
         let limits = self.config.send;

@@ -166,6 +166,6 @@ pub use send_failure::SendFailure;
 pub use side::Side;
 pub use space_id::SpaceId;
 pub use streams::{
-    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
-    UnknownStream, WriteError,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress,
+    StreamsStatistics, UnknownStream, WriteError,
 };

@@ -35,8 +35,8 @@ use clearway_wire::{Direction, StreamId, TransportParameters, VarInt};
 
 pub(crate) use self::outcome::FlowControlBlock;
 pub use self::outcome::{
-    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, StreamsStatistics,
-    UnknownStream, WriteError,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress,
+    StreamsStatistics, UnknownStream, WriteError,
 };
 
 use self::events::{Events, PerDirection};
@@ -75,6 +75,9 @@ pub(crate) struct StreamsConfig {
 /// How many written bytes a stream may keep even when others have filled the send buffer.
 pub(crate) const STREAM_SEND_SHARE: u64 = 64 << 10;
 
+/// What a stream counts beside its data in [`Streams::held`], in bytes: its states and its places in queues.
+const STREAM_STATE: u64 = 512;
+
 /// The number of congestion windows of written bytes that are kept: one in flight, one that follows it while a lost
 /// packet holds back the first, one to send while the application reacts to `Writable`, and one for the window to grow.
 const WINDOWS_KEPT: u64 = 4;
@@ -107,6 +110,8 @@ struct Queues {
     fresh: Scheduler,
     /// Streams whose application waits for room to write.
     writers: Writers,
+    /// Streams whose application waits for flow control credit.
+    credit: VecDeque<usize>,
     events: Events,
     /// Where short writes are collected.
     scratch: BytesMut,
@@ -128,6 +133,7 @@ impl Queues {
         self.creditless.rest();
         self.fresh.rest();
         self.writers.rest();
+        self.credit.shrink_to_fit();
         self.events.rest();
         self.scratch = BytesMut::new();
         self.spare.rest();
@@ -139,6 +145,7 @@ impl Queues {
             && self.creditless.is_empty()
             && self.fresh.is_empty()
             && self.writers.is_empty()
+            && self.credit.is_empty()
             && self.events.is_empty()
     }
 }
@@ -165,6 +172,8 @@ pub(crate) struct Streams {
     queues: OnDemand<Queues>,
     /// The most bytes that may be kept for a stream, those that are at least as urgent, and all that is sent with it.
     send_buffer: u64,
+    /// Written bytes on all streams that were never sent.
+    unsent: u64,
     /// How many streams are blocked by their own limit.
     blocked: usize,
     /// On how many streams the application waits for data that the peer has to send.
@@ -198,6 +207,7 @@ impl Streams {
             flow: ConnectionFlow::new(receive),
             queues: OnDemand::default(),
             send_buffer: config.send_buffer.clamp(1, LEAST_SEND_BUFFER),
+            unsent: 0,
             blocked: 0,
             awaited: 0,
             is_receiving_early: false,
@@ -234,6 +244,7 @@ impl Streams {
         ] {
             self.raise_stream_count(direction, maximum);
         }
+        self.wake_for_credit();
     }
 
     /// The peer rejected early data: nothing that was sent has arrived, and nothing may be sent until
@@ -253,6 +264,8 @@ impl Streams {
             }
             self.settle(key);
         }
+        let sending = self.table.all().filter_map(|stream| stream.send.as_deref());
+        self.unsent = sending.fold(0, |sum, send| sum.saturating_add(send.unsent()));
     }
 
     /// The frames that follow come in a 0-RTT packet, or not.
@@ -308,6 +321,21 @@ impl Streams {
     /// Whether a bidirectional stream is open.
     pub(crate) fn has_bidirectional(&self) -> bool {
         self.table.has_bidirectional()
+    }
+
+    /// How many bytes the peer makes the streams keep: received ones that were not given back, gaps included, written ones that
+    /// are not acknowledged, and the states of the streams.
+    pub(crate) fn held(&self) -> u64 {
+        let window = self.flow.receive_window();
+        let received = window.received().saturating_sub(window.consumed());
+        let states = (self.table.len() as u64).saturating_mul(STREAM_STATE);
+        received.saturating_add(self.queues.kept.total()).saturating_add(states)
+    }
+
+    /// Limits the connection's receive window to `window` bytes from here on: it does not grow beyond that, and a larger one
+    /// shrinks as data is read. Credit that the peer has stays valid.
+    pub(crate) fn limit_receive_window(&mut self, window: u64) {
+        self.flow.limit_window(window);
     }
 
     /// The counts so far.
@@ -397,6 +425,9 @@ impl Streams {
         let Some(stream) = self.table.remove(key) else { return };
         if stream.queued.writers {
             self.queues.writers.remove(stream.priority, key);
+        }
+        if stream.queued.credit {
+            remove_key(&mut self.queues.credit, key);
         }
         if !self.is_local(stream.id) {
             self.remote.get_mut(stream.id.direction()).on_retired();

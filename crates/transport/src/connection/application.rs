@@ -8,7 +8,8 @@ use super::Connection;
 use crate::datagram::{DatagramError, DatagramId};
 use crate::event::Event;
 use crate::streams::{
-    ReadError, ReadOutcome, ResetAtError, StreamEvent, StreamProgress, UnknownStream, WriteError,
+    ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress, UnknownStream,
+    WriteError,
 };
 
 impl Connection {
@@ -48,6 +49,42 @@ impl Connection {
     /// How far a stream has got at the peer; `None` if there is no such stream or it has ended.
     pub fn stream_progress(&mut self, stream_id: StreamId) -> Option<StreamProgress> {
         self.streams.get_mut().progress(stream_id)
+    }
+
+    /// Returns how many more bytes may be written to a stream that the peer's flow control permits to send. An application that
+    /// produces data only when there is credit for it holds little for peers that do not read.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn send_credit(&mut self, stream_id: StreamId) -> Result<SendCredits, WriteError> {
+        self.streams.get_mut().send_credit(stream_id)
+    }
+
+    /// Requests an [`Event::Writable`] for when there may be more [credit](Self::send_credit): the peer has raised one of its
+    /// limits, or nothing more can be written.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn await_credit(&mut self, stream_id: StreamId) -> Result<(), WriteError> {
+        self.streams.get_mut().await_credit(stream_id)
+    }
+
+    /// About how many bytes the peer makes this connection keep: data that was received and not read, gaps included; data that was
+    /// written and not acknowledged; unreliable datagrams in both directions; and the states of streams. What a connection takes
+    /// in any case is not counted. While the connection [rests](Self::is_resting), the states are unpacked for this.
+    pub fn held_bytes(&self) -> u64 {
+        self.streams.get().held().saturating_add(self.datagrams.held())
+    }
+
+    /// Limits the receive window of the connection (RFC 9000 §4.1) to its initial one, or to the
+    /// [largest](crate::TransportConfig::max_connection_receive_window) again. While it is limited, it does not grow, and one that
+    /// has grown shrinks as data is read. Credit that the peer has stays valid.
+    pub fn limit_receive_window(&mut self, is_limited: bool) {
+        let window = match is_limited {
+            true => self.config.initial_connection_receive_window,
+            false => self.config.max_connection_receive_window,
+        };
+        self.streams.get_mut().limit_receive_window(window);
     }
 
     /// Ends a stream after the data that was written (FIN).

@@ -6,7 +6,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::{
     LEAST_SEND_BUFFER, MAX_WAKING_ROOM, Queues, ReadError, ReadOutcome, STREAM_SEND_SHARE,
-    StreamEvent, StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
+    SendCredits, StreamEvent, StreamProgress, Streams, UnknownStream, WINDOWS_KEPT, WriteError,
 };
 
 /// Writes shorter than this are collected in chunks of [`SCRATCH`] bytes.
@@ -61,6 +61,7 @@ impl Streams {
             && let Some(send) = stream.send.as_deref_mut()
         {
             self.queues.kept.add(stream.priority, taken as u64);
+            self.unsent = self.unsent.saturating_add(taken as u64);
             let mut room = taken;
             for mut part in data {
                 part.truncate(room);
@@ -113,6 +114,7 @@ impl Streams {
             && let Some(send) = stream.send.as_deref_mut()
         {
             self.queues.kept.add(stream.priority, data.len() as u64);
+            self.unsent = self.unsent.saturating_add(data.len() as u64);
             send.write(data);
         }
         self.settle(key);
@@ -186,6 +188,69 @@ impl Streams {
         }
     }
 
+    /// How many more bytes may be written to a stream that the peer permits to send, by its limits on the stream and on the
+    /// connection.
+    pub(crate) fn send_credit(&mut self, id: StreamId) -> Result<SendCredits, WriteError> {
+        let connection = self.credit_of_connection();
+        let (_, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
+        let send = stream.send.as_deref().ok_or(WriteError::UnknownStream)?;
+        send.check_writable()?;
+        Ok(SendCredits { stream: send.permitted(), connection })
+    }
+
+    /// Has [`StreamEvent::Writable`] follow when the peer raises one of these limits, or nothing more can be written.
+    pub(crate) fn await_credit(&mut self, id: StreamId) -> Result<(), WriteError> {
+        let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
+        stream.send.as_deref().ok_or(WriteError::UnknownStream)?.check_writable()?;
+        if !core::mem::replace(&mut stream.queued.credit, true) {
+            self.queues.credit.push_back(key);
+        }
+        Ok(())
+    }
+
+    fn credit_of_connection(&self) -> u64 {
+        self.flow.send.available().saturating_sub(self.unsent)
+    }
+
+    /// Wakes the applications that wait for credit, as far as there is some.
+    pub(super) fn wake_for_credit(&mut self) {
+        let Some(queues) = self.queues.used() else { return };
+        let waiting = queues.credit.len();
+        for _ in 0..waiting {
+            let Some(key) = self.queues.credit.pop_front() else { return };
+            self.queues.credit.push_back(key);
+            self.wake_stream_for_credit(key);
+        }
+    }
+
+    /// Wakes the application that waits for credit on the stream with `key`, if there is some.
+    pub(super) fn wake_stream_for_credit(&mut self, key: usize) {
+        let of_connection = self.credit_of_connection();
+        let Some(stream) = self.table.get_mut(key).filter(|stream| stream.queued.credit) else {
+            return;
+        };
+        let Some(send) = stream.send.as_deref() else { return };
+        // Who can write no more learns that, too.
+        if send.check_writable().is_ok() && send.permitted().min(of_connection) == 0 {
+            return;
+        }
+        stream.queued.credit = false;
+        let id = stream.id;
+        let is_told = core::mem::replace(&mut stream.queued.writable, true);
+        super::remove_key(&mut self.queues.credit, key);
+        if !is_told {
+            self.queues.events.push(StreamEvent::Writable(id));
+        }
+    }
+
+    /// Written bytes are not going to be sent: others may use the connection's credit for them.
+    pub(super) fn discard_unsent(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.unsent = self.unsent.saturating_sub(bytes);
+            self.wake_for_credit();
+        }
+    }
+
     /// Ends a stream after the written data. [`StreamEvent::Finished`] follows once all of it is acknowledged.
     pub(crate) fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
         let (key, stream) = self.table.find_mut(id).ok_or(WriteError::UnknownStream)?;
@@ -201,9 +266,10 @@ impl Streams {
     pub(crate) fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), UnknownStream> {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let send = stream.send.as_deref_mut().ok_or(UnknownStream)?;
-        let kept = send.buffered();
+        let (kept, unsent) = (send.buffered(), send.unsent());
         if send.reset(code) {
             self.release(key, kept);
+            self.discard_unsent(unsent);
         }
         self.settle(key);
         Ok(())
@@ -223,10 +289,12 @@ impl Streams {
         if reliable_size == 0 || !send.has_any() {
             return self.reset(id, code);
         }
-        let kept = send.buffered();
+        let (kept, unsent) = (send.buffered(), send.unsent());
         send.reset_at(code, reliable_size);
         let released = kept.saturating_sub(send.buffered());
+        let discarded = unsent.saturating_sub(send.unsent());
         self.release(key, released);
+        self.discard_unsent(discarded);
         self.settle(key);
         Ok(())
     }

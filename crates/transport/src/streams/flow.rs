@@ -206,6 +206,12 @@ impl ReceiveWindow {
         self.window = self.window.max(window.min(self.max_window));
     }
 
+    /// Sets the most that the window may be. A larger one shrinks to that; the limit stays until as much was consumed.
+    pub(super) fn limit_window(&mut self, max_window: u64) {
+        self.max_window = max_window;
+        self.window = self.window.min(max_window);
+    }
+
     /// The peer reports that it is blocked at `limit`. Returns whether a higher limit has to be sent: an earlier update may
     /// have been lost. If the application is not the cause, and the peer has sent nothing since, the window is too small
     /// for the updates that arrive, and doubles.
@@ -282,6 +288,11 @@ impl ConnectionFlow {
     pub(super) fn fit_grown_window(&mut self, window: u64) {
         self.fit_stream_window(window);
         self.pending_max_data |= self.receive.renew();
+    }
+
+    /// Sets the most that the connection's window may be.
+    pub(super) fn limit_window(&mut self, max_window: u64) {
+        self.receive.limit_window(max_window);
     }
 
     /// A MAX_DATA was lost.

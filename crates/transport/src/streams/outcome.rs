@@ -29,6 +29,15 @@ pub struct StreamProgress {
     pub received: u64,
 }
 
+/// How many more bytes may be written to a stream that the peer's flow control permits to send (RFC 9000 §4.1). Both limits apply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SendCredits {
+    /// By the limit on the stream.
+    pub stream: u64,
+    /// By the limit on all streams together.
+    pub connection: u64,
+}
+
 /// The reason that nothing can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]

@@ -81,11 +81,12 @@ impl Streams {
             return Ok(());
         };
         if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut()) {
-            let kept = part.buffered();
+            let (kept, unsent) = (part.buffered(), part.unsent());
             if part.on_stop_sending(frame.error_code) {
                 let (id, code) = (frame.stream_id, frame.error_code);
                 self.queues.events.push(StreamEvent::Stopped { id, code });
                 self.release(key, kept);
+                self.discard_unsent(unsent);
             }
         }
         self.settle(key);
@@ -94,7 +95,9 @@ impl Streams {
 
     /// Processes MAX_DATA.
     pub(crate) fn on_max_data(&mut self, frame: &frame::MaxData) {
-        self.flow.send.raise(frame.maximum.get());
+        if self.flow.send.raise(frame.maximum.get()) {
+            self.wake_for_credit();
+        }
     }
 
     /// Processes MAX_STREAM_DATA.
@@ -108,6 +111,7 @@ impl Streams {
         if let Some(part) = self.table.get_mut(key).and_then(|stream| stream.send.as_deref_mut()) {
             part.credit_mut().raise(frame.maximum.get());
         }
+        self.wake_stream_for_credit(key);
         self.settle(key);
         Ok(())
     }

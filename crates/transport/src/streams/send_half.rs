@@ -242,6 +242,19 @@ impl SendHalf {
         if self.state.carries_data() { self.kept_end().saturating_sub(self.base) } else { 0 }
     }
 
+    /// The number of written bytes that were never sent.
+    pub(super) const fn unsent(&self) -> u64 {
+        if self.state.carries_data() { self.written.saturating_sub(self.credit.used()) } else { 0 }
+    }
+
+    /// How many more bytes may be written that the limit on this stream permits to send.
+    pub(super) fn permitted(&self) -> u64 {
+        match self.check_writable() {
+            Ok(()) => self.credit.limit().saturating_sub(self.written.max(self.credit.used())),
+            Err(_) => 0,
+        }
+    }
+
     /// How much of the written data the peer has.
     pub(super) fn progress(&self) -> StreamProgress {
         let outstanding = self.buffered();

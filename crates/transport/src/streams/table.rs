@@ -47,6 +47,8 @@ pub(super) struct Queued {
     pub(super) awaited: bool,
     /// Streams whose application waits for room to write.
     pub(super) writers: bool,
+    /// Streams whose application waits for flow control credit.
+    pub(super) credit: bool,
     /// A `Readable` event is in the queue of events.
     pub(super) readable: bool,
     /// A `Writable` event is in the queue of events.
@@ -253,6 +255,11 @@ impl Table {
     /// The keys of all streams, by ID.
     pub(super) fn keys(&self) -> impl Iterator<Item = usize> {
         self.keys.values().copied()
+    }
+
+    /// All streams.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.iter().map(|(_, stream)| stream)
     }
 
     /// Whether a bidirectional stream is open.

@@ -250,6 +250,7 @@ impl Streams {
         let fresh = send.on_sent(&sent);
         let permitted = self.flow.send.consume(fresh);
         debug_assert!(permitted, "a frame keeps to the connection's limit");
+        self.unsent = self.unsent.saturating_sub(fresh);
         let again = &mut self.statistics.bytes_retransmitted;
         *again = again.saturating_add(length.saturating_sub(fresh));
         let once = &mut self.statistics.bytes_sent;

@@ -288,3 +288,101 @@ fn streams_blocked_is_sent_to_a_peer_that_permits_no_streams() {
     let packet = packet(&mut client, 1200).unwrap();
     assert_eq!(packet.tokens, [Token::StreamsBlocked { direction: BIDIRECTIONAL }]);
 }
+
+fn credit(streams: &mut Streams, id: StreamId) -> (u64, u64) {
+    let credits = streams.send_credit(id).unwrap();
+    (credits.stream, credits.connection)
+}
+
+#[test]
+fn credit_is_what_both_limits_leave_beyond_what_was_written() {
+    let mut pair = Pair::new(config());
+    let ids = [(); 3].map(|()| pair.client.open(UNIDIRECTIONAL).unwrap());
+    assert_eq!(credit(&mut pair.client, ids[0]), (4000, 10_000));
+    pair.client.write(ids[0], data(6000)).unwrap();
+    assert_eq!(credit(&mut pair.client, ids[0]), (0, 4000));
+    assert_eq!(credit(&mut pair.client, ids[1]), (4000, 4000));
+    packets(&mut pair.client);
+    // What the limit of the stream holds back has its part of the connection's, sent or not.
+    assert_eq!(credit(&mut pair.client, ids[1]), (4000, 4000));
+    pair.client.write(ids[1], data(3000)).unwrap();
+    assert_eq!(credit(&mut pair.client, ids[2]), (4000, 1000));
+    // What is never going to be sent leaves its part to others.
+    pair.client.reset(ids[0], code(1)).unwrap();
+    assert_eq!(credit(&mut pair.client, ids[2]), (4000, 3000));
+    assert!(pair.client.send_credit(ids[0]).is_err());
+}
+
+#[test]
+fn whoever_awaits_credit_is_told_when_there_is_some() {
+    let mut pair = Pair::new(config());
+    let ids = [(); 3].map(|()| pair.client.open(UNIDIRECTIONAL).unwrap());
+    let written = |streams: &mut Streams| -> Vec<StreamEvent> {
+        let events = core::iter::from_fn(|| streams.next_event());
+        events.filter(|event| matches!(event, StreamEvent::Writable(_))).collect()
+    };
+    pair.client.write(ids[0], data(4000)).unwrap();
+    pair.client.write(ids[1], data(4000)).unwrap();
+    pair.client.write(ids[2], data(2000)).unwrap();
+    ids.iter().for_each(|id| pair.client.await_credit(*id).unwrap());
+    assert_eq!(written(&mut pair.client), []);
+    let raise = |streams: &mut Streams, id, limit| {
+        let frame = frame::MaxStreamData { stream_id: id, maximum: code(limit) };
+        streams.on_max_stream_data(&frame).unwrap();
+    };
+    // The connection's limit still blocks this one, and its own the other.
+    raise(&mut pair.client, ids[0], 5000);
+    assert_eq!(written(&mut pair.client), []);
+    pair.client.on_max_data(&frame::MaxData { maximum: code(10_001) });
+    assert_eq!(written(&mut pair.client), [ids[0], ids[2]].map(StreamEvent::Writable));
+    raise(&mut pair.client, ids[1], 4001);
+    assert_eq!(written(&mut pair.client), [StreamEvent::Writable(ids[1])]);
+    // It is told once.
+    raise(&mut pair.client, ids[1], 4002);
+    pair.client.on_max_data(&frame::MaxData { maximum: code(10_002) });
+    assert_eq!(written(&mut pair.client), []);
+}
+
+#[test]
+fn a_limited_window_does_not_grow_and_shrinks_as_data_is_read() {
+    let mut flow = ReceiveWindow::new(1000, 100_000);
+    let rtt = Some(Duration::from_millis(100));
+    let transfer = |flow: &mut ReceiveWindow, bytes, time| {
+        flow.receive(at(time), bytes).unwrap();
+        flow.consume(at(time), rtt, bytes);
+    };
+    for time in 0..2 {
+        let window = flow.window();
+        transfer(&mut flow, window, time);
+    }
+    assert_eq!((flow.window(), flow.limit() - flow.consumed()), (4000, 4000));
+    flow.limit_window(1000);
+    // What the peer may send stays valid.
+    assert_eq!((flow.window(), flow.limit() - flow.consumed()), (1000, 4000));
+    transfer(&mut flow, 2000, 4);
+    assert_eq!(flow.limit() - flow.consumed(), 2000);
+    transfer(&mut flow, 1500, 5);
+    assert_eq!(flow.limit() - flow.consumed(), 1000);
+    transfer(&mut flow, 1000, 6);
+    assert_eq!((flow.window(), flow.limit() - flow.consumed()), (1000, 1000));
+    flow.limit_window(100_000);
+    transfer(&mut flow, 1000, 7);
+    assert_eq!(flow.window(), 2000);
+}
+
+#[test]
+fn what_the_peer_makes_the_streams_keep_is_counted() {
+    let mut pair = Pair::new(config());
+    assert_eq!((pair.client.held(), pair.server.held()), (0, 0));
+    let id = pair.opened(UNIDIRECTIONAL, &data(3000));
+    assert_eq!(pair.server.held(), 3000 + STREAM_STATE);
+    read_all(&mut pair.server, pair.now, id);
+    assert_eq!(pair.server.held(), STREAM_STATE);
+    pair.client.write(id, data(500)).unwrap();
+    let sent = packets(&mut pair.client);
+    assert!(pair.client.held() >= 500 + STREAM_STATE);
+    for packet in sent {
+        packet.tokens.iter().for_each(|token| pair.client.on_acked(token));
+    }
+    assert!(pair.client.held() <= 3000 + STREAM_STATE);
+}
