@@ -5,7 +5,7 @@ use core::num::NonZeroUsize;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
-use clearway_io::{HotRestart, MAX_SHARDS, QuicLb};
+use clearway_io::{HotRestart, MAX_SHARDS, MemoryBudget, QuicLb};
 use clearway_transport::{
     ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello, MemorySessionStore,
     PreferredAddresses, ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys,
@@ -285,6 +285,8 @@ pub struct ServerConfig {
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) hot_restart: Option<HotRestart>,
     pub(crate) quic_lb: Option<QuicLb>,
+    /// `None` for that of the process.
+    pub(crate) memory_budget: Option<MemoryBudget>,
 }
 
 /// What a server proves itself with.
@@ -351,6 +353,7 @@ impl ServerConfig {
             sockets: Vec::new(),
             hot_restart: None,
             quic_lb: None,
+            memory_budget: None,
         }
     }
 
@@ -489,6 +492,14 @@ impl ServerConfig {
     /// rounded up, so that one which gets more clients than others refuses some earlier.
     pub fn max_connections(mut self, count: usize) -> Self {
         self.max_connections = count;
+        self
+    }
+
+    /// Bounds the memory that clients make the endpoint keep in connections, all shards together; endpoints may share a budget. By
+    /// default all servers of a process share [`MemoryBudget::of_process`]: half of the memory that the process may use. What
+    /// happens when the memory becomes short is described at [`MemoryBudget`]. Connections that this endpoint makes count as well.
+    pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
+        self.memory_budget = Some(budget);
         self
     }
 

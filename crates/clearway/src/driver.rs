@@ -11,12 +11,14 @@ use clearway_transport::{self as transport, Connection, Event, ReadOutcome, Stat
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId};
 
-use crate::bridge::SendState;
+use crate::bridge::{SendState, Total};
 use crate::error::{ConnectError, ExportError};
 use crate::streams::{CREDIT_PART, Effects, Opened, SendHalf, Shared, State, Stream, incoming};
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
+    /// What tasks have written and the transport has not taken.
+    sending: Total,
     /// Kept to reuse its memory.
     effects: Effects,
     /// Kept to reuse its memory.
@@ -28,8 +30,10 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let sending = shared.lock().face.sending.clone();
         Self {
             shared,
+            sending,
             effects: Effects::default(),
             changed: Vec::new(),
             is_closed: false,
@@ -50,7 +54,7 @@ impl Application for Driver {
         if connection.is_resting() {
             self.rest();
         }
-        let Self { shared, effects, changed, is_closed, is_processing } = self;
+        let Self { shared, effects, changed, is_closed, is_processing, .. } = self;
         *is_processing = true;
         let mut state = shared.lock();
         while let Some(event) = connection.next_event() {
@@ -67,6 +71,9 @@ impl Application for Driver {
             for direction in [Direction::Bidirectional, Direction::Unidirectional] {
                 open_streams(shared, connection, &mut state, direction, effects);
             }
+            if state.face.sending.take_returned() {
+                tell_credit_to_all(connection, &mut state, effects);
+            }
             export(connection, &mut state, effects);
             if let Some((error_code, reason)) = state.close.take() {
                 connection.close(now, error_code, &reason);
@@ -82,6 +89,10 @@ impl Application for Driver {
         drop(state);
         effects.carry_out(shared);
         *is_processing = false;
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.sending.bytes() as u64
     }
 
     fn closed(&mut self, statistics: &Statistics) {
@@ -107,7 +118,8 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
         }
         Event::Opened(direction) => {
             while let Some(id) = connection.accept(direction) {
-                let stream = Stream::new(direction == Direction::Bidirectional, true);
+                let is_bidirectional = direction == Direction::Bidirectional;
+                let stream = Stream::new(is_bidirectional, true, &state.face.sending);
                 state.face.streams.insert(id, stream);
                 state.face.incoming.get_mut(direction).push_back(id);
                 effects.signal(incoming(direction));
@@ -120,6 +132,7 @@ fn on_event(connection: &mut Connection, state: &mut State, event: Event, effect
         Event::Writable(id) => with_send(state, id, |send| {
             send.buffer.unblock();
             write(connection, id, send, effects);
+            tell_credit(connection, id, send, effects);
         }),
         Event::Stopped { stream_id, error_code } => with_send(state, stream_id, |send| {
             let is_known = matches!(send.buffer.state(), SendState::Delivered | SendState::Reset);
@@ -165,6 +178,7 @@ fn on_changed(
             let _ = connection.set_priority(id, priority, true);
         }
         write(connection, id, send, effects);
+        tell_credit(connection, id, send, effects);
     }
     if let Some(receive) = &mut stream.receive {
         let credit = std::mem::take(&mut receive.credit);
@@ -221,6 +235,31 @@ fn write(connection: &mut Connection, id: StreamId, send: &mut SendHalf, effects
         Err(_) => return buffer.abandon(effects),
     }
     buffer.wake_for_room(effects);
+}
+
+/// Tells a task that waits for the peer's credit how much there is.
+fn tell_credit(
+    connection: &mut Connection,
+    id: StreamId,
+    send: &mut SendHalf,
+    effects: &mut Effects,
+) {
+    if send.buffer.awaits_credit()
+        && let Ok(credits) = connection.send_credit(id)
+        && !send.buffer.set_credit(credits, effects)
+    {
+        // This fails if nothing can be written any more, which an event reports.
+        let _ = connection.await_credit(id);
+    }
+}
+
+/// Tells all tasks that wait for the peer's credit: a stream has ended without having used its own.
+fn tell_credit_to_all(connection: &mut Connection, state: &mut State, effects: &mut Effects) {
+    for (id, stream) in &mut state.face.streams {
+        if let Some(send) = &mut stream.send {
+            tell_credit(connection, *id, send, effects);
+        }
+    }
 }
 
 /// How much is taken from the transport at once.
@@ -316,7 +355,8 @@ fn open_streams(
             Some(id) => id,
             None => {
                 let Some(id) = connection.open(direction) else { return };
-                let stream = Stream::new(true, direction == Direction::Bidirectional);
+                let is_bidirectional = direction == Direction::Bidirectional;
+                let stream = Stream::new(true, is_bidirectional, &state.face.sending);
                 state.face.streams.insert(id, stream);
                 id
             }

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision, GroupOptions,
-    GroupServerSetup, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup, ShardHandle,
-    ShardStatistics, Steering,
+    GroupServerSetup, MemoryBudget, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup,
+    ShardHandle, ShardStatistics, Steering,
 };
 use clearway_transport::{
     EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, TicketKeys,
@@ -47,6 +47,7 @@ pub struct Endpoint {
 
 struct Owner {
     group: ShardGroup,
+    memory_budget: Option<MemoryBudget>,
     /// How many connections were begun; shards take turns.
     begun: AtomicUsize,
     shared: Arc<EndpointShared>,
@@ -250,6 +251,7 @@ impl Endpoint {
         let sockets = core::mem::take(&mut config.sockets);
         let balancers = core::mem::take(&mut config.balancers);
         let quic_lb = config.quic_lb.take();
+        let memory_budget = config.memory_budget.take();
         // Before a hot restart adds keys that end with its processes.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
         let keys = config.ticket_keys.clone();
@@ -276,6 +278,7 @@ impl Endpoint {
         options.sockets = sockets;
         options.hot_restart = hot_restart;
         options.quic_lb = quic_lb;
+        options.memory_budget = memory_budget.or_else(MemoryBudget::of_process);
         let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
         Ok(Self::start(bind, shards, max, Some(setup), options, reset_key, shared)?)
     }
@@ -298,6 +301,7 @@ impl Endpoint {
             EndpointConfig { id_generator: Arc::new(RandomIds), reset_key, max_connections };
         // Before the endpoint listens: otherwise the first handshake waits for this.
         clearway_transport::prepare_randomness();
+        let memory_budget = options.memory_budget.clone();
         let group = clearway_io::spawn_group_with(bind, shards, config, server, options)?;
         let idle = Arc::downgrade(&shared);
         group.on_idle(move || {
@@ -305,7 +309,7 @@ impl Endpoint {
                 shared.is_idle.notify_waiters();
             }
         });
-        let owner = Owner { group, begun: AtomicUsize::new(0), shared };
+        let owner = Owner { group, memory_budget, begun: AtomicUsize::new(0), shared };
         Ok(Self { owner: Arc::new(owner), default_client: None })
     }
 
@@ -313,6 +317,12 @@ impl Endpoint {
     /// endpoint and by later clones of it.
     pub fn set_default_client_config(&mut self, config: ClientConfig) {
         self.default_client = Some(config);
+    }
+
+    /// The budget for the memory of connections; `None` for an endpoint that accepts none, and if the memory of the process is not
+    /// known.
+    pub fn memory_budget(&self) -> Option<&MemoryBudget> {
+        self.owner.memory_budget.as_ref()
     }
 
     /// The local address with which connections begin.

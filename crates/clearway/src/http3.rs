@@ -46,5 +46,5 @@ pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_
 pub use progress::Timeouts;
 pub use recv_body::RecvBody;
 pub use responder::Responder;
-pub use send_body::SendBody;
+pub use send_body::{AbortHandle, SendBody};
 pub use server::{ResponseFailure, Server};

@@ -100,8 +100,9 @@ mod tasks;
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
-    MigrateFailure, Migration, MigrationStarted, PreferredAddressUnusable, QuicLb,
-    RotateQuicLbError, ShardFailure, ShardHandle, ShardStatistics, Steering, halt,
+    MemoryBudget, MemoryStatistics, MigrateFailure, Migration, MigrationStarted,
+    PreferredAddressUnusable, QuicLb, RotateQuicLbError, ShardFailure, ShardHandle,
+    ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
     ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
@@ -132,10 +133,11 @@ pub mod transport {
         DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello,
         ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger,
         LostPacket, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation,
-        ReadError, ReadOutcome, RecoveryStats, ResetAtError, ServerSessions, ServerTrust, Session,
-        SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics, TimerChange,
-        TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals,
-        TransportError, TransportErrorCause, UnknownStream, WriteError,
+        ReadError, ReadOutcome, RecoveryStats, ResetAtError, SendCredits, ServerSessions,
+        ServerTrust, Session, SessionError, SpaceId, StreamEvent, StreamProgress,
+        StreamsStatistics, TimerChange, TimerKind, TlsClientConfig, TlsClientSettings,
+        TlsServerConfig, TlsServerSettings, Totals, TransportError, TransportErrorCause,
+        UnknownStream, WriteError,
     };
 }
 

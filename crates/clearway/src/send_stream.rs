@@ -83,6 +83,37 @@ impl SendStream {
         .await
     }
 
+    /// Waits until the peer's flow control permits to send more than was written, and there is room for it. Returns for how many
+    /// bytes, at most `max` and at least one if that is not 0. A task that produces data only then holds little for a peer that
+    /// does not read. Cancel-safe.
+    ///
+    /// # Errors
+    /// If nothing more can be written to the stream.
+    pub async fn credit(&mut self, max: usize) -> Result<usize, WriteError> {
+        if max == 0 {
+            return Ok(0);
+        }
+        poll_fn(|context| self.poll_credit(context, max)).await
+    }
+
+    fn poll_credit(
+        &mut self,
+        context: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.connection.act(|state, effects| {
+            let lost = state.lost();
+            let send = state.send_half(self.id).ok_or(WriteError::ClosedStream)?;
+            check_open(send.buffer.state(), lost)?;
+            let credit = send.buffer.poll_credit(context, effects, max);
+            if send.buffer.awaits_credit() && credit.is_pending() {
+                state.change(self.id);
+                effects.wake_shard();
+            }
+            credit.map(Ok)
+        })
+    }
+
     fn poll_copy(
         &mut self,
         context: &mut Context<'_>,
@@ -116,12 +147,7 @@ impl SendStream {
         self.connection.act(|state, effects| {
             let lost = state.lost();
             let send = state.send_half(self.id).ok_or(WriteError::ClosedStream)?;
-            match (send.buffer.state(), lost) {
-                (SendState::Failed(code), _) => Err(WriteError::Stopped(*code))?,
-                (SendState::Open, None) => {}
-                (SendState::Open, Some(error)) => Err(WriteError::ConnectionLost(error))?,
-                _ => Err(WriteError::ClosedStream)?,
-            }
+            check_open(send.buffer.state(), lost)?;
             let room = ready!(send.buffer.poll_room(context, effects));
             let changed = change(&mut send.buffer, room);
             state.change(self.id);
@@ -247,6 +273,16 @@ impl SendStream {
                 }
             }
         })
+    }
+}
+
+/// Fails if nothing more can be written.
+fn check_open(state: &SendState<VarInt>, lost: Option<ConnectionError>) -> Result<(), WriteError> {
+    match (state, lost) {
+        (SendState::Failed(code), _) => Err(WriteError::Stopped(*code)),
+        (SendState::Open, None) => Ok(()),
+        (SendState::Open, Some(error)) => Err(WriteError::ConnectionLost(error)),
+        _ => Err(WriteError::ClosedStream),
     }
 }
 

@@ -8,7 +8,7 @@ use clearway_transport::ConnectionError;
 use clearway_wire::{Direction, StreamId, VarInt};
 use tokio::sync::oneshot;
 
-use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal};
+use crate::bridge::{self, Face, ReceiveBuffer, Replies, SendBuffer, Signal, Total};
 use crate::datagrams::Datagrams;
 use crate::error::{ConnectError, DatagramWaitError, ExportError};
 
@@ -24,6 +24,8 @@ pub(crate) type Effects = bridge::Effects<Streams>;
 #[derive(Default)]
 pub(crate) struct Streams {
     pub(crate) streams: BTreeMap<StreamId, Stream>,
+    /// What all streams hold that tasks have written.
+    pub(crate) sending: Total,
     /// Streams that the peer has opened and no task has accepted. Nothing of them counts as read, so there are at most
     /// as many as the peer may have open.
     pub(crate) incoming: PerDirection<VecDeque<StreamId>>,
@@ -61,9 +63,9 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(has_send: bool, has_receive: bool) -> Self {
+    pub(crate) fn new(has_send: bool, has_receive: bool, sending: &Total) -> Self {
         Self {
-            send: has_send.then(SendHalf::new),
+            send: has_send.then(|| SendHalf::new(sending)),
             receive: has_receive.then(ReceiveHalf::new),
             is_changed: false,
         }
@@ -80,8 +82,8 @@ pub(crate) struct SendHalf {
 }
 
 impl SendHalf {
-    fn new() -> Self {
-        Self { buffer: SendBuffer::new(None), priority: None, handle_is_gone: false }
+    fn new(sending: &Total) -> Self {
+        Self { buffer: SendBuffer::counted(sending), priority: None, handle_is_gone: false }
     }
 }
 

@@ -217,6 +217,11 @@ impl Connection {
         self.decoder_stream.iter_mut().for_each(LocalStream::rest);
     }
 
+    /// How many bytes of field sections are buffered because they are incomplete, or wait for entries of QPACK's dynamic table.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered
+    }
+
     /// Whether this endpoint is the client or the server.
     pub fn role(&self) -> Role {
         self.role

@@ -21,6 +21,13 @@ pub trait Application: Send {
     /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
+    /// About how many bytes the application keeps for the connection because its peer has sent them or does not take them. They
+    /// count in the [`MemoryBudget`](crate::MemoryBudget), in addition to what the connection itself holds. Called once per turn
+    /// in which something happened on the connection.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
     /// Called with the connection's final metrics after [`Event::Closed`], once nothing but CONNECTION_CLOSE can be sent on it
     /// any more (RFC 9000 §10.2).
     ///

@@ -14,9 +14,12 @@ use crate::application::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Mailbox, ShardHandle};
+use crate::memory_budget::MemoryBudget;
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
-use crate::shard::{GroupStart, Siblings, Sockets, Start, listen, long_headers, spawn, start};
+use crate::shard::{
+    GroupStart, Siblings, Sockets, Start, listen, long_headers, spawn_within, start,
+};
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::steering::Steering;
 
@@ -48,6 +51,8 @@ pub struct GroupOptions {
     /// Has connection IDs follow this configuration, so that balancers can route them. The process that is replaced by a hot
     /// restart has to have IDs of the same length, or neither has QUIC-LB.
     pub quic_lb: Option<QuicLb>,
+    /// Bounds the memory that peers make all shards keep in connections. By default nothing does.
+    pub memory_budget: Option<MemoryBudget>,
 }
 
 /// Shards that share a port; see [`spawn_group`].
@@ -129,7 +134,7 @@ impl ShardGroup {
 /// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
 /// stateless resets, new clients are accepted, and the connections of the other shards are not affected.
 ///
-/// With one shard this is [`spawn`]. The sockets of several shards have the option SO_REUSEPORT, and so have those of a server
+/// With one shard this is [`spawn`](crate::spawn). The sockets of several shards have the option SO_REUSEPORT, and so have those of a server
 /// with one. Linux then lets other sockets join that have the option as well and belong to a process of the same effective
 /// user ID, and gives them a part of the datagrams. Nothing joins without asking for it: without the option, the port is in
 /// use. Shards do not join sockets that exist: they fail with [`AddrInUse`](io::ErrorKind::AddrInUse), also if those are of
@@ -176,7 +181,7 @@ pub(crate) fn spawn_steered(
     steering: Steering,
 ) -> io::Result<ShardGroup> {
     let count = count.get();
-    let GroupOptions { sockets: given, hot_restart, quic_lb } = options;
+    let GroupOptions { sockets: given, hot_restart, quic_lb, memory_budget } = options;
     check_count(count, hot_restart.is_some())?;
     let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
     let balancers = server.as_ref().map(|it| it.balancers.clone()).unwrap_or_default();
@@ -188,7 +193,7 @@ pub(crate) fn spawn_steered(
         let server = server.zip(acceptor(0));
         let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above, balancers };
         let server = server.map(setup);
-        let shards = vec![spawn(address, config, server)?];
+        let shards = vec![spawn_within(address, config, server, memory_budget)?];
         return Ok(ShardGroup { shards, steering: None, quic_lb: None, _keeper: None });
     }
     let balancers = Balancers::new(&balancers)?;
@@ -257,6 +262,7 @@ pub(crate) fn spawn_steered(
             mailbox,
             siblings,
             predecessor,
+            memory_budget: memory_budget.clone(),
         })
     });
     let shards = shards.collect::<io::Result<_>>()?;

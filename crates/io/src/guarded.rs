@@ -112,6 +112,13 @@ impl Guarded {
         self.call(ENDS_CONNECTION, |application| application.process(now, connection))
     }
 
+    /// What the application holds, in bytes.
+    pub(crate) fn held_bytes(&mut self) -> u64 {
+        let mut held = 0;
+        let _ = self.call(ENDS_CONNECTION, |application| held = application.held_bytes());
+        held
+    }
+
     /// Says farewell and drops the application.
     pub(crate) fn closed(mut self, statistics: &Statistics) -> Result<(), Panicked> {
         const WAS_GONE: &str = "an application panicked when its connection was gone";

@@ -72,6 +72,7 @@ mod forward;
 mod group;
 mod guarded;
 mod mailbox;
+mod memory_budget;
 mod quic_lb;
 mod random;
 mod receive_failures;
@@ -100,6 +101,7 @@ pub use forward::{
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use guarded::guard;
 pub use mailbox::{ConnectionWaker, ShardHandle};
+pub use memory_budget::{MemoryBudget, MemoryStatistics};
 pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;
 pub use restart::{HotRestart, HotRestartError};

@@ -324,6 +324,15 @@ pub(crate) struct WakeTarget {
     /// Tells this connection from a later one in the same place.
     pub(crate) generation: u64,
     pub(crate) is_woken: AtomicBool,
+    /// The connection has to be closed, because memory is short.
+    pub(crate) is_condemned: AtomicBool,
+}
+
+impl WakeTarget {
+    pub(crate) const fn new(index: usize, generation: u64) -> Self {
+        let (is_woken, is_condemned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { index, generation, is_woken, is_condemned }
+    }
 }
 
 /// Reaches a connection from any thread: has its [`Application::process`](crate::Application::process) called, runs tasks
@@ -346,6 +355,21 @@ impl ConnectionWaker {
             // A shard that has ended has reported that to its applications.
             let _ = self.mailbox.send(Command::Wake(self.target.clone()));
         }
+    }
+
+    /// Tells this connection from all others that exist.
+    pub(crate) fn place(&self) -> usize {
+        Arc::as_ptr(&self.target).addr()
+    }
+
+    /// Has the connection closed when it is woken, because memory is short.
+    pub(crate) fn condemn(&self) {
+        self.target.is_condemned.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the connection has to be closed.
+    pub(crate) fn is_condemned(&self) -> bool {
+        self.target.is_condemned.load(Ordering::SeqCst)
     }
 
     /// Why the connection's shard has ended, if it has ended although nobody had asked it to. It is known before the
@@ -398,7 +422,7 @@ mod tests {
     fn a_task_for_a_shard_that_has_ended_is_dropped() {
         let mailbox = Arc::new(Mailbox::new().unwrap());
         assert!(mailbox.close().is_empty());
-        let target = WakeTarget { index: 0, generation: 0, is_woken: AtomicBool::new(false) };
+        let target = WakeTarget::new(0, 0);
         let (sender, receiver) = mpsc::channel::<()>();
         ConnectionWaker::new(mailbox, Arc::new(target)).spawn(async move {
             let _sender = sender;

@@ -34,6 +34,7 @@ use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
+use crate::memory_budget::MemoryBudget;
 use crate::random::seed;
 use crate::receive_failures::Verdict;
 use crate::restart::{HandOver, Pipe, Piped};
@@ -66,6 +67,16 @@ pub fn spawn(
     config: EndpointConfig,
     server: Option<ServerSetup>,
 ) -> io::Result<ShardHandle> {
+    spawn_within(address, config, server, None)
+}
+
+/// As [`spawn`], within a budget for memory.
+pub(crate) fn spawn_within(
+    address: SocketAddr,
+    config: EndpointConfig,
+    server: Option<ServerSetup>,
+    memory_budget: Option<MemoryBudget>,
+) -> io::Result<ShardHandle> {
     let retry_above = server.as_ref().map_or(usize::MAX, |setup| setup.retry_above);
     let balancers = server.as_ref().map(|setup| Balancers::new(&setup.balancers));
     let balancers = balancers.transpose()?.unwrap_or_default();
@@ -86,6 +97,7 @@ pub fn spawn(
         mailbox,
         siblings: None,
         predecessor: None,
+        memory_budget,
     })
 }
 
@@ -116,6 +128,8 @@ pub(crate) struct Start {
     pub(crate) siblings: Option<Siblings>,
     /// Leads to the same shard of the process that this one replaces.
     pub(crate) predecessor: Option<Arc<Pipe>>,
+    /// As [`GroupOptions::memory_budget`](crate::GroupOptions::memory_budget).
+    pub(crate) memory_budget: Option<MemoryBudget>,
 }
 
 /// Starts a shard.
@@ -130,6 +144,7 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
         mailbox,
         siblings,
         predecessor,
+        memory_budget,
     } = start;
     let address = sockets.main().map(Socket::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
@@ -138,6 +153,9 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     let clock = Clock::start();
     let endpoint = Endpoint::new(config, server, clock.now(), random);
     let mut connections = Connections::new(endpoint, acceptor, retry_above, mailbox.clone());
+    if let Some(budget) = memory_budget {
+        connections.keep_within(budget);
+    }
     if !balancers.is_empty() {
         connections.behind_balancers();
     }

@@ -239,6 +239,7 @@ fn a_turn_receives_what_waits() {
         mailbox: Arc::new(Mailbox::new().unwrap()),
         siblings: None,
         predecessor: None,
+        memory_budget: None,
     })
     .unwrap();
     wait_until(&shard, |shard| shard.datagrams_received == WAITING);

@@ -4,6 +4,7 @@ use core::task::{Context, Poll};
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
+use clearway_transport::SendCredits;
 use clearway_wire::VarInt;
 
 use super::held::{Held, PIECE_OVERHEAD, STREAM_BUFFER, Total};
@@ -39,6 +40,8 @@ pub(crate) enum SendState<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wait {
     Room,
+    /// Credit of the peer's flow control.
+    Credit,
     End,
 }
 
@@ -51,6 +54,10 @@ pub(crate) struct SendBuffer<E> {
     taken: u64,
     /// The transport took less than it was offered; an event will report when it accepts more.
     is_blocked: bool,
+    /// How many more bytes the task may be permitted to write, by the peer's limit on the stream.
+    credit: usize,
+    /// How many bytes the task was permitted to write and has not written.
+    unused: usize,
     wait: Wait,
     task: WakerSlot,
 }
@@ -64,9 +71,18 @@ impl<E> SendBuffer<E> {
             state: SendState::Open,
             taken: 0,
             is_blocked: false,
+            credit: 0,
+            unused: 0,
             wait: Wait::Room,
             task: WakerSlot::default(),
         }
+    }
+
+    /// A buffer that counts as a part of `total`, but only its own limit applies.
+    pub(crate) fn counted(total: &Total) -> Self {
+        let mut buffer = Self::new(None);
+        buffer.held = Held::counted(total);
+        buffer
     }
 
     pub(crate) fn state(&self) -> &SendState<E> {
@@ -108,6 +124,51 @@ impl<E> SendBuffer<E> {
         Poll::Ready(room)
     }
 
+    /// Waits until there is room, and the peer permits to send more than the task has written. Returns for how many bytes, at most
+    /// `max`. While it waits for credit, the shard has to [tell](Self::set_credit) what there is.
+    pub(crate) fn poll_credit<F: Face>(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects<F>,
+        max: usize,
+    ) -> Poll<usize> {
+        let room = self.held.room();
+        if room == 0 {
+            self.watch(Wait::Room, context, effects);
+            return Poll::Pending;
+        }
+        if self.unused == 0 {
+            self.unused = self.held.grant(max.min(self.credit));
+            self.credit -= self.unused;
+        }
+        if self.unused == 0 {
+            self.watch(Wait::Credit, context, effects);
+            return Poll::Pending;
+        }
+        Poll::Ready(self.unused.min(max))
+    }
+
+    /// Whether the task waits for credit.
+    pub(crate) fn awaits_credit(&self) -> bool {
+        self.wait == Wait::Credit && self.task.is_waited_on()
+    }
+
+    /// The peer permits to send so many bytes more than the transport has. Returns whether the task is woken for it.
+    pub(crate) fn set_credit<F: Face>(
+        &mut self,
+        credits: SendCredits,
+        effects: &mut Effects<F>,
+    ) -> bool {
+        let bytes = |credit| usize::try_from(credit).unwrap_or(usize::MAX);
+        self.credit = bytes(credits.stream).saturating_sub(self.held.granted());
+        let of_connection = self.held.set_connection_credit(bytes(credits.connection));
+        let is_enough = self.credit > 0 && of_connection > 0;
+        if is_enough {
+            self.task.wake(effects);
+        }
+        is_enough
+    }
+
     /// Registers the task to be woken when sending has ended.
     pub(crate) fn watch_end<F: Face>(&mut self, context: &Context<'_>, effects: &mut Effects<F>) {
         self.watch(Wait::End, context, effects);
@@ -122,6 +183,7 @@ impl<E> SendBuffer<E> {
     pub(crate) fn push(&mut self, data: Bytes) {
         if !data.is_empty() {
             self.held.add(data.len() + PIECE_OVERHEAD);
+            self.unused = self.unused.saturating_sub(data.len());
             self.pieces.push_back(data);
         }
     }
@@ -171,6 +233,7 @@ impl<E> SendBuffer<E> {
             self.pieces = VecDeque::new();
         }
         self.held.clear();
+        self.unused = 0;
     }
 
     /// The transport accepts data again.
@@ -199,6 +262,7 @@ impl<E> SendBuffer<E> {
             following = following.saturating_sub(1);
             let taken = write(piece.clone(), is_finishing && following == 0)?.min(piece.len());
             self.taken += taken as u64;
+            self.held.use_grant(taken);
             if taken < piece.len() {
                 piece.advance(taken);
                 self.held.remove(taken);

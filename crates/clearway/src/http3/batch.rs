@@ -119,7 +119,7 @@ impl Batch<'_> {
             }
         }
         for stream in writable {
-            self.by_stream(stream, Self::write);
+            self.by_stream(stream, Self::write_and_tell_credit);
         }
         self.receive_datagrams();
     }
@@ -224,6 +224,9 @@ impl Batch<'_> {
         if self.state.face.is_rejecting {
             self.state.reject_incoming();
         }
+        for (stream, code) in core::mem::take(&mut self.state.face.aborted) {
+            self.abort(stream, &Error::Cancelled, code);
+        }
         self.state.take_changed(changed);
         for key in changed.drain(..) {
             let Some(exchange) = self.state.face.all.get_mut(key) else { continue };
@@ -232,7 +235,7 @@ impl Batch<'_> {
                     self.cancel(key);
                     self.reprioritize(key);
                     self.send_datagrams(key);
-                    self.write(key);
+                    self.write_and_tell_credit(key);
                     self.read(key);
                 }
                 None if exchange.send.buffer.is_over() || exchange.is_queued => {
@@ -354,6 +357,35 @@ impl Batch<'_> {
         }
         if let Some(exchange) = self.state.face.all.get_mut(key) {
             exchange.send.buffer.wake_for_room(self.effects);
+        }
+    }
+
+    fn write_and_tell_credit(&mut self, key: usize) {
+        self.write(key);
+        self.tell_credit(key);
+    }
+
+    /// Tells a task that waits for the peer's credit how much there is.
+    fn tell_credit(&mut self, key: usize) {
+        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(stream) = exchange.stream.filter(|_| exchange.send.buffer.awaits_credit()) else {
+            return;
+        };
+        let id = StreamId::from_varint(VarInt::saturating(stream));
+        let connection = self.streams.connection_mut();
+        if let Ok(credits) = connection.send_credit(id)
+            && !exchange.send.buffer.set_credit(credits, self.effects)
+        {
+            // This fails if nothing can be written any more, which an event reports.
+            let _ = connection.await_credit(id);
+        }
+    }
+
+    /// If a message has ended without having used its credit, tells the tasks that wait for some.
+    pub(super) fn share_returned_credit(&mut self) {
+        if self.state.face.totals.sending.take_returned() {
+            let keys: Vec<usize> = self.state.face.all.iter().map(|(key, _)| key).collect();
+            keys.into_iter().for_each(|key| self.tell_credit(key));
         }
     }
 
@@ -483,10 +515,15 @@ impl Batch<'_> {
     }
 
     fn abandon_response(&mut self, stream: u64) {
-        self.with(stream, |exchange, effects| exchange.send.fail(&Error::TimedOut, effects));
-        self.http3.reset(&mut self.streams, stream, Code::REQUEST_CANCELLED);
+        self.abort(stream, &Error::TimedOut, Code::REQUEST_CANCELLED);
+    }
+
+    /// Resets the stream of a message, whose task gets `error` if it still writes.
+    fn abort(&mut self, stream: u64, error: &Error, code: Code) {
+        self.with(stream, |exchange, effects| exchange.send.fail(error, effects));
+        self.http3.reset(&mut self.streams, stream, code);
         // The protocol may have finished the stream already and discarded it, so the transport is told, too.
-        self.streams.reset(stream, Code::REQUEST_CANCELLED.get());
+        self.streams.reset(stream, code.get());
     }
 
     /// The connection has ended. What the transport has received is still passed to the tasks.

@@ -11,7 +11,7 @@ use clearway_units::{Random, Timestamp};
 
 use super::batch::Batch;
 use super::early;
-use super::exchanges::{Effects, Failure, Shared};
+use super::exchanges::{Effects, Failure, Shared, Totals};
 use super::feed::{Feed, Undelivered, feed};
 use super::progress::Watch;
 use super::{Error, ResponseFailure};
@@ -57,6 +57,8 @@ pub(super) struct Driver {
     http3: Http3,
     undelivered: Undelivered,
     shared: Arc<Shared>,
+    /// What waits between the protocol and the tasks.
+    totals: Totals,
     listener: Option<Box<dyn Listener>>,
     has_said_goaway: bool,
     /// When the handshake was complete, until the first request.
@@ -91,8 +93,10 @@ impl Driver {
         config: Arc<Config>,
         random: &mut Random,
     ) -> Self {
+        let totals = shared.lock().face.totals.clone();
         Self {
             http3: Http3::new(role, config, random),
+            totals,
             undelivered: Undelivered::default(),
             shared,
             listener,
@@ -139,6 +143,10 @@ impl Application for Driver {
         self.is_processing = false;
     }
 
+    fn held_bytes(&self) -> u64 {
+        self.totals.bytes().saturating_add(self.http3.buffered_bytes()) as u64
+    }
+
     fn closed(&mut self, statistics: &Statistics) {
         self.shared.lock().statistics = Some(Box::new(*statistics));
     }
@@ -173,6 +181,7 @@ impl Driver {
             Some(error) => batch.on_closed(error),
             None => {
                 batch.changes(&mut self.changed);
+                batch.share_returned_credit();
                 batch.open_waiting();
                 batch.events();
                 batch.look(now, &mut self.watch);

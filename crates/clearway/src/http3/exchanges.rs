@@ -50,6 +50,8 @@ pub(super) struct Exchanges {
     pub(super) discard_limit: u64,
     /// Responses that have failed because of this end, and were not reported yet.
     pub(super) failures: Vec<Failure>,
+    /// Messages that were aborted, perhaps after they were finished, and the error codes.
+    pub(super) aborted: Vec<(u64, Code)>,
 }
 
 /// A response that has failed because of this end.
@@ -63,9 +65,16 @@ pub(super) struct Failure {
 #[derive(Clone, Default)]
 pub(super) struct Totals {
     /// Data to be sent.
-    sending: Total,
+    pub(super) sending: Total,
     /// Received data that no task has taken.
     receiving: Total,
+}
+
+impl Totals {
+    /// How many bytes there are in both directions.
+    pub(super) fn bytes(&self) -> usize {
+        self.sending.bytes().saturating_add(self.receiving.bytes())
+    }
 }
 
 impl Face for Exchanges {
@@ -377,6 +386,17 @@ impl Sending {
     ) -> Poll<Result<usize, Error>> {
         self.check_open()?;
         self.buffer.poll_room(context, effects).map(Ok)
+    }
+
+    /// Waits for room and for the peer's credit. Returns for how many bytes there are both.
+    pub(super) fn poll_credit(
+        &mut self,
+        context: &Context<'_>,
+        effects: &mut Effects,
+        max: usize,
+    ) -> Poll<Result<usize, Error>> {
+        self.check_open()?;
+        self.buffer.poll_credit(context, effects, max).map(Ok)
     }
 
     /// Buffers `chunk`, whether or not there is room.

@@ -2,7 +2,7 @@ use core::future::poll_fn;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use clearway_http3::{Code, Priority};
@@ -115,6 +115,40 @@ impl SendBody {
             |context| if self.is_bodiless { Poll::Ready(Ok(())) } else { self.poll_room(context) },
         )
         .await
+    }
+
+    /// Waits until the peer's flow control permits to send more content than was written, and there is room for it. Returns for how
+    /// many bytes, at most `max` and at least one if that is not 0. A task that produces content only then holds little for a peer
+    /// that does not read, which [`room`](Self::room) does not prevent: there is room for a first chunk whatever the peer permits.
+    ///
+    /// # Errors
+    /// Like [`write_chunk`](Self::write_chunk).
+    pub async fn credit(&mut self, max: usize) -> Result<usize, Error> {
+        if max == 0 || self.is_bodiless {
+            return Ok(max);
+        }
+        poll_fn(|context| self.poll_credit(context, max)).await
+    }
+
+    fn poll_credit(&self, context: &Context<'_>, max: usize) -> Poll<Result<usize, Error>> {
+        self.shared.act(|state, effects| {
+            let Some(exchange) = state.face.all.get_mut(self.key) else {
+                return Poll::Ready(Err(Error::Cancelled));
+            };
+            let credit = exchange.send.poll_credit(context, effects, max);
+            if credit.is_pending() && exchange.send.buffer.awaits_credit() {
+                state.change(self.key);
+                effects.wake_shard();
+            }
+            credit
+        })
+    }
+
+    /// Returns a handle that aborts the message, also after it was [finished](Self::finish). `None` for a request that has not been
+    /// sent yet.
+    pub fn abort_handle(&self) -> Option<AbortHandle> {
+        let stream = self.shared.lock().face.all.get(self.key)?.stream?;
+        Some(AbortHandle { shared: Arc::downgrade(&self.shared), stream })
     }
 
     /// Ends the message, and waits until the transport has taken all of it.
@@ -293,6 +327,32 @@ impl SendBody {
                 effects.wake_shard();
             }
         });
+    }
+}
+
+/// Aborts a message until the peer has acknowledged all of it; see [`SendBody::abort_handle`]. Dropping it changes nothing.
+pub struct AbortHandle {
+    shared: Weak<Shared>,
+    stream: u64,
+}
+
+impl AbortHandle {
+    /// Resets the message's stream with this error code (RESET_STREAM), and frees what is kept of the message. Does nothing if the
+    /// peer has acknowledged everything, or the connection has ended. A task that still writes gets [`Error::Cancelled`].
+    pub fn abort(&self, code: Code) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        shared.act(|state, effects| {
+            if state.error.is_none() {
+                state.face.aborted.push((self.stream, code));
+                effects.wake_shard();
+            }
+        });
+    }
+}
+
+impl core::fmt::Debug for AbortHandle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("AbortHandle").field("stream", &self.stream).finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,7 @@ mod certificates;
 mod connections;
 mod crash;
 mod happy_eyeballs;
+mod memory_budget;
 mod migration;
 mod path_mtu;
 mod quic_lb;

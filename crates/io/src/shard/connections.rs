@@ -2,6 +2,7 @@
 
 mod broken;
 mod half_open;
+mod memory;
 mod migrating;
 mod newcomers;
 mod record;
@@ -11,7 +12,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clearway_transport::{
     Arrival, Connection, ConnectionHandle, Deadlines, Endpoint, Received, SocketIndex, Transmit,
@@ -28,6 +29,7 @@ use crate::balancers::Via;
 use crate::census::Counted;
 use crate::guarded::{Guarded, GuardedObserver, Panicked, guarded};
 use crate::mailbox::{ConnectionWaker, Mailbox, WakeTarget};
+use crate::memory_budget::{Account, MemoryBudget};
 use crate::restart::Pipe;
 use crate::socket::Meta;
 use crate::statistics::ShardStatistics;
@@ -72,6 +74,8 @@ struct Slot {
     via: Option<Via>,
     packets_received: u64,
     record: Record,
+    /// What it counts in the memory budget, if there is one.
+    account: Option<Account>,
     /// Something is left of the connection that the end of the program has to wait for.
     counted: Option<Counted>,
 }
@@ -110,6 +114,8 @@ pub(super) struct Connections {
     successor: Option<Arc<Pipe>>,
     /// Only load balancers may send to this server.
     has_balancers: bool,
+    /// Bounds the memory of connections.
+    budget: Option<MemoryBudget>,
     mailbox: Arc<Mailbox>,
 }
 
@@ -138,6 +144,7 @@ impl Connections {
             replies: VecDeque::new(),
             successor: None,
             has_balancers: false,
+            budget: None,
             mailbox,
         }
     }
@@ -291,11 +298,7 @@ impl Connections {
         counted: Counted,
     ) {
         self.generation += 1;
-        let target = Arc::new(WakeTarget {
-            index: handle.index(),
-            generation: self.generation,
-            is_woken: AtomicBool::new(false),
-        });
+        let target = Arc::new(WakeTarget::new(handle.index(), self.generation));
         let waker = ConnectionWaker::new(self.mailbox.clone(), target.clone());
         let application = Guarded::new(|| factory(waker)).unwrap_or_else(|panicked| {
             self.on_panic(now, handle, panicked);
@@ -303,6 +306,9 @@ impl Connections {
         });
         let connection = self.endpoint.connection(handle);
         let record = Record::begin(connection);
+        let account = connection
+            .zip(self.budget.as_ref())
+            .map(|(connection, budget)| budget.open(connection.remote_address()));
         let attempt = connection.filter(|it| it.is_unanswered()).map(Connection::remote_address);
         if let Some(remote) = attempt {
             self.attempts.insert(remote, handle.index());
@@ -325,6 +331,7 @@ impl Connections {
             via: None,
             packets_received: 0,
             record,
+            account,
             counted: Some(counted),
         });
         self.count += 1;
@@ -466,6 +473,9 @@ impl Connections {
         };
         // What is asked for from here on takes another call.
         slot.target.is_woken.swap(false, Ordering::SeqCst);
+        if slot.target.is_condemned.load(Ordering::SeqCst) {
+            memory::close(now, connection, self.budget.as_ref(), &slot.record.span);
+        }
         let Slot { application, record, .. } = slot;
         let outcome = record.span.in_scope(|| application.process(now, connection));
         record.update(connection, &mut self.counts);
@@ -511,6 +521,7 @@ impl Connections {
             return self.mark_sending(handle);
         }
         self.release_sockets(handle, sockets);
+        self.report_memory(handle);
         let Some(Some(slot)) = self.slots.get(handle.index()) else { return };
         let is_closed = self.endpoint.connection(handle).is_some_and(Connection::is_closed);
         if is_closed && !slot.knows_of_close {
@@ -559,6 +570,7 @@ impl Connections {
 
     /// A connection has ended: its application is told, and what only a live connection needs is given back.
     fn end(&mut self, handle: ConnectionHandle, connection: Connection) {
+        self.close_account(handle.index());
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
         slot.record.end(&connection, &mut self.counts);
         if let Some(waiting) = slot.migration.take() {
@@ -579,6 +591,7 @@ impl Connections {
     /// Nothing is known of a connection any more.
     fn remove(&mut self, handle: ConnectionHandle, sockets: &mut Sockets) {
         self.deadlines.set(handle.index(), Deadlines::default());
+        self.close_account(handle.index());
         let Some(slot) = self.slots.get_mut(handle.index()).and_then(Option::take) else { return };
         self.count -= 1;
         self.departed.extend(slot.counted);

@@ -104,6 +104,7 @@ fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command
         mailbox,
         siblings: None,
         predecessor: None,
+        memory_budget: None,
     })
     .unwrap()
 }

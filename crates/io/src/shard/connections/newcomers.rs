@@ -348,7 +348,9 @@ impl Connections {
             // A packet in which the QUIC bit is cleared may begin as a preface does.
             incoming.forbid_greasing();
         }
+        let is_refused = self.is_refused_for_memory(incoming.remote_address());
         let decision = match &mut self.acceptor {
+            Some(_) if is_refused => Ok(Decision::Refuse),
             Some(acceptor) => guarded("an acceptor panicked: the client is refused", || {
                 acceptor.incoming(&incoming)
             }),

@@ -1,0 +1,78 @@
+//! What connections count in the memory budget, and the end of those that hold the most when memory is short.
+
+use clearway_transport::{Connection, ConnectionHandle};
+use clearway_units::Timestamp;
+use tracing::Span;
+
+use super::Connections;
+use crate::mailbox::ConnectionWaker;
+use crate::memory_budget::{Holding, MemoryBudget};
+
+/// The reason phrase of the CONNECTION_CLOSE.
+const REASON: &str = "memory is short, and this connection holds the most";
+
+/// Closes a connection because memory is short.
+pub(super) fn close(
+    now: Timestamp,
+    connection: &mut Connection,
+    budget: Option<&MemoryBudget>,
+    span: &Span,
+) {
+    if let Some(budget) = budget.filter(|_| !connection.is_closed()) {
+        budget.on_closed();
+        let (remote, held) = (connection.remote_address(), connection.held_bytes());
+        tracing::warn!(parent: span, %remote, held, "closed: memory is short, and this connection holds the most");
+        connection.close_with_internal_error(now, REASON);
+    }
+}
+
+impl Connections {
+    /// The memory of all connections has to stay within this budget.
+    pub(in crate::shard) fn keep_within(&mut self, budget: MemoryBudget) {
+        self.budget = Some(budget);
+    }
+
+    /// Whether memory is too short for a client at this address.
+    pub(super) fn is_refused_for_memory(&self, client: core::net::SocketAddr) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.refuses(client))
+    }
+
+    /// A turn has done everything for a connection: reports what it holds, if that has changed by much.
+    pub(super) fn report_memory(&mut self, handle: ConnectionHandle) {
+        let Self { budget: Some(budget), slots, endpoint, mailbox, .. } = self else { return };
+        let Some(Some(slot)) = slots.get_mut(handle.index()) else { return };
+        let Some(account) = &mut slot.account else { return };
+        let Some(connection) = endpoint.connection_mut(handle) else { return };
+        if connection.is_closed() || connection.is_resting() && budget.is_at_rest(account) {
+            return;
+        }
+        let holding = Holding {
+            bytes: connection.held_bytes().saturating_add(slot.application.held_bytes()),
+            is_handshaking: connection.is_handshaking(),
+            is_resting: connection.is_resting(),
+        };
+        if !budget.is_due(account, holding) {
+            return;
+        }
+        let waker = ConnectionWaker::new(mailbox.clone(), slot.target.clone());
+        if let Some(is_limited) = budget.report(account, &waker, holding) {
+            connection.limit_receive_window(is_limited);
+        }
+    }
+
+    /// The connection in this place has ended.
+    pub(super) fn close_account(&mut self, index: usize) {
+        let Self { budget: Some(budget), slots, mailbox, .. } = self else { return };
+        let Some(Some(slot)) = slots.get_mut(index) else { return };
+        if let Some(mut account) = slot.account.take() {
+            budget.close(&mut account, &ConnectionWaker::new(mailbox.clone(), slot.target.clone()));
+        }
+    }
+}
+
+impl Drop for Connections {
+    /// The shard ends with all of its connections.
+    fn drop(&mut self) {
+        (0..self.slots.len()).for_each(|index| self.close_account(index));
+    }
+}
