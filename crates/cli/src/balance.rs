@@ -27,7 +27,6 @@ use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
 use clearway_network::parse_duration;
 use clearway_transport::{RetryOffload, SharedTokens};
 use clearway_units::Random;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{Notify, mpsc};
 
 use crate::doctor::Carried;
@@ -36,7 +35,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::listening::Listening;
 use crate::replacing::{look_for, not_replaced};
-use crate::{address, output, ticket_keys};
+use crate::{address, descriptors, output, ticket_keys};
 use backends::Backends;
 use counts::{FleetCounts, ShardCounts};
 use fleet::Fleet;
@@ -286,7 +285,7 @@ fn forward(
     counts: &[Arc<ShardCounts>],
     hot_restart: Option<HotRestart>,
 ) -> Result<Forwarders, Failure> {
-    permit_descriptors();
+    descriptors::permit_all();
     let seed = clearway_io::seed()
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))?;
     let entries = usize::try_from(command.remember).unwrap_or(usize::MAX);
@@ -333,12 +332,4 @@ fn shards(asked: Option<u16>, there_are: Option<usize>) -> usize {
 
 fn at_least_one(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
-}
-
-/// Permits this process as many descriptors as it may have: by default it has 1,024, and each client of a server without
-/// preface takes one.
-fn permit_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    // Without them, further clients are dropped, which is counted.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

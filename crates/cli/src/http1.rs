@@ -5,13 +5,19 @@
 mod host;
 mod request;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use clearway_units::{AddressPrefix, FairShares};
 use futures_util::{Stream, StreamExt};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -23,7 +29,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio::time::Sleep;
 
 pub(crate) use request::{Download, get};
 
@@ -32,6 +41,10 @@ pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// How long the header of a request may take to arrive.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may accept nothing of a response.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many connections there are at a time at each listener; a host may have a quarter of those that are free.
+const MAX_CONNECTIONS: u64 = 128;
 /// The pause after a connection could not be accepted because the process or the system has too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -49,9 +62,21 @@ pub(crate) async fn serve(
     content: impl Content,
 ) -> Infallible {
     let site = Arc::new(Site { names: names.to_vec(), content });
+    let connections = Connections::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(Arc::clone(&site).converse(stream))),
+            Ok((stream, client)) => {
+                // One too many is closed.
+                if let Some(place) = connections.admit(client) {
+                    let converse = Arc::clone(&site).converse(stream, place.has_asked());
+                    let number = place.number;
+                    let task = tokio::spawn(async move {
+                        let _place = place;
+                        converse.await;
+                    });
+                    connections.note_task(number, task.abort_handle());
+                }
+            }
             Err(error) if is_of_one_connection(&error) => {}
             Err(_) => tokio::time::sleep(PAUSE).await,
         }
@@ -64,14 +89,165 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// The connections at a listener. There is a limit for all and a share for each host: when a host has its share, its oldest
+/// connection is closed on which no request has come, or else the new one.
+#[derive(Clone)]
+struct Connections(Arc<Mutex<Table>>);
+
+struct Table {
+    shares: FairShares,
+    all: BTreeMap<u64, Open>,
+    next: u64,
+}
+
+struct Open {
+    client: SocketAddr,
+    has_asked: Arc<AtomicBool>,
+    task: Option<AbortHandle>,
+}
+
+/// A connection among those that there may be, until it is dropped.
+struct Place {
+    connections: Connections,
+    number: u64,
+    has_asked: Arc<AtomicBool>,
+}
+
+impl Connections {
+    fn new() -> Self {
+        let shares = FairShares::new(MAX_CONNECTIONS);
+        Self(Arc::new(Mutex::new(Table { shares, all: BTreeMap::new(), next: 0 })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a connection, and closes another for it if necessary. `None` if there is none to close.
+    fn admit(&self, client: SocketAddr) -> Option<Place> {
+        let mut closed = None;
+        let place = {
+            let table = &mut *self.lock();
+            if table.shares.check(client, 1).is_err() {
+                closed = Some(table.close_silent(client)?);
+            }
+            let (number, has_asked) = (table.next, Arc::<AtomicBool>::default());
+            table.next += 1;
+            table.shares.add(client, 1);
+            table.all.insert(number, Open { client, has_asked: has_asked.clone(), task: None });
+            Place { connections: self.clone(), number, has_asked }
+        };
+        if let Some(task) = closed.flatten() {
+            task.abort();
+        }
+        Some(place)
+    }
+
+    fn note_task(&self, number: u64, task: AbortHandle) {
+        if let Some(open) = self.lock().all.get_mut(&number) {
+            open.task = Some(task);
+        }
+    }
+}
+
+impl Table {
+    /// Takes out the oldest connection on which no request has come: one of the same host, or of the host that has the most.
+    fn close_silent(&mut self, client: SocketAddr) -> Option<Option<AbortHandle>> {
+        let host = match self.shares.held_by(client) {
+            0 => self.shares.heaviest_first().next()?.0,
+            _ => AddressPrefix::host(client),
+        };
+        let is_silent = |open: &Open| {
+            AddressPrefix::host(open.client) == host && !open.has_asked.load(Ordering::Relaxed)
+        };
+        let number =
+            self.all.iter().find(|(_, open)| is_silent(open)).map(|(number, _)| *number)?;
+        let open = self.all.remove(&number)?;
+        self.shares.remove(open.client, 1);
+        Some(open.task)
+    }
+}
+
+impl Place {
+    /// Is set when a request has come.
+    fn has_asked(&self) -> Arc<AtomicBool> {
+        self.has_asked.clone()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let table = &mut *self.connections.lock();
+        if let Some(open) = table.all.remove(&self.number) {
+            table.shares.remove(open.client, 1);
+        }
+    }
+}
+
+/// A connection that fails when its client accepts nothing for [`SEND_TIMEOUT`].
+struct Timed {
+    stream: TcpStream,
+    /// Runs while the client accepts nothing.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Timed {
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        outcome: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.timer = None;
+            return outcome;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(SEND_TIMEOUT)));
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Timed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Timed {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, data);
+        self.watch(context, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut_down = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch(context, shut_down)
+    }
+}
+
 struct Site<C> {
     names: Vec<String>,
     content: C,
 }
 
 impl<C: Content> Site<C> {
-    async fn converse(self: Arc<Self>, stream: TcpStream) {
+    /// Answers the requests on a connection; `has_asked` is set when the first has come.
+    async fn converse(self: Arc<Self>, stream: TcpStream, has_asked: Arc<AtomicBool>) {
+        let stream = Timed { stream, timer: None };
         let service = service_fn(|request| {
+            has_asked.store(true, Ordering::Relaxed);
             let site = Arc::clone(&self);
             async move { Ok::<_, Infallible>(site.respond(&request).await) }
         });

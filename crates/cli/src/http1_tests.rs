@@ -101,3 +101,43 @@ async fn a_response_that_is_cut_off_is_an_error() {
     });
     assert!(content(address, "/").await.is_err());
 }
+
+/// Connections on which no request comes do not keep others from being served, and there are never too many.
+#[tokio::test]
+async fn silent_connections_do_not_keep_others_out() {
+    let address = start().await;
+    let mut silent = Vec::new();
+    for _ in 0..1500 {
+        silent.push(TcpStream::connect(address).await.unwrap());
+    }
+    let response = exchange(address, "GET /whole HTTP/1.1\r\nHost: localhost").await;
+    assert!(response.ends_with("[\"content\"]"), "{response}");
+    // The oldest were closed.
+    let read = silent[0].read(&mut [0]).await;
+    assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+}
+
+#[test]
+fn connections_are_bounded_for_each_host_and_for_all() {
+    let connections = Connections::new();
+    let client = |host: u8| SocketAddr::from(([10, 0, host, 1], 1));
+    let admit = |host, has_asked| {
+        let place = connections.admit(client(host))?;
+        place.has_asked.store(has_asked, Ordering::Relaxed);
+        Some(place)
+    };
+    // One host with requests in progress gets a share, and then no more.
+    let mut places: Vec<_> = std::iter::from_fn(|| admit(1, true)).collect();
+    assert!((20..32).contains(&places.len()), "{}", places.len());
+    // Silent ones of another make room for each other, and in the end for those of others.
+    let silent: Vec<_> = (0..100).filter_map(|_| admit(2, false)).collect();
+    assert_eq!(silent.len(), 100);
+    for host in 3..=255 {
+        places.extend(admit(host, true));
+        assert!(connections.lock().all.len() as u64 <= MAX_CONNECTIONS);
+    }
+    assert!(places.len() as u64 >= MAX_CONNECTIONS / 2);
+    drop((places, silent));
+    let table = connections.lock();
+    assert_eq!((table.all.len(), table.shares.held()), (0, 0));
+}

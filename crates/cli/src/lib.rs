@@ -7,6 +7,7 @@ mod balance;
 mod certificate;
 mod connection_options;
 mod demo;
+mod descriptors;
 mod doctor;
 mod exporter;
 mod file_fault;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use clap::Args;
 use clearway::http3::{Config, Timeouts};
 use clearway::{
-    ConfigError, Endpoint, EndpointError, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
+    ConfigError, Endpoint, EndpointError, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, MemoryBudget,
     PreferredAddressUnusable, ServerConfig, Version,
 };
 use clearway_network::{parse_duration, parse_size};
@@ -39,7 +39,7 @@ use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
-use crate::{address, output, quic_version, ticket_keys};
+use crate::{address, descriptors, output, quic_version, ticket_keys};
 use access_log::AccessLog;
 use certificates::{CertificateOptions, Presented};
 use files::Files;
@@ -128,10 +128,19 @@ pub(crate) struct ServeCommand {
     /// Keep at most this many files open.
     #[arg(long, value_name = "COUNT", default_value = "256", value_parser = clap::value_parser!(u32).range(1..))]
     open_files: u32,
-    /// Keep at most this much unacknowledged content in memory, for all clients together; a client gets at most an
-    /// eighth of what is free. Requests that arrive when too little is free are answered with 503.
+    /// Keep at most this much unacknowledged content in memory, for all clients together. A host (an IPv4 address or an
+    /// IPv6 /64) gets at most a quarter of what is free, and a network (/24 or /48) half. Content is read when the client
+    /// has given credit for it, and responses wait for memory. If that is short, the response is reset of which the client
+    /// has accepted nothing for the longest time, and for at least two seconds, of the host that holds the most.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
     content_memory: u64,
+    /// Keep at most this much in memory for connections: what clients have sent and was not read, what was sent to them and
+    /// they have not acknowledged, and 8 KiB for each connection. By default half of the memory of the machine, or of this
+    /// program's cgroup if that is less. From half of it on, clients whose host or network holds more than its share get no
+    /// larger windows; from three quarters on, they get no new connections; and from seven eighths on, the connection is
+    /// closed that holds the most, of the host that holds the most.
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    connection_memory: Option<u64>,
     /// Reset a response of which the client accepts nothing for this long. Other streams are not affected.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
     send_timeout: Duration,
@@ -187,8 +196,11 @@ Examples:
   Let Prometheus read metrics, and report every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
-/// The minimum of `--content-memory`: with less, not even one piece of a file could be held.
+/// The minimum of `--content-memory` and `--connection-memory`: with less, not even one piece of a file could be held.
 const LEAST_MEMORY: u64 = 1 << 20;
+
+/// How many connections there are at most, or fewer if memory is short.
+const MAX_CONNECTIONS: usize = 100_000;
 
 fn parse_memory(input: &str) -> Result<u64, String> {
     match parse_size(input).map_err(|error| error.to_string())? {
@@ -220,6 +232,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
             .advise("choose a folder that this user may read")
     })?;
     command.reports.start();
+    descriptors::permit_all();
     let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
     let exporter = command.metrics.listen(beginning.is_replacing).await?;
@@ -247,7 +260,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
-            metrics::start(exporter, server.endpoint().clone(), &requests)?;
+            metrics::start(exporter, server.endpoint().clone(), &requests, &files.store)?;
         }
         server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
@@ -265,7 +278,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         };
         let server = http3::Http3::bind(listen, config, http3, timeouts)?;
         if let Some(exporter) = exporter {
-            metrics::start(exporter, server.endpoint().clone(), &requests)?;
+            metrics::start(exporter, server.endpoint().clone(), &requests, &files.store)?;
         }
         server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
@@ -314,6 +327,17 @@ fn config(
         .balancers(command.balancer.iter().copied())
         .early_data(!command.no_early_data)
         .key_log_from_environment();
+    let budget = match command.connection_memory {
+        Some(limit) => Some(MemoryBudget::new(limit)),
+        None => MemoryBudget::of_process(),
+    };
+    let config = match budget {
+        Some(budget) => {
+            let max_connections = budget.max_connections().min(MAX_CONNECTIONS);
+            config.memory_budget(budget).max_connections(max_connections)
+        }
+        None => config,
+    };
     let config = match &command.ticket_keys {
         Some(file) => config.ticket_keys(ticket_keys::follow(file)?),
         None => config,
@@ -428,3 +452,7 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "serve/attack_tests.rs"]
+mod attack_tests;

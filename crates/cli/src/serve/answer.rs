@@ -18,9 +18,6 @@ use super::store::Reader;
 /// The value of Retry-After for a client that was refused, in seconds.
 const RETRY: &str = "10";
 
-/// How much memory must be free for a response to begin, in bytes.
-const LEAST_ROOM: u64 = 64 << 10;
-
 /// A response, and what the log needs.
 pub(super) struct Answer {
     pub(super) response: Response<Content>,
@@ -139,9 +136,6 @@ fn send(
             );
         }
     };
-    if method == Method::GET && !files.store.share(client).has_room(LEAST_ROOM) {
-        return busy("the limit of --content-memory is reached".to_owned());
-    }
     let length = range.end - range.start;
     let builder = builder.header(CONTENT_TYPE, &file.media_type).header(CONTENT_LENGTH, length);
     let content = match method == Method::HEAD || length == 0 {

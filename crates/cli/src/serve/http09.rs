@@ -2,14 +2,15 @@
 //! path, and the response is just the content of the file.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
+use tokio::sync::Notify;
 
 use super::files::{Files, Found};
 use super::restart::{Cause, Ending};
-use super::store::Reader;
+use super::store::{PIECE, Reader};
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
 use crate::http09::{NOT_FOUND, PROTOCOL};
@@ -33,22 +34,7 @@ impl Http09 {
 
     /// Serves until the program is interrupted, or was replaced and its clients have closed their connections.
     pub(super) async fn run(self, files: Files, log: AccessLog, mut ending: Ending) {
-        let serving = async {
-            while let Some(connecting) = self.0.accept().await {
-                let files = files.clone();
-                tokio::spawn(async move {
-                    // Early data is answered at once: a file can be read twice without harm.
-                    let connection = match connecting.into_0rtt().await {
-                        Ok((connection, _)) => Ok(connection),
-                        Err(connecting) => connecting.await,
-                    };
-                    // A client whose handshake fails has made no request.
-                    if let Ok(connection) = connection {
-                        serve(connection, files, log).await;
-                    }
-                });
-            }
-        };
+        let serving = accept(self.0.clone(), files, log);
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
             // Nobody comes any more.
@@ -58,6 +44,24 @@ impl Http09 {
             self.0.close(VarInt::from_u32(0), b"the server is being stopped");
         }
         ending.complete(cause, self.0.wait_idle()).await;
+    }
+}
+
+/// Serves connections as long as clients may come.
+pub(super) async fn accept(endpoint: Endpoint, files: Files, log: AccessLog) {
+    while let Some(connecting) = endpoint.accept().await {
+        let files = files.clone();
+        tokio::spawn(async move {
+            // Early data is answered at once: a file can be read twice without harm.
+            let connection = match connecting.into_0rtt().await {
+                Ok((connection, _)) => Ok(connection),
+                Err(connecting) => connecting.await,
+            };
+            // A client whose handshake fails has made no request.
+            if let Ok(connection) = connection {
+                serve(connection, files, log).await;
+            }
+        });
     }
 }
 
@@ -84,7 +88,7 @@ async fn answer(
         Found::File(file) => {
             let length = file.identity.length;
             let reader = file.read(client, &files.store, 0, length);
-            (200, copy(reader, &mut send).await.map(|()| length))
+            (200, send_file(reader, &mut send, log, path).await.map(|()| length))
         }
         found => {
             // This fails if the stream is closed already.
@@ -111,21 +115,42 @@ fn refused(
     (status, Ok(0))
 }
 
+/// Sends a file, unless memory becomes short and the client accepts nothing of it.
+async fn send_file(
+    reader: Reader,
+    send: &mut SendStream,
+    log: AccessLog,
+    path: &str,
+) -> Result<(), String> {
+    let short = Arc::new(Notify::new());
+    let told = short.clone();
+    reader.on_shortage(move || told.notify_one());
+    tokio::select! {
+        sent = copy(reader, send) => return sent,
+        () = short.notified() => {}
+    }
+    let problem = "memory is short, and the client accepts nothing: reset";
+    log.problem(path, problem);
+    give_up(send, problem.to_owned())
+}
+
 /// Sends a file.
 async fn copy(mut reader: Reader, send: &mut SendStream) -> Result<(), String> {
-    // A piece is written when the next one is known, so that the last one and the end are sent together.
-    let mut last = Bytes::new();
-    loop {
-        match reader.next().await {
-            Ok(Some(piece)) => {
-                let piece = std::mem::replace(&mut last, piece);
-                send.write_chunk(piece).await.map_err(|error| error.to_string())?;
-            }
-            Ok(None) => break,
+    while !reader.is_at_end() {
+        let credit = send.credit(PIECE).await.map_err(|error| error.to_string())?;
+        let piece = match reader.next(credit).await {
+            Ok(piece) => piece,
             Err(error) => return give_up(send, error.to_string()),
+        };
+        // The last piece and the end are sent together.
+        match reader.is_at_end() {
+            true => send.finish_with(piece).await,
+            false => send.write_chunk(piece).await,
         }
+        .map_err(|error| error.to_string())?;
     }
-    send.finish_with(last).await.map_err(|error| error.to_string())?;
+    // An empty file has no last piece.
+    let _ = send.finish();
     // The data would be delivered without this, but only now it is known to have arrived.
     send.stopped().await.map_err(|error| error.to_string())?;
     Ok(())

@@ -10,6 +10,7 @@ use super::answer::{Content, answer};
 use super::files::Files;
 use super::metrics::Requests;
 use super::restart::Ending;
+use super::store::PIECE;
 use super::tunnel::{Tunnel, echo};
 use super::{AccessLog, cannot_serve};
 use crate::failure::Failure;
@@ -38,11 +39,7 @@ impl Http3 {
     /// there is time.
     pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let server = &self.0;
-        let serving = async {
-            while let Some((request, responder)) = server.accept().await {
-                tokio::spawn(respond(site.clone(), request, responder));
-            }
-        };
+        let serving = self.serve(site);
         let ending = async {
             let cause = ending.begin(server.endpoint()).await;
             ending.complete(cause, server.shutdown()).await;
@@ -50,6 +47,15 @@ impl Http3 {
         tokio::select! {
             () = ending => {}
             () = serving => {}
+        }
+    }
+}
+
+impl Http3 {
+    /// Answers requests as long as clients may come.
+    pub(super) async fn serve(&self, site: Site) {
+        while let Some((request, responder)) = self.0.accept().await {
+            tokio::spawn(respond(site.clone(), request, responder));
         }
     }
 }
@@ -87,15 +93,26 @@ async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responde
     counted.answered(status);
     // It has no meaning here. The library reads and discards it, since a client may not read the response before.
     drop(body);
-    let outcome = send(responder, answer.response)
+    let outcome = send(responder, answer.response, || shortage(log, client, path))
         .await
         .map(|()| answer.length)
         .map_err(|error| error.to_string());
     log.line(Some(client), parts.method.as_str(), path, status, outcome, start.elapsed());
 }
 
-/// Sends a response; its file is read only as fast as the client accepts it.
-async fn send(responder: Responder, response: Response<Content>) -> Result<(), SendFailure> {
+/// What is done when a response is reset because memory is short.
+fn shortage(log: AccessLog, client: SocketAddr, path: &str) -> impl FnOnce() + Send + 'static {
+    let path = path.to_owned();
+    move || log.problem(&path, &format!("memory is short, and {client} accepts nothing: reset"))
+}
+
+/// Sends a response; its file is read only as fast as the client accepts it. `shortage` makes what is called when the response is
+/// reset because memory is short.
+async fn send<F: FnOnce() + Send + 'static>(
+    responder: Responder,
+    response: Response<Content>,
+    shortage: impl FnOnce() -> F,
+) -> Result<(), SendFailure> {
     let (parts, content) = response.into_parts();
     let mut reader = match content {
         Content::Body(body) => {
@@ -104,11 +121,17 @@ async fn send(responder: Responder, response: Response<Content>) -> Result<(), S
         Content::File(reader) => reader,
     };
     let mut send = responder.start(Response::from_parts(parts, ()));
-    loop {
-        send.room().await?;
-        match reader.next().await {
-            Ok(Some(piece)) => send.write_chunk(piece).await?,
-            Ok(None) => break,
+    if let Some(abort) = send.abort_handle() {
+        let shortage = shortage();
+        reader.on_shortage(move || {
+            shortage();
+            abort.abort(Code::EXCESSIVE_LOAD);
+        });
+    }
+    while !reader.is_at_end() {
+        let credit = send.credit(PIECE).await?;
+        match reader.next(credit).await {
+            Ok(piece) => send.write_chunk(piece).await?,
             Err(error) => {
                 // A partial file must not look complete.
                 send.reset(Code::INTERNAL_ERROR);

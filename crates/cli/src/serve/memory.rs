@@ -1,105 +1,240 @@
-//! Limits on the content in memory, for all clients together and for each.
+//! The content in memory: a limit for all clients together, and a share for each address prefix.
+//!
+//! A response waits until there is memory for its next piece. When memory is short, the response is reset that has been blocked
+//! longest, of the host that holds the most: so no newcomer is refused because of what others do not accept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use clearway_units::{AddressPrefix, FairShares, Shortage};
 use tokio::sync::Notify;
 
-/// A client may hold one part in this many of the memory that is free. So a few clients that read nothing cannot
-/// exhaust the memory, however much they request: the free part shrinks, but some of it is always left for others.
-const PART: u64 = 8;
+/// How long nothing of a response must have been accepted before it can be reset for others.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many hosts are looked at for a response to reset, those that hold the most.
+const HOSTS: usize = 16;
+
+/// Memory is short for everybody while less than one part in this many is free. While more is, a client whose own host or network
+/// holds its share waits for that.
+const SHORT: u64 = 4;
 
 /// The memory that all clients hold.
-#[derive(Debug)]
 pub(super) struct Memory {
-    limit: u64,
-    clients: Mutex<Clients>,
+    /// The time since the memory was made.
+    clock: Box<dyn Fn() -> Duration + Send + Sync>,
+    state: Mutex<State>,
     released: Notify,
 }
 
-#[derive(Debug, Default)]
-struct Clients {
-    held: u64,
-    by_address: BTreeMap<SocketAddr, Account>,
+#[derive(Debug)]
+struct State {
+    shares: FairShares,
+    responses: BTreeMap<u64, Response>,
+    /// The responses of each host that hold something and can be reset, the one that has been blocked longest first.
+    blocked: BTreeSet<Entry>,
+    next: u64,
+    resets: u64,
 }
 
-/// The memory that one client holds, and the number of [`Share`]s of the client.
-#[derive(Debug, Default)]
-struct Account {
+/// A response by its host, and by when the client last accepted something of it.
+type Entry = (AddressPrefix, Duration, u64);
+
+/// A response that may hold content.
+struct Response {
+    client: SocketAddr,
     held: u64,
-    shares: usize,
+    /// When it began to hold something, or the client last accepted something, by the memory's clock.
+    since: Duration,
+    /// Resets it; `None` if it cannot be reset, or was.
+    reset: Option<Reset>,
+    /// It may hold more.
+    is_open: bool,
+}
+
+type Reset = Box<dyn FnOnce() + Send>;
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, held, since, .. } = self;
+        f.debug_tuple("Response").field(client).field(held).field(since).finish()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Memory").field(&self.statistics()).finish()
+    }
+}
+
+/// What is known of the content in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct ContentStatistics {
+    /// The limit, in bytes.
+    pub(super) limit: u64,
+    /// How much is held, in bytes.
+    pub(super) held: u64,
+    /// How many responses were reset for others.
+    pub(super) resets: u64,
 }
 
 impl Memory {
     /// A memory of which at most `limit` bytes are held.
     pub(super) fn new(limit: u64) -> Arc<Self> {
-        let clients = Mutex::new(Clients::default());
-        Arc::new(Self { limit, clients, released: Notify::new() })
+        let begun = Instant::now();
+        Self::with_clock(limit, move || begun.elapsed())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with_clock(limit: u64, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Arc<Self> {
+        let state = Mutex::new(State {
+            shares: FairShares::new(limit),
+            responses: BTreeMap::new(),
+            blocked: BTreeSet::new(),
+            next: 0,
+            resets: 0,
+        });
+        Arc::new(Self { clock: Box::new(clock), state, released: Notify::new() })
     }
 
-    /// The share of the client at this address.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn statistics(&self) -> ContentStatistics {
+        let State { shares, resets, .. } = &*self.lock();
+        ContentStatistics { limit: shares.limit(), held: shares.held(), resets: *resets }
+    }
+
+    /// The share of a response to the client at this address.
     pub(super) fn share(self: &Arc<Self>, client: SocketAddr) -> Share {
-        self.lock().by_address.entry(client).or_default().shares += 1;
-        Share { memory: self.clone(), client }
+        let state = &mut *self.lock();
+        let number = state.next;
+        state.next += 1;
+        let since = (self.clock)();
+        let response = Response { client, held: 0, since, reset: None, is_open: true };
+        state.responses.insert(number, response);
+        Share { memory: self.clone(), number }
     }
 
-    fn try_hold(&self, client: SocketAddr, bytes: u64) -> bool {
-        let clients = &mut *self.lock();
-        let free = self.limit.saturating_sub(clients.held);
-        let Some(account) = clients.by_address.get_mut(&client) else { return false };
-        let may_hold = account.held + bytes <= free / PART;
-        if may_hold {
-            account.held += bytes;
-            clients.held += bytes;
-        }
-        may_hold
-    }
-
-    fn release(&self, client: SocketAddr, bytes: u64, shares: usize) {
-        let clients = &mut *self.lock();
-        clients.held -= bytes;
-        if let Some(account) = clients.by_address.get_mut(&client) {
-            account.held -= bytes;
-            account.shares -= shares;
-            if account.held == 0 && account.shares == 0 {
-                clients.by_address.remove(&client);
+    /// Resets a response so that there is room for another. Returns how long to wait before the next is reset.
+    fn make_room(&self, number: u64, shortage: Shortage) -> Duration {
+        let reset = {
+            let state = &mut *self.lock();
+            let now = (self.clock)();
+            let Some(entry) = state.to_reset(number, shortage, now) else { return PATIENCE };
+            let blocked = now.saturating_sub(entry.1);
+            if blocked < PATIENCE {
+                return PATIENCE - blocked;
             }
+            state.blocked.remove(&entry);
+            state.resets += 1;
+            state.responses.get_mut(&entry.2).and_then(|response| response.reset.take())
+        };
+        if let Some(reset) = reset {
+            reset();
         }
+        // As soon as the memory is released, that is notified.
+        PATIENCE
     }
 }
 
-/// The part of the memory that one client may hold.
+impl State {
+    /// The response that has been blocked longest, of the host that has to give something back for response `number`.
+    fn to_reset(&self, number: u64, shortage: Shortage, now: Duration) -> Option<Entry> {
+        let client = self.responses.get(&number)?.client;
+        if shortage != Shortage::All && self.shares.free() >= self.shares.limit() / SHORT {
+            let host = match shortage {
+                Shortage::Network => self.shares.heaviest_of(AddressPrefix::network(client))?,
+                _ => AddressPrefix::host(client),
+            };
+            return self.longest_blocked(host);
+        }
+        let hosts = self.shares.heaviest_first().take(HOSTS);
+        let mut longest = hosts.filter_map(|(host, _)| self.longest_blocked(host)).peekable();
+        let heaviest = longest.peek().copied();
+        longest.find(|entry| entry.1 + PATIENCE <= now).or(heaviest)
+    }
+
+    fn longest_blocked(&self, host: AddressPrefix) -> Option<Entry> {
+        let first = self.blocked.range((host, Duration::ZERO, 0)..).next()?;
+        (first.0 == host).then_some(*first)
+    }
+
+    fn try_hold(&mut self, number: u64, bytes: u64, now: Duration) -> Result<(), Shortage> {
+        let Some(response) = self.responses.get_mut(&number) else { return Ok(()) };
+        self.shares.check(response.client, bytes)?;
+        self.shares.add(response.client, bytes);
+        if response.held == 0 {
+            response.since = now;
+        }
+        response.held += bytes;
+        if response.reset.is_some() {
+            self.blocked.insert(entry(number, response));
+        }
+        Ok(())
+    }
+
+    /// The client has accepted `bytes`, or they are of no use any more. Returns the response if it is over, to be dropped without
+    /// the lock.
+    fn release(&mut self, number: u64, bytes: u64, now: Duration) -> Option<Response> {
+        let response = self.responses.get_mut(&number)?;
+        self.shares.remove(response.client, bytes);
+        self.blocked.remove(&entry(number, response));
+        response.held -= bytes;
+        response.since = now;
+        if response.held > 0 && response.reset.is_some() {
+            self.blocked.insert(entry(number, response));
+        }
+        self.take_over(number)
+    }
+
+    /// Takes out a response that holds nothing and never will.
+    fn take_over(&mut self, number: u64) -> Option<Response> {
+        let is_over = self.responses.get(&number).is_some_and(|it| it.held == 0 && !it.is_open);
+        is_over.then(|| self.responses.remove(&number)).flatten()
+    }
+}
+
+fn entry(number: u64, response: &Response) -> Entry {
+    (AddressPrefix::host(response.client), response.since, number)
+}
+
+/// What one response may hold of the memory.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: Arc<Memory>,
-    client: SocketAddr,
+    number: u64,
 }
 
 impl Share {
-    /// Whether this client may hold `bytes` more now.
-    pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.try_hold(bytes).is_some()
+    /// Permits to reset the response, by `reset`, when memory is short and its client accepts nothing.
+    pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
+        if let Some(response) = self.memory.lock().responses.get_mut(&self.number) {
+            response.reset = Some(Box::new(reset));
+        }
     }
 
-    fn try_hold(&self, bytes: u64) -> Option<Held> {
-        let held = self.memory.try_hold(self.client, bytes);
-        held.then(|| Held { memory: self.memory.clone(), client: self.client, bytes })
+    fn try_hold(&self, bytes: u64) -> Result<Held, Shortage> {
+        self.memory.lock().try_hold(self.number, bytes, (self.memory.clock)())?;
+        Ok(Held { memory: self.memory.clone(), number: self.number, bytes })
     }
 
-    /// Waits until this client may hold `bytes` more, and reserves them.
+    /// Waits until this response may hold `bytes` more, and reserves them. If memory is short, others are reset for it.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
         loop {
             let released = self.memory.released.notified();
             tokio::pin!(released);
             released.as_mut().enable();
-            match self.try_hold(bytes) {
-                Some(held) => return held,
-                None => released.await,
+            let wait = match self.try_hold(bytes) {
+                Ok(held) => return held,
+                Err(shortage) => self.memory.make_room(self.number, shortage),
+            };
+            tokio::select! {
+                () = released => {}
+                () = tokio::time::sleep(wait) => {}
             }
         }
     }
@@ -107,7 +242,13 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.release(self.client, 0, 1);
+        let mut state = self.memory.lock();
+        if let Some(response) = state.responses.get_mut(&self.number) {
+            response.is_open = false;
+        }
+        let over = state.take_over(self.number);
+        drop(state);
+        drop(over);
     }
 }
 
@@ -115,53 +256,19 @@ impl Drop for Share {
 #[derive(Debug)]
 pub(super) struct Held {
     memory: Arc<Memory>,
-    client: SocketAddr,
+    number: u64,
     bytes: u64,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.memory.release(self.client, self.bytes, 0);
+        let now = (self.memory.clock)();
+        let over = self.memory.lock().release(self.number, self.bytes, now);
+        drop(over);
         self.memory.released.notify_waiters();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn client(number: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], number))
-    }
-
-    #[tokio::test]
-    async fn clients_that_read_nothing_leave_memory_for_others() {
-        let memory = Memory::new(256 << 20);
-        let piece = 64 << 10;
-        let mut held = Vec::new();
-        for number in 1..=100 {
-            let share = memory.share(client(number));
-            while held.len() < 1_000_000
-                && let Some(more) = share.try_hold(piece)
-            {
-                held.push(more);
-            }
-        }
-        // After a hundred clients that took all they could get, the next one is still served.
-        let share = memory.share(client(1000));
-        let before = memory.lock().held;
-        assert!(before < 256 << 20);
-        assert!(!share.has_room(256 << 20));
-        let other = memory.share(client(1));
-        {
-            let mut waiting = Box::pin(other.hold(8 << 20));
-            let timeout = std::time::Duration::ZERO;
-            assert!(tokio::time::timeout(timeout, &mut waiting).await.is_err());
-            held.clear();
-            drop(waiting.await);
-        }
-        drop((share, other));
-        let clients = memory.lock();
-        assert_eq!((clients.held, clients.by_address.len()), (0, 0));
-    }
-}
+#[path = "memory_tests.rs"]
+mod tests;

@@ -1,20 +1,24 @@
 //! The metrics of a server.
 //!
-//! `shards` has what the shards count, `requests` what this program counts of its requests. Shards write into counters that
+//! `shards` has what the shards count, `memory` what clients make the server keep, and `requests` what this program counts of its
+//! requests. Shards write into counters that
 //! nobody locks; they are read when the metrics are requested, and nothing else happens then.
 
+mod memory;
 mod requests;
 mod shards;
 
 use std::sync::Arc;
 
-use clearway::{Endpoint, ShardStatistics};
+use clearway::{Endpoint, MemoryBudget, ShardStatistics};
 use clearway_doctor::Application;
 use prometheus_client::registry::Registry;
 
+use super::store::Store;
 use crate::doctor::Carried;
 use crate::exporter::{self, Exporter};
 use crate::failure::Failure;
+use memory::Memory;
 pub(super) use requests::Requests;
 use shards::Shards;
 
@@ -23,10 +27,17 @@ pub(super) fn start(
     exporter: Exporter,
     endpoint: Endpoint,
     requests: &Requests,
+    store: &Store,
 ) -> Result<(), Failure> {
     let (shards, told) = (endpoint.clone(), endpoint.clone());
     let doctor = Carried::start(move || application(&told.shard_statistics()))?;
-    let registry = registry(Shards::new(move || shards.shard_statistics()), requests, doctor);
+    let (of_connections, store) = (endpoint.memory_budget().cloned(), store.clone());
+    let memory = Memory::new(move || {
+        let connections = of_connections.as_ref().map(MemoryBudget::statistics);
+        (connections.unwrap_or_default(), store.statistics())
+    });
+    let shards = Shards::new(move || shards.shard_statistics());
+    let registry = registry(shards, memory, requests, doctor);
     tokio::spawn(async move {
         tokio::select! {
             () = exporter.run(registry) => {}
@@ -50,10 +61,11 @@ fn application(shards: &[ShardStatistics]) -> Application {
     }
 }
 
-fn registry(shards: Shards, requests: &Requests, doctor: Carried) -> Registry {
+fn registry(shards: Shards, memory: Memory, requests: &Requests, doctor: Carried) -> Registry {
     let mut registry = exporter::registry();
     requests.register(registry.sub_registry_with_prefix("http3"));
     registry.sub_registry_with_prefix("quic").register_collector(Box::new(Arc::new(shards)));
+    registry.sub_registry_with_prefix("memory").register_collector(Box::new(memory));
     registry.sub_registry_with_prefix("doctor").register_collector(Box::new(doctor));
     registry
 }

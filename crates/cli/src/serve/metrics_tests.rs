@@ -6,7 +6,7 @@ use crate::exporter::tests::{self as exporter, assert_documented, assert_shown};
 /// What `shards` shards in which nothing happened export.
 fn quiet(shards: usize) -> Registry {
     let shards = Shards::new(move || vec![ShardStatistics::default(); shards]);
-    registry(shards, &Requests::new(), Carried::default())
+    registry(shards, Memory::default(), &Requests::new(), Carried::default())
 }
 
 fn text(shards: usize) -> String {
@@ -44,7 +44,8 @@ fn the_buckets_of_a_histogram_are_cumulative() {
     shard.batches_by_size = [3, 0, 0, 0, 0, 2, 1];
     shard.datagrams_sent = 3 + 2 * 20 + 64;
     let shards = Shards::new(move || vec![shard]);
-    let text = exporter::text(&registry(shards, &Requests::new(), Carried::default()));
+    let text =
+        exporter::text(&registry(shards, Memory::default(), &Requests::new(), Carried::default()));
     for (bound, count) in [("1.0", 3), ("16.0", 3), ("32.0", 5), ("64.0", 6), ("+Inf", 6)] {
         let name = "clearway_quic_batch_size_datagrams";
         let sample = format!("\n{name}_bucket{{le=\"{bound}\",shard=\"0\"}} {count}\n");

@@ -8,21 +8,23 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use clearway_units::{AddressPrefix, FairShares};
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 
 use super::files::Identity;
-use super::memory::{Held, Memory, Share};
+use super::memory::{ContentStatistics, Held, Memory, Share};
 use super::place::Place;
 
 /// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
-const PIECE: u64 = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 /// How many files are read at the same time.
 const READS: usize = 16;
 
-/// How many files one client may have open that are not being read at the moment.
-const OPEN_OF_A_CLIENT: usize = 32;
+/// The least of a file that is read at once, in bytes, if there is as much: a client that gives credit byte by byte must not have
+/// the file read as often.
+const LEAST_PIECE: u64 = 4 << 10;
 
 /// The open files and the memory that the server holds for its clients.
 #[derive(Clone, Debug)]
@@ -41,22 +43,26 @@ struct Inner {
 #[derive(Debug)]
 struct Idle {
     files: BTreeMap<u64, (SocketAddr, File)>,
-    by_client: BTreeMap<SocketAddr, BTreeSet<u64>>,
+    /// The files of each host.
+    by_host: BTreeMap<AddressPrefix, BTreeSet<u64>>,
+    /// How many files the hosts have open.
+    shares: FairShares,
     next: u64,
     most: usize,
 }
 
 impl Idle {
-    /// Keeps a file, and closes the least recently read ones if there are too many.
+    /// Keeps a file. If its host has too many, or all have, the least recently read ones are closed.
     fn put(&mut self, client: SocketAddr, file: File) -> u64 {
         let key = self.next;
         self.next += 1;
         self.files.insert(key, (client, file));
-        let own = self.by_client.entry(client).or_default();
+        let own = self.by_host.entry(AddressPrefix::host(client)).or_default();
+        let oldest = own.first().copied();
         own.insert(key);
-        if own.len() > OPEN_OF_A_CLIENT
-            && let Some(&oldest) = own.first()
-        {
+        let has_share = self.shares.check(client, 1).is_ok();
+        self.shares.add(client, 1);
+        if let Some(oldest) = oldest.filter(|_| !has_share) {
             self.take(oldest);
         }
         while self.files.len() > self.most {
@@ -67,10 +73,12 @@ impl Idle {
 
     fn take(&mut self, key: u64) -> Option<File> {
         let (client, file) = self.files.remove(&key)?;
-        if let Some(own) = self.by_client.get_mut(&client) {
+        self.shares.remove(client, 1);
+        let host = AddressPrefix::host(client);
+        if let Some(own) = self.by_host.get_mut(&host) {
             own.remove(&key);
             if own.is_empty() {
-                self.by_client.remove(&client);
+                self.by_host.remove(&host);
             }
         }
         Some(file)
@@ -87,13 +95,24 @@ impl Store {
     /// A store with at most `open_files` open files and `memory` bytes of content.
     pub(super) fn new(open_files: usize, memory: u64) -> Self {
         let most = open_files.saturating_sub(READS);
-        let idle = Idle { files: BTreeMap::new(), by_client: BTreeMap::new(), next: 0, most };
+        let idle = Idle {
+            files: BTreeMap::new(),
+            by_host: BTreeMap::new(),
+            shares: FairShares::new(most as u64),
+            next: 0,
+            most,
+        };
         let reads = Semaphore::new(READS.min(open_files).max(1));
         let memory = Memory::new(memory);
         Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory }))
     }
 
-    /// The share of the memory for the client at this address.
+    /// What is known of the content in memory.
+    pub(super) fn statistics(&self) -> ContentStatistics {
+        self.0.memory.statistics()
+    }
+
+    /// The share of the memory for a response to the client at this address.
     pub(super) fn share(&self, client: SocketAddr) -> Share {
         self.0.memory.share(client)
     }
@@ -180,15 +199,25 @@ impl Reader {
         Self { kept, share, identity, at: start, end }
     }
 
-    /// The next piece, as soon as there is memory for it; `None` at the end.
+    /// Whether everything was read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.end
+    }
+
+    /// Permits to reset the response, by `reset`, when memory is short and the client accepts nothing.
+    pub(super) fn on_shortage(&self, reset: impl FnOnce() + Send + 'static) {
+        self.share.on_shortage(reset);
+    }
+
+    /// The next piece, as soon as there is memory for it; empty at the end. The client has given `credit` for so many bytes of it.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or is no longer the version that was announced.
-    pub(super) async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        let wanted = (self.end - self.at).min(PIECE);
+    pub(super) async fn next(&mut self, credit: usize) -> io::Result<Bytes> {
+        let wanted = (credit as u64).clamp(LEAST_PIECE, PIECE as u64).min(self.end - self.at);
         if wanted == 0 {
-            return Ok(None);
+            return Ok(Bytes::new());
         }
         let held = self.share.hold(wanted).await;
         let store = self.kept.store.clone();
@@ -215,7 +244,7 @@ impl Reader {
         if self.at < self.end {
             self.kept.key = store.idle().put(self.kept.client, file);
         }
-        Ok(Some(Bytes::from_owner(Piece { piece, _held: held })))
+        Ok(Bytes::from_owner(Piece { piece, _held: held }))
     }
 }
 

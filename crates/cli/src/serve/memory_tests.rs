@@ -1,0 +1,148 @@
+use std::net::Ipv6Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+const LIMIT: u64 = 256 << 20;
+const PIECE: u64 = 64 << 10;
+
+fn client(network: u8, host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, network, host], port))
+}
+
+/// A client that accepts nothing: its responses hold as much as they may, until they are reset.
+struct Greedy {
+    responses: Vec<(Share, Arc<Mutex<Vec<Held>>>)>,
+}
+
+impl Greedy {
+    fn new(memory: &Arc<Memory>, client: SocketAddr, responses: usize) -> Self {
+        let begin = |_| {
+            let (share, held) = (memory.share(client), Arc::<Mutex<Vec<Held>>>::default());
+            let of_reset = held.clone();
+            share.on_shortage(move || drop(std::mem::take(&mut *of_reset.lock().unwrap())));
+            (share, held)
+        };
+        let greedy = Self { responses: (0..responses).map(begin).collect() };
+        while greedy.responses.iter().any(|(share, held)| {
+            let more = share.try_hold(PIECE);
+            more.map(|more| held.lock().unwrap().push(more)).is_ok()
+        }) {}
+        greedy
+    }
+
+    fn accept_all(&self) {
+        for (_, held) in &self.responses {
+            let accepted = std::mem::take(&mut *held.lock().unwrap());
+            drop(accepted);
+        }
+    }
+
+    fn held(&self) -> u64 {
+        self.responses.iter().map(|(_, held)| held.lock().unwrap().len() as u64 * PIECE).sum()
+    }
+}
+
+/// What resets a response holds what it would free.
+impl Drop for Greedy {
+    fn drop(&mut self) {
+        self.accept_all();
+    }
+}
+
+/// Connections from many ports of one host have one share.
+#[tokio::test]
+async fn a_host_has_one_share_whatever_its_ports() {
+    let memory = Memory::new(LIMIT);
+    let greedy: Vec<_> = (0..120).map(|port| Greedy::new(&memory, client(1, 1, port), 1)).collect();
+    assert!(greedy.iter().map(Greedy::held).sum::<u64>() <= LIMIT / 5 + PIECE);
+    assert!(memory.share(client(2, 1, 1)).try_hold(PIECE).is_ok());
+    drop(greedy);
+    assert!(memory.lock().responses.is_empty());
+    assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
+}
+
+/// A memory, and its clock in seconds.
+fn with_clock(limit: u64) -> (Arc<Memory>, Arc<AtomicU64>) {
+    let clock = Arc::<AtomicU64>::default();
+    let of_memory = clock.clone();
+    let now = move || Duration::from_secs(of_memory.load(Ordering::Relaxed));
+    (Memory::with_clock(limit, now), clock)
+}
+
+/// However many hosts hold what they can, a newcomer is served, and those are reset that hold the most.
+#[tokio::test]
+async fn a_newcomer_is_served_whatever_others_hold() {
+    let (memory, clock) = with_clock(8 << 20);
+    let greedy: Vec<_> = (0..100)
+        .map(|number: u16| {
+            let prefix = Ipv6Addr::from_bits((0x2001_0db8 << 96) | (u128::from(number) << 80));
+            Greedy::new(&memory, SocketAddr::from((prefix, 1)), 4)
+        })
+        .collect();
+    let newcomer = memory.share(client(1, 1, 1));
+    let shortage = newcomer.try_hold(PIECE).unwrap_err();
+    // Nobody has been blocked for long enough.
+    assert_eq!(memory.make_room(newcomer.number, shortage), PATIENCE);
+    assert_eq!(memory.statistics().resets, 0);
+    let heaviest = greedy[0].held();
+    clock.store(3, Ordering::Relaxed);
+    let held = newcomer.hold(PIECE).await;
+    assert!(greedy[0].held() < heaviest, "the heaviest gives something back");
+    assert!((1..=4).contains(&memory.statistics().resets));
+    drop((greedy, held, newcomer));
+    assert_eq!((memory.statistics().held, memory.lock().blocked.len()), (0, 0));
+}
+
+/// Who shares a NAT with somebody who accepts nothing is served, too, and nobody elsewhere pays for it.
+#[tokio::test]
+async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response() {
+    let (memory, clock) = with_clock(LIMIT);
+    let (nat, elsewhere) = (client(1, 1, 1), client(2, 1, 1));
+    let other = Greedy::new(&memory, elsewhere, 1);
+    let first = Greedy::new(&memory, nat, 1);
+    clock.store(1, Ordering::Relaxed);
+    let second = Greedy::new(&memory, nat, 1);
+    let third = memory.share(nat);
+    while third.try_hold(PIECE).map(std::mem::forget).is_ok() {}
+    clock.store(3, Ordering::Relaxed);
+    let (of_other, of_second) = (other.held(), second.held());
+    let _held = memory.share(nat).hold(PIECE).await;
+    assert_eq!((first.held(), second.held(), other.held()), (0, of_second, of_other));
+}
+
+/// A client that accepts something now and then is not blocked.
+#[test]
+fn a_response_that_is_accepted_is_not_reset() {
+    let (memory, clock) = with_clock(LIMIT);
+    let slow = Greedy::new(&memory, client(1, 1, 1), 1);
+    for second in 1..10 {
+        clock.store(second, Ordering::Relaxed);
+        let accepted = slow.responses[0].1.lock().unwrap().pop();
+        drop(accepted);
+        let neighbor = memory.share(client(1, 1, 2));
+        let wait = memory.make_room(neighbor.number, Shortage::Host);
+        assert_eq!((wait, memory.statistics().resets), (PATIENCE, 0));
+    }
+}
+
+/// A thousand users of one NAT who accept what they get are all served.
+#[tokio::test]
+async fn a_thousand_users_of_one_address_are_served() {
+    let memory = Memory::new(LIMIT);
+    let users = (0..1000).map(|port| {
+        let memory = memory.clone();
+        tokio::spawn(async move {
+            let share = memory.share(client(1, 1, port));
+            for _ in 0..20 {
+                let held = share.hold(PIECE).await;
+                tokio::task::yield_now().await;
+                drop(held);
+            }
+        })
+    });
+    for user in users.collect::<Vec<_>>() {
+        user.await.unwrap();
+    }
+    assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
+}
