@@ -129,18 +129,19 @@ impl TicketKeys {
     }
 
     fn seal(&self, now: Duration, session: &[u8], nonce: [u8; NONCE_LEN]) -> Option<Vec<u8>> {
-        self.used().begin(now);
+        let issuer = self.used().issue(now, nonce);
         let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
         let key = &ring.current;
         let mut sealed = now.as_secs().to_be_bytes().to_vec();
+        sealed.extend_from_slice(&issuer);
         sealed.extend_from_slice(session);
         let once = Nonce::assume_unique_for_key(nonce);
         key.aead.as_ref()?.seal_in_place_append_tag(once, Aad::from(key.name), &mut sealed).ok()?;
         Some([&key.name[..], &nonce, &sealed].concat())
     }
 
-    /// The session in a ticket, and when the ticket was issued.
-    fn open(&self, now: Duration, ticket: &[u8]) -> Option<(Duration, Vec<u8>)> {
+    /// The origin of a ticket, and the session in it.
+    fn open(&self, now: Duration, ticket: &[u8]) -> Option<(Origin, Vec<u8>)> {
         let mut reader = Reader::new(ticket);
         let name = reader.array::<NAME_LEN>("name").ok()?;
         let nonce = reader.array::<NONCE_LEN>("nonce").ok()?;
@@ -150,17 +151,19 @@ impl TicketKeys {
         let key = keys.find(|key| key.name == name)?.aead.as_ref()?;
         let once = Nonce::assume_unique_for_key(nonce);
         let plain = key.open_in_place(once, Aad::from(name), &mut sealed).ok()?;
-        let (issued, session) = plain.split_first_chunk()?;
-        let issued = Duration::from_secs(u64::from_be_bytes(*issued));
-        let is_valid = now.saturating_sub(issued) <= LIFETIME;
-        is_valid.then(|| (issued, session.to_vec()))
+        let (issued, rest) = plain.split_first_chunk()?;
+        let (issuer, session) = rest.split_first_chunk()?;
+        let origin =
+            Origin { issued: Duration::from_secs(u64::from_be_bytes(*issued)), issuer: *issuer };
+        let is_valid = now.saturating_sub(origin.issued) <= LIFETIME;
+        is_valid.then(|| (origin, session.to_vec()))
     }
 
     /// Records the use of a ticket. Returns whether it certainly was not used before.
-    fn use_once(&self, now: Duration, issued: Duration, ticket: &[u8]) -> bool {
+    fn use_once(&self, now: Duration, origin: Origin, ticket: &[u8]) -> bool {
         // The tag at its end differs for every ticket.
         let Some(tag) = ticket.last_chunk() else { return false };
-        self.used().insert(now, issued, *tag)
+        self.used().insert(now, origin, *tag)
     }
 
     fn used(&self) -> MutexGuard<'_, UsedTickets> {
@@ -176,11 +179,20 @@ impl fmt::Debug for TicketKeys {
 
 type Tag = [u8; 16];
 
+/// When a ticket was issued, and by which record of used tickets: the nonce of the first ticket that was issued with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Origin {
+    issued: Duration,
+    issuer: [u8; NONCE_LEN],
+}
+
 /// The tickets that were used in this window and the one before (RFC 8446 §8.2).
 #[derive(Debug, Default)]
 struct UsedTickets {
     /// When the record began: with the first ticket that was sealed or used. `None` before.
     since: Option<Duration>,
+    /// What this record's own tickets are marked with; `None` before the first.
+    issuer: Option<[u8; NONCE_LEN]>,
     window_began: Duration,
     recent: BTreeSet<Tag>,
     earlier: BTreeSet<Tag>,
@@ -192,9 +204,16 @@ impl UsedTickets {
         *self.since.get_or_insert(now)
     }
 
+    /// A ticket with this nonce is issued. Returns the mark of the record.
+    fn issue(&mut self, now: Duration, nonce: [u8; NONCE_LEN]) -> [u8; NONCE_LEN] {
+        self.begin(now);
+        *self.issuer.get_or_insert(nonce)
+    }
+
     /// Returns whether the ticket was certainly not used within the last [`WINDOW`]: it is not recorded, there is room
-    /// to record it, and it was not issued before the record began unless that is long ago.
-    fn insert(&mut self, now: Duration, issued: Duration, tag: Tag) -> bool {
+    /// to record it, and unless it is the record's own, it was not issued before the record began, or that is long ago.
+    /// Times are in whole seconds: a ticket from the second in which the record began may be older than the record.
+    fn insert(&mut self, now: Duration, origin: Origin, tag: Tag) -> bool {
         let since = self.begin(now);
         if now.saturating_sub(self.window_began) >= WINDOW {
             let is_next = now.saturating_sub(self.window_began) < WINDOW.saturating_mul(2);
@@ -205,7 +224,9 @@ impl UsedTickets {
         if self.earlier.contains(&tag) || self.recent.contains(&tag) {
             return false;
         }
-        let may_be_used_before = issued < since && now.saturating_sub(since) < WINDOW;
+        let is_own = self.issuer == Some(origin.issuer);
+        let may_be_used_before =
+            !is_own && origin.issued <= since && now.saturating_sub(since) < WINDOW;
         if may_be_used_before || self.recent.len() >= MAX_USED {
             return false;
         }
@@ -257,8 +278,8 @@ impl StoresServerSessions for SealedSessions {
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
         let now = self.now()?;
-        let (issued, session) = self.keys.open(now, key)?;
-        let is_usable = !self.is_used_once || self.keys.use_once(now, issued, key);
+        let (origin, session) = self.keys.open(now, key)?;
+        let is_usable = !self.is_used_once || self.keys.use_once(now, origin, key);
         is_usable.then_some(session)
     }
 

@@ -6,11 +6,26 @@ fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
+/// A ticket from another process, or from before this one.
+fn of_another(issued: Duration) -> Origin {
+    Origin { issued, issuer: [9; NONCE_LEN] }
+}
+
+/// A record that has issued a ticket, and the origin of its tickets.
+fn record() -> (UsedTickets, Origin) {
+    let mut used = UsedTickets::default();
+    let issuer = used.issue(NOW, [3; NONCE_LEN]);
+    (used, Origin { issued: NOW, issuer })
+}
+
 #[test]
 fn a_ticket_is_opened_with_its_key_and_the_next_until_it_expires() {
     let keys = TicketKeys::new(&[1; 32]);
     let ticket = keys.seal(NOW, b"session", [3; 12]).unwrap();
-    assert_eq!(keys.open(NOW + LIFETIME, &ticket), Some((NOW, b"session".to_vec())));
+    assert_eq!(
+        keys.open(NOW + LIFETIME, &ticket),
+        Some((Origin { issued: NOW, issuer: [3; 12] }, b"session".to_vec()))
+    );
     assert_eq!(keys.open(NOW + LIFETIME + seconds(1), &ticket), None, "expired");
     keys.rotate(&[2; 32]);
     assert!(keys.open(NOW, &ticket).is_some());
@@ -38,21 +53,25 @@ fn a_changed_ticket_is_not_opened() {
 
 #[test]
 fn a_ticket_is_used_once_in_the_window() {
-    let mut used = UsedTickets::default();
-    assert!(used.insert(NOW, NOW, [1; 16]));
+    let (mut used, own) = record();
+    assert!(used.insert(NOW, own, [1; 16]));
     for later in [0, 1, 119, 120, 121, 200, 239] {
-        assert!(!used.insert(NOW + seconds(later), NOW, [1; 16]), "{later} s later");
+        assert!(!used.insert(NOW + seconds(later), own, [1; 16]), "{later} s later");
     }
     // What a window of two minutes has forgotten, TLS takes for old.
-    assert!(used.insert(NOW + seconds(600), NOW, [1; 16]));
+    assert!(used.insert(NOW + seconds(600), own, [1; 16]));
 }
 
 #[test]
 fn a_ticket_from_before_the_record_began_waits_for_a_window() {
-    let mut used = UsedTickets::default();
-    assert!(!used.insert(NOW, NOW - seconds(5), [1; 16]), "it may have been used already");
-    assert!(used.insert(NOW + seconds(1), NOW, [2; 16]));
-    assert!(used.insert(NOW + WINDOW, NOW - seconds(5), [1; 16]));
+    let (mut used, own) = record();
+    let earlier = of_another(NOW - seconds(5));
+    assert!(!used.insert(NOW, earlier, [1; 16]), "it may have been used already");
+    // A process that has been replaced within a second.
+    assert!(!used.insert(NOW, of_another(NOW), [3; 16]), "so may one from the same second");
+    assert!(used.insert(NOW, own, [4; 16]), "but not the record's own");
+    assert!(used.insert(NOW + seconds(1), of_another(NOW + seconds(1)), [2; 16]));
+    assert!(used.insert(NOW + WINDOW, earlier, [1; 16]));
 }
 
 /// A server that has issued a ticket knows whether it was used, however long its client waits.
@@ -60,18 +79,19 @@ fn a_ticket_from_before_the_record_began_waits_for_a_window() {
 fn the_record_begins_with_the_first_ticket() {
     let keys = TicketKeys::new(&[1; 32]);
     let ticket = keys.seal(NOW, b"session", [3; 12]).unwrap();
-    assert!(keys.use_once(NOW + seconds(5), NOW, &ticket));
-    assert!(!keys.use_once(NOW + seconds(6), NOW, &ticket));
+    let origin = |ticket: &[u8]| keys.open(NOW + seconds(5), ticket).unwrap().0;
+    assert!(keys.use_once(NOW + seconds(5), origin(&ticket), &ticket));
+    assert!(!keys.use_once(NOW + seconds(6), origin(&ticket), &ticket));
     let earlier = TicketKeys::new(&[1; 32]).seal(NOW - seconds(1), b"session", [4; 12]).unwrap();
-    assert!(!keys.use_once(NOW + seconds(7), NOW - seconds(1), &earlier), "of another process");
+    assert!(!keys.use_once(NOW + seconds(7), origin(&earlier), &earlier), "of another process");
 }
 
 #[test]
 fn a_full_record_accepts_no_more() {
-    let mut used = UsedTickets::default();
+    let (mut used, own) = record();
     for number in 0..MAX_USED as u128 {
-        assert!(used.insert(NOW, NOW, number.to_be_bytes()));
+        assert!(used.insert(NOW, own, number.to_be_bytes()));
     }
-    assert!(!used.insert(NOW, NOW, [0xff; 16]));
-    assert!(used.insert(NOW + WINDOW, NOW, [0xff; 16]), "the next window has room");
+    assert!(!used.insert(NOW, own, [0xff; 16]));
+    assert!(used.insert(NOW + WINDOW, own, [0xff; 16]), "the next window has room");
 }
