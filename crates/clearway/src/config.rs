@@ -2,14 +2,16 @@
 
 use core::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use core::num::NonZeroUsize;
+use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
 use clearway_io::{HotRestart, MAX_SHARDS, MemoryBudget, QuicLb};
 use clearway_transport::{
-    ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello, MemorySessionStore,
-    PreferredAddresses, ServerSessions, ServerTrust, SessionStore, SharedTokens, TicketKeys,
-    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, TransportConfig,
+    ClientRoots, ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello,
+    MemorySessionStore, PreferredAddresses, ServerSessions, ServerTrust, SessionStore,
+    SharedTokens, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+    TlsServerSettings, TransportConfig,
 };
 use rustls::crypto::SupportedKxGroup;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -271,6 +273,8 @@ pub struct ServerConfig {
     /// `None` for the default.
     key_exchange_groups: Option<Vec<&'static dyn SupportedKxGroup>>,
     clients: ClientTrust,
+    /// `None` for the default.
+    max_session_age: Option<Duration>,
     logs_keys: bool,
     pub(crate) transport: Arc<TransportConfig>,
     pub(crate) retry_above: usize,
@@ -339,6 +343,7 @@ impl ServerConfig {
             protocols: Vec::new(),
             key_exchange_groups: None,
             clients: ClientTrust::NotAsked,
+            max_session_age: None,
             logs_keys: false,
             transport: Arc::default(),
             retry_above: DEFAULT_RETRY_ABOVE,
@@ -383,17 +388,33 @@ impl ServerConfig {
     /// A client that is refused gets CRYPTO_ERROR with an alert of TLS: certificate_required without a certificate,
     /// unknown_ca, certificate_expired and others with a wrong one. Here the connection fails with
     /// [`NoCertificatesPresented`](rustls::Error::NoCertificatesPresented) or
-    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause. A session that is resumed keeps the identity
-    /// that was verified when it began.
+    /// [`InvalidCertificate`](rustls::Error::InvalidCertificate) as its cause.
+    ///
+    /// A connection that resumes a session has the identity with which the session began. A session is resumed only if it
+    /// began under the same requirement and the same roots, if its chain is still valid, and within
+    /// [`max_session_age`](Self::max_session_age); otherwise the client authenticates again, in a full handshake without
+    /// early data. With [`Required`](ClientCertificates::Required) every connection has an identity, from its first byte of
+    /// early data.
+    ///
+    /// Keep a clone of [`ClientRoots`] to [replace](ClientRoots::replace) the roots while the server runs. A chain of more
+    /// than [`MAX_CERTIFICATES`](crate::transport::MAX_CERTIFICATES) certificates is refused.
     pub fn client_certificates(
         mut self,
         need: ClientCertificates,
-        roots: impl Into<Arc<RootCertStore>>,
+        roots: impl Into<ClientRoots>,
     ) -> Self {
         self.clients = match need {
             ClientCertificates::Optional => ClientTrust::Optional(roots.into()),
             ClientCertificates::Required => ClientTrust::Required(roots.into()),
         };
+        self
+    }
+
+    /// How long after a full handshake sessions that descend from it are resumed; by default 24 hours, at most seven days.
+    /// Each resumption gives a client a new ticket, so this is also how long a client can go on without proving again that it
+    /// has the key of its certificate. An older session leads to a full handshake.
+    pub fn max_session_age(mut self, age: Duration) -> Self {
+        self.max_session_age = Some(age);
         self
     }
 
@@ -610,6 +631,10 @@ impl ServerConfig {
         let tls = TlsServerConfig::from_settings(settings)?.early_data(self.early_data);
         let tls = match &self.ticket_keys {
             Some(keys) => tls.ticket_keys(keys.clone()),
+            None => tls,
+        };
+        let tls = match self.max_session_age {
+            Some(age) => tls.max_session_age(age),
             None => tls,
         };
         let tls = match &self.early_data_context {

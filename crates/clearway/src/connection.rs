@@ -445,7 +445,8 @@ impl Connection {
     }
 
     /// The peer's certificate chain, its own certificate first. A client has one only if the server asks for it
-    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); then it was verified.
+    /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)); then it was verified. Where a
+    /// certificate is [required](crate::ClientCertificates::Required), this is never `None`, on resumed connections either.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
         self.established().peer_certificates.as_deref()
     }

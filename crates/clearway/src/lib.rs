@@ -105,8 +105,8 @@ pub use clearway_io::{
     ShardStatistics, Steering, halt,
 };
 pub use clearway_transport::{
-    ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData, Event,
-    HandshakePackets, IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError,
+    ClientRoots, ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData,
+    Event, HandshakePackets, IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError,
     MigrationFailure, Observation, Observer, SavedSession, SavedSessionError, SendFailure,
     SessionStore, Side, SocketIndex, SpinBit, Statistics, TicketKeys, TransportConfig,
     TransportConfigBuilder,
@@ -128,16 +128,16 @@ pub mod congestion {
 /// this crate exports directly.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, ClientSessions, ClientTrust, ConnectError, Connection,
-        ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError, DropCounts,
-        DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState, EncryptedClientHello,
-        ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds, LossTrigger,
-        LostPacket, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation,
-        ReadError, ReadOutcome, RecoveryStats, ResetAtError, SendCredits, ServerSessions,
-        ServerTrust, Session, SessionError, SpaceId, StreamEvent, StreamProgress,
-        StreamsStatistics, TimerChange, TimerKind, TlsClientConfig, TlsClientSettings,
-        TlsServerConfig, TlsServerSettings, Totals, TransportError, TransportErrorCause,
-        UnknownStream, WriteError,
+        AcceptError, Arrival, CertificateChainTooLong, ClientSessions, ClientTrust, ConnectError,
+        Connection, ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError,
+        DropCounts, DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState,
+        EncryptedClientHello, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
+        LossTrigger, LostPacket, MAX_CERTIFICATES, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys,
+        PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats, ResetAtError,
+        SendCredits, ServerSessions, ServerTrust, Session, SessionError, SpaceId, StreamEvent,
+        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
+        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
+        TransportErrorCause, UnknownStream, WriteError,
     };
 }
 

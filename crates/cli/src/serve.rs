@@ -51,8 +51,8 @@ use store::Store;
 /// Serve the files of a folder over HTTP/3.
 ///
 /// Without --cert and --key, a self-signed certificate for localhost, 127.0.0.1 and ::1 is generated; clients
-/// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again. Responses are
-/// sent in the order that the clients' priorities ask for (RFC 9218). If a service manager has opened UDP sockets for this
+/// trust it when they are given the file of --save-cert. SIGHUP makes the server read its certificates again, and those of
+/// --client-ca. Responses are sent in the order that the clients' priorities ask for (RFC 9218). If a service manager has opened UDP sockets for this
 /// program (LISTEN_FDS), it listens at these, with a thread for each. When the server is interrupted (Ctrl-C, SIGTERM), it
 /// asks its clients for no more requests, answers those that are on their way, and ends; interrupted again, it ends at
 /// once. SSLKEYLOGFILE is honoured.
@@ -245,14 +245,17 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         config = config.quic_lb(following.config());
     }
     let log = AccessLog::new(command.quiet);
-    let (interrupt, [hung_up, also_hung_up]) = Interrupt::listen_and_reload()?;
+    let (interrupt, [to_certificates, to_roots, to_quic_lb]) = Interrupt::listen_and_reload()?;
     if let Some(reloading) = presented.reloading.take() {
-        tokio::spawn(reloading.run(hung_up));
+        tokio::spawn(reloading.run(to_certificates));
+    }
+    if let Some(reloading) = presented.reloading_roots.take() {
+        tokio::spawn(reloading.run(to_roots));
     }
     let follow = |endpoint: &Endpoint| {
         if let Some(following) = quic_lb {
             following.announce();
-            tokio::spawn(following.run(endpoint.clone(), also_hung_up));
+            tokio::spawn(following.run(endpoint.clone(), to_quic_lb));
         }
     };
     let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
@@ -315,7 +318,7 @@ fn config(
     }
     let transport = transport.build().map_err(|error| Failure::new(error.to_string()))?;
     let observers = command.connection.observers(&transport, live)?;
-    let config = command.certificates.configure(presented)?;
+    let config = command.certificates.configure(presented);
     let config = match command.key_exchange.groups() {
         Some(groups) => config.key_exchange_groups(groups),
         None => config,

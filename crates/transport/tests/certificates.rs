@@ -52,7 +52,7 @@ fn pair(
 }
 
 fn ask_for_certificates(server: &mut TlsServerSettings) {
-    server.clients = ClientTrust::Required(roots());
+    server.clients = ClientTrust::Required(roots().into());
 }
 
 #[test]

@@ -86,9 +86,9 @@ fn servers_with_the_same_keys_accept_each_others_tickets() {
 /// A stored session whose bytes a test changes.
 struct Stored {
     bytes: Vec<u8>,
-    /// Where the application protocol, the secret, the ticket, the parameters, the settings and the
-    /// first certificate are.
-    parts: [Range<usize>; 6],
+    /// Where the application protocol, the secret, the ticket, the parameters, the settings, the trust
+    /// and the first certificate are.
+    parts: [Range<usize>; 7],
 }
 
 /// Format, whether early data is permitted, version, suite, when the ticket was issued, its lifetime and age_add.
@@ -100,7 +100,7 @@ impl Stored {
     fn new(session: &SavedSession) -> Self {
         let bytes = session.encode();
         let mut end = FIXED;
-        let parts = [(); 6].map(|()| {
+        let parts = [(); 7].map(|()| {
             let start = end + 2;
             end = start + usize::from(u16::from_be_bytes([bytes[end], bytes[end + 1]]));
             start..end
@@ -123,7 +123,7 @@ fn damaged_sessions_are_not_used() {
         let known = Known::new().await;
         let server = serve(known.site.server(&known.keys));
         let stored = Stored::new(&known.session);
-        let [protocol, _, ticket, parameters, _, certificate] = stored.parts.clone();
+        let [protocol, _, ticket, parameters, _, _, certificate] = stored.parts.clone();
         let damaged = [
             ("the suite", SUITE..SUITE + 2),
             ("the protocol", protocol),

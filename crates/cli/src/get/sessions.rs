@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// The first line. The number is that of the format.
-const HEADER: &str = "clearway sessions 1";
+const HEADER: &str = "clearway sessions 2";
 /// The last line, by which a file that was cut off is noticed.
 const END: &str = "end";
 /// A larger file is not read: the sessions of all servers that are remembered fit into it.

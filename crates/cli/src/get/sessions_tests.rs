@@ -4,11 +4,12 @@ use super::*;
 
 /// A session as the library encodes it, which expires a day after the second 1000.
 fn session() -> SavedSession {
-    let mut bytes = vec![1, 1, 0, 0, 0, 1, 0x13, 0x01];
+    let mut bytes = vec![3, 1, 0, 0, 0, 1, 0x13, 0x01];
     bytes.extend_from_slice(&1000_u64.to_be_bytes());
     bytes.extend_from_slice(&86_400_u32.to_be_bytes());
     bytes.extend_from_slice(&7_u32.to_be_bytes());
-    for part in [&b"h3"[..], &[5; 32], b"ticket", &[4, 1, 9], b"certificate"] {
+    let trust = [0, 0, 0, 0, 0, 0, 3, 232, 1];
+    for part in [&b"h3"[..], &[5; 32], b"ticket", &[4, 1, 9], b"", &trust, b"certificate"] {
         bytes.extend_from_slice(&u16::try_from(part.len()).unwrap().to_be_bytes());
         bytes.extend_from_slice(part);
     }
@@ -43,10 +44,10 @@ fn an_expired_session_is_left_out() {
 fn a_file_that_is_damaged_is_ignored_as_a_whole() {
     let whole = example();
     for (text, why) in [
-        (whole.replace("sessions 1", "sessions 2"), "another version of this program wrote them"),
+        (whole.replace("sessions 2", "sessions 1"), "another version of this program wrote them"),
         (String::new(), "it is no file of sessions"),
         ("hello".into(), "it is no file of sessions"),
-        (whole.replace("session localhost 02", "session localhost 0g"), "the file is damaged"),
+        (whole.replace("session localhost 03", "session localhost 0g"), "the file is damaged"),
         (whole.replace("session localhost", "session"), "the file is damaged"),
         (whole.replace("session l", "password l"), "the file is damaged"),
         (whole.trim_end_matches("end\n").into(), "the file was cut off"),

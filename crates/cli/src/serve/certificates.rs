@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use clearway::{Certificates, ClientCertificates, ServerConfig};
+use clearway::{Certificates, ClientCertificates, ClientRoots, ServerConfig};
 
-use super::reload::Reloading;
-use crate::certificate::{self, Development, read_roots};
+use super::reload::{Reloading, ReloadingRoots};
+use crate::certificate::{self, Development};
 use crate::failure::Failure;
 use crate::output;
 
@@ -27,7 +27,8 @@ pub(super) struct CertificateOptions {
     #[arg(long, value_name = "FILE", conflicts_with = "certificates")]
     save_cert: Option<PathBuf>,
     /// Ask clients for a certificate, and accept only those whose chains end at a certificate in this PEM file. It is read
-    /// at the start only.
+    /// again when it has changed and when SIGHUP is received, and then holds for all new connections; if it is wrong then,
+    /// the certificates before stay in use. Sessions that began under other certificates are not resumed.
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
     /// Whether a client must have a certificate.
@@ -60,11 +61,24 @@ pub(super) struct Presented {
     development: Option<String>,
     /// Keeps up with the files.
     pub(super) reloading: Option<Reloading>,
+    /// The roots of client certificates, if the server requests these.
+    client_roots: Option<ClientRoots>,
+    /// Keeps up with the file of these.
+    pub(super) reloading_roots: Option<ReloadingRoots>,
 }
 
 impl CertificateOptions {
     /// Reads the certificates, or generates one.
     pub(super) fn present(&self) -> Result<Presented, Failure> {
+        let reloading_roots = match &self.client_ca {
+            Some(file) => Some(ReloadingRoots::start(file.clone())?),
+            None => None,
+        };
+        let client_roots = reloading_roots.as_ref().map(ReloadingRoots::roots);
+        Ok(Presented { client_roots, reloading_roots, ..self.present_own()? })
+    }
+
+    fn present_own(&self) -> Result<Presented, Failure> {
         let (given, keys) = (self.certificates.len(), self.keys.len());
         if given != keys {
             return Err(Failure::new(format!(
@@ -77,23 +91,37 @@ impl CertificateOptions {
             let certificates = Certificates::new([identity]);
             let certificates = certificates.map_err(|error| Failure::new(error.to_string()))?;
             let certificates = Arc::new(certificates);
-            return Ok(Presented { certificates, development: Some(pem), reloading: None });
+            let development = Some(pem);
+            return Ok(Presented {
+                certificates,
+                development,
+                reloading: None,
+                client_roots: None,
+                reloading_roots: None,
+            });
         }
         let files = self.certificates.iter().cloned().zip(self.keys.iter().cloned()).collect();
         let reloading = Reloading::start(files)?;
         let certificates = reloading.certificates();
-        Ok(Presented { certificates, development: None, reloading: Some(reloading) })
+        let reloading = Some(reloading);
+        Ok(Presented {
+            certificates,
+            development: None,
+            reloading,
+            client_roots: None,
+            reloading_roots: None,
+        })
     }
 
     /// Asks clients for certificates, if that is wanted.
-    pub(super) fn configure(&self, presented: &Presented) -> Result<ServerConfig, Failure> {
+    pub(super) fn configure(&self, presented: &Presented) -> ServerConfig {
         let config = ServerConfig::with_resolver(presented.certificates.clone());
-        Ok(match &self.client_ca {
-            Some(file) => {
-                config.client_certificates(self.client_certificate.into(), read_roots(file)?)
+        match &presented.client_roots {
+            Some(roots) => {
+                config.client_certificates(self.client_certificate.into(), roots.clone())
             }
             None => config,
-        })
+        }
     }
 
     /// Says how clients can trust a generated certificate, and writes it where they find it.

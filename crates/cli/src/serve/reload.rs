@@ -1,12 +1,12 @@
-//! Certificates that are read again while the server runs.
+//! Certificates and roots that are read again while the server runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clearway::{Certificates, Identity};
+use clearway::{Certificates, ClientRoots, Identity};
 use tokio::sync::Notify;
 
-use crate::certificate::read_identity;
+use crate::certificate::{read_identity, read_roots};
 use crate::failure::Failure;
 use crate::output;
 use crate::watch::Watch;
@@ -60,6 +60,51 @@ fn read_again(files: &[Files], certificates: &Certificates) {
         }
         Err(failure) => output::status(&format!(
             "clearway: the certificates were not reloaded and those before stay in use: {failure}"
+        )),
+    }
+}
+
+/// The roots for certificates of clients, with the file from which they come.
+#[derive(Debug)]
+pub(super) struct ReloadingRoots {
+    file: PathBuf,
+    roots: ClientRoots,
+    watch: Watch,
+}
+
+impl ReloadingRoots {
+    /// Reads the file for the first time.
+    pub(super) fn start(file: PathBuf) -> Result<Self, Failure> {
+        let watch = Watch::begin(vec![file.clone()]);
+        let roots = ClientRoots::new(read_roots(&file)?);
+        Ok(Self { file, roots, watch })
+    }
+
+    pub(super) fn roots(&self) -> ClientRoots {
+        self.roots.clone()
+    }
+
+    /// Reads the file again when `asked` is notified, and when it has changed.
+    pub(super) async fn run(self, asked: Arc<Notify>) {
+        let Self { file, roots, watch } = self;
+        watch.run(asked, move || read_roots_again(&file, &roots)).await;
+    }
+}
+
+fn read_roots_again(file: &Path, roots: &ClientRoots) {
+    let replaced = read_roots(file).and_then(|read| {
+        let count = read.len();
+        let replaced = roots.replace(read);
+        replaced.map(|()| count).map_err(|error| Failure::new(error.to_string()))
+    });
+    let file = file.display();
+    match replaced {
+        Ok(1) => output::status(&format!("reloaded the client CA {file}: 1 certificate")),
+        Ok(count) => {
+            output::status(&format!("reloaded the client CA {file}: {count} certificates"));
+        }
+        Err(failure) => output::status(&format!(
+            "clearway: the client CA was not reloaded and the one before stays in use: {failure}"
         )),
     }
 }

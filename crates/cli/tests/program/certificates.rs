@@ -255,6 +255,41 @@ fn clients_are_asked_for_certificates() {
     }
 }
 
+/// Once the authority is replaced, a client that holds a session has to authenticate again.
+#[test]
+fn the_authority_of_clients_is_reloaded() {
+    let scratch = Scratch::new("reload-clients");
+    let content = scratch.fill("root/file", 10);
+    let [own, before, after] =
+        ["own", "before", "after"].map(|name| Authority::new(&scratch, name));
+    let [certificate, key] = own.write("server", &["localhost"], |_| {});
+    let [mine, my_key] = before.write("client", &[], for_clients);
+    let [other, other_key] = after.write("other", &[], for_clients);
+    let (ca, keys) = (scratch.path("clients.pem"), scratch.path("ticket-key"));
+    fs::write(&ca, fs::read(&before.file).unwrap()).unwrap();
+    fs::write(&keys, "07".repeat(32)).unwrap();
+    let asking = ["--cert", &certificate, "--key", &key, "--client-ca", &ca];
+    let mut server = serve(&scratch, &[&asking[..], &["--ticket-keys", &keys]].concat());
+    let (url, sessions) = (server.url("file"), scratch.path("sessions"));
+    let get = ["get", "--ca", &own.file, "--sessions", &sessions, &url];
+    let get_mine = [&get[..], &["--cert", &mine, "--key", &my_key]].concat();
+    for _ in 0..2 {
+        assert_eq!(succeed(&get_mine).stdout, content);
+    }
+    // What cannot be read changes nothing.
+    fs::write(&ca, "").unwrap();
+    server.signal(Signal::HUP);
+    wait_for(&mut server, &["client CA was not reloaded", "stays in use", &ca]);
+    assert_eq!(succeed(&get_mine).stdout, content);
+    fs::write(&ca, fs::read(&after.file).unwrap()).unwrap();
+    server.signal(Signal::HUP);
+    wait_for(&mut server, &["reloaded the client CA", &ca, "1 certificate"]);
+    assert_says(&fail(&get_mine), &["localhost", "refused", "does not trust the issuer"]);
+    let get_other = [&get[..], &["--cert", &other, "--key", &other_key]].concat();
+    assert_eq!(succeed(&get_other).stdout, content);
+    server.interrupt();
+}
+
 /// Which file is wrong, and what to do.
 #[test]
 fn files_that_cannot_be_used() {

@@ -1,5 +1,8 @@
 //! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
 
+mod binding;
+mod chain;
+mod client_trust;
 mod context;
 mod encrypted_client_hello;
 mod memory;
@@ -10,14 +13,17 @@ mod sealed;
 mod secrets;
 mod server;
 mod server_secrets;
+mod session_trust;
 mod settings;
 mod tickets;
 mod verifier;
 
+use core::time::Duration;
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use arc_swap::ArcSwap;
 use clearway_wire::Version;
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
@@ -26,6 +32,7 @@ use rustls::quic::{
     self, ClientConnection, Connection, DirectionalKeys, KeyChange, ServerConnection,
 };
 use rustls::sign::SingleCertAndKey;
+use rustls::version::TLS13;
 use rustls::{
     CipherSuite, ClientConfig, HandshakeKind, KeyLog, KeyLogFile, RootCertStore, ServerConfig,
 };
@@ -39,6 +46,10 @@ use super::session::{
 };
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
+use binding::SessionBinding;
+pub use chain::{CertificateChainTooLong, MAX_CERTIFICATES};
+use client_trust::ClientPolicy;
+pub use client_trust::{ClientRoots, ClientTrust};
 use context::{CurrentContext, SessionContext};
 pub use context::{EarlyDataContext, MAX_EARLY_DATA_CONTEXT};
 pub use encrypted_client_hello::EncryptedClientHello;
@@ -51,7 +62,8 @@ pub use sealed::TicketKeys;
 use secrets::{Level, TrafficSecrets};
 use server::ServerSession;
 use server_secrets::CollectingKeyLog;
-pub use settings::{ClientTrust, ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
+use session_trust::ClientSide;
+pub use settings::{ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, EarlyTerms, VersionedSessions, VersionedTicketer};
 
 fn key_log_file() -> Arc<dyn KeyLog> {
@@ -99,8 +111,8 @@ impl TlsClientConfig {
     }
 
     /// Keeps session tickets in memory, those of each version apart.
-    fn with_tickets(config: ClientConfig) -> Result<Self, SessionError> {
-        let tickets = Some(ClientTickets::in_memory());
+    fn with_tickets(config: ClientConfig, side: ClientSide) -> Result<Self, SessionError> {
+        let tickets = Some(ClientTickets::in_memory(side));
         Ok(Self { tickets, ..Self::new(Arc::new(config))? })
     }
 
@@ -111,7 +123,8 @@ impl TlsClientConfig {
     /// of ECH configurations cannot be used.
     pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
         let encrypts_hello = settings.encrypted_client_hello.has_config();
-        Ok(Self { encrypts_hello, ..Self::with_tickets(settings.into_config()?)? })
+        let side = ClientSide::new(&settings.trust, settings.certificate.as_deref());
+        Ok(Self { encrypts_hello, ..Self::with_tickets(settings.into_config()?, side)? })
     }
 
     /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
@@ -150,7 +163,9 @@ impl TlsClientConfig {
     ///
     /// A session that this configuration has received is resumed as one in memory is. One that another configuration has
     /// received, or another process, is resumed only if the server's certificates, which are stored with it, are acceptable
-    /// to this configuration now; and that costs about as much as a full handshake.
+    /// to this configuration now; and that costs about as much as a full handshake. A session that began without
+    /// [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that verifies, nor one that began with
+    /// another certificate of the client, or more than a week ago.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store.clone());
         if let Some(tickets) = &mut self.tickets {
@@ -300,68 +315,133 @@ impl TlsSession {
 }
 
 /// A server's TLS settings, which have been checked for QUIC.
+///
+/// A session is resumed only by a server that would accept its client in a full handshake now. It is bound to whether clients
+/// are [asked for certificates](ClientTrust) and to the roots for these; the client's certificate chain in it is verified
+/// again, with the present time and roots; and no session is resumed later than [`max_session_age`](Self::max_session_age)
+/// after the full handshake that it descends from. In all other cases there is a full handshake, without early data.
 #[derive(Clone, Debug)]
 pub struct TlsServerConfig {
-    config: Arc<ServerConfig>,
-    /// The same with the session tickets of each version apart: in version 1, in version 2, in version 2 after a first
-    /// flight of version 1, and the other way round.
-    by_version: [Arc<ServerConfig>; 4],
+    /// rustls's configuration, and the policy for clients that is part of it. They are replaced when roots are.
+    current: Arc<ArcSwap<Current>>,
+    /// Where the policy comes from; `None` if it is part of the user's own configuration.
+    clients: Option<ClientTrust>,
     /// The keys of session tickets; `None` if sessions are in a table.
     ticket_keys: Option<TicketKeys>,
     /// The table is not the user's own: what the user's does with a session that is resumed is its own affair.
     has_default_table: bool,
     /// The application's settings that early data depends on.
     context: Option<Arc<dyn EarlyDataContext>>,
+    max_session_age: Duration,
+    /// What [`session_policy`](Self::session_policy) adds to the policy.
+    policy_name: Option<Arc<[u8]>>,
+}
+
+/// A server's configuration at one time.
+#[derive(Clone, Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    policy: Arc<ClientPolicy>,
+}
+
+impl Current {
+    /// The same with another policy. rustls does not let the verifier of a configuration be replaced, so the configuration is
+    /// rebuilt: settings that nothing in this file changes have rustls's default.
+    fn with_policy(&self, policy: ClientPolicy) -> Result<Self, SessionError> {
+        let old = &*self.config;
+        let (provider, time) = (old.crypto_provider().clone(), old.time_provider.clone());
+        let mut config = ServerConfig::builder_with_details(provider, time)
+            .with_protocol_versions(&[&TLS13])?
+            .with_client_cert_verifier(policy.verifier())
+            .with_cert_resolver(old.cert_resolver.clone());
+        config.alpn_protocols.clone_from(&old.alpn_protocols);
+        config.session_storage = old.session_storage.clone();
+        config.key_log = old.key_log.clone();
+        config.max_early_data_size = old.max_early_data_size;
+        config.send_tls13_tickets = old.send_tls13_tickets;
+        Ok(Self { config: Arc::new(config), policy: Arc::new(policy) })
+    }
+}
+
+/// What a server's connection needs.
+struct OfConnection {
+    config: Arc<ServerConfig>,
+    /// The source of its tickets, if they are sealed.
+    sealed: Option<Arc<SealedSessions>>,
+    binding: Arc<SessionBinding>,
 }
 
 impl TlsServerConfig {
     /// Uses a configuration, in which session tickets are marked with the version of QUIC that they belong to
     /// (RFC 9369 §5).
     ///
+    /// How it verifies certificates of clients cannot be seen from outside. Its sessions are therefore resumed by this
+    /// configuration and its clones only, unless [`session_policy`](Self::session_policy) names the policy; and chains are
+    /// not verified again. [`from_settings`](Self::from_settings) has neither limitation.
+    ///
     /// # Errors
-    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use.
+    /// If it lacks TLS 1.3, application protocols, or cipher suites that QUIC can use, or if there is no source of
+    /// randomness.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
+        let policy = ClientPolicy::unknown(config.crypto_provider().secure_random)?;
+        Self::checked(config, policy, None)
+    }
+
+    fn checked(
+        config: Arc<ServerConfig>,
+        policy: ClientPolicy,
+        clients: Option<ClientTrust>,
+    ) -> Result<Self, SessionError> {
         check(&config.alpn_protocols)?;
         // rustls checks the version and the cipher suites only when a connection begins.
         ServerConnection::new(config.clone(), quic::Version::V1, Vec::new())?;
-        Ok(Self::by_version(config, None, false, None))
+        Ok(Self {
+            current: Arc::new(ArcSwap::from_pointee(Current { config, policy: Arc::new(policy) })),
+            has_default_table: clients.is_some(),
+            clients,
+            ticket_keys: None,
+            context: None,
+            max_session_age: binding::DEFAULT_AGE,
+            policy_name: None,
+        })
     }
 
-    fn by_version(
-        config: Arc<ServerConfig>,
-        ticket_keys: Option<TicketKeys>,
-        has_default_table: bool,
-        context: Option<Arc<dyn EarlyDataContext>>,
-    ) -> Self {
-        // Early data may have been repeated, so its sessions are not.
-        let is_used_once = !has_default_table || config.max_early_data_size > 0;
-        let of = |original, negotiated| {
-            let mut marking = (*config).clone();
-            let inner = config.ticketer.clone();
-            marking.ticketer = Arc::new(VersionedTicketer { inner, original, negotiated });
-            marking.key_log = Arc::new(CollectingKeyLog(config.key_log.clone()));
-            let inner = config.session_storage.clone();
-            let early = None;
-            let sessions = VersionedSessions { inner, is_used_once, original, negotiated, early };
-            marking.session_storage = Arc::new(sessions);
-            Arc::new(marking)
+    /// The same with a changed configuration. Clones that exist keep theirs.
+    fn changed(self, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let Current { mut config, policy } = Current::clone(&self.current.load());
+        change(Arc::make_mut(&mut config));
+        let current = Arc::new(ArcSwap::from_pointee(Current { config, policy }));
+        Self { current, ..self }
+    }
+
+    /// The configuration with the roots that are in use now.
+    fn current(&self) -> Result<Arc<Current>, SessionError> {
+        let current = self.current.load_full();
+        let Some(clients) = &self.clients else { return Ok(current) };
+        let (ClientTrust::Optional(roots) | ClientTrust::Required(roots)) = clients else {
+            return Ok(current);
         };
-        let (one, two) = (Version::V1, Version::V2);
-        let by_version = [of(one, one), of(two, two), of(one, two), of(two, one)];
-        Self { config, by_version, ticket_keys, has_default_table, context }
+        if current.policy.has_roots(&roots.current()) {
+            return Ok(current);
+        }
+        let policy = ClientPolicy::of(clients, current.config.crypto_provider())?;
+        let policy = match &self.policy_name {
+            Some(name) => policy.named(name),
+            None => policy,
+        };
+        let current = Arc::new(current.with_policy(policy)?);
+        self.current.store(current.clone());
+        Ok(current)
     }
 
-    /// The configuration of a connection with these transport parameters, and the source of its tickets.
+    /// The configuration of a connection with these transport parameters.
     fn of_connection(
         &self,
         versions: ConnectionVersions,
         transport_parameters: &[u8],
-    ) -> (Arc<ServerConfig>, Option<Arc<SealedSessions>>) {
-        let mut config = self.of(versions);
+    ) -> Result<OfConnection, SessionError> {
+        let Current { mut config, policy } = Current::clone(&*self.current()?);
         let accepts_early_data = config.max_early_data_size > 0;
-        if !accepts_early_data && self.ticket_keys.is_none() {
-            return (config, None);
-        }
         let sealed = self.ticket_keys.clone().map(|keys| {
             Arc::new(SealedSessions {
                 keys,
@@ -373,31 +453,32 @@ impl TlsServerConfig {
         });
         let inner = match &sealed {
             Some(sealed) => sealed.clone(),
-            None => self.config.session_storage.clone(),
+            None => config.session_storage.clone(),
         };
-        let ConnectionVersions { original, negotiated } = versions;
         let limits = EarlyLimits::decode_parameters(transport_parameters);
         let early = limits.filter(|_| accepts_early_data).map(|limits| {
             let context = self.context.clone().map(CurrentContext::new);
             EarlyTerms { limits, context }
         });
-        let changed = Arc::make_mut(&mut config);
-        let is_used_once = true;
-        let sessions = VersionedSessions { inner, is_used_once, original, negotiated, early };
-        changed.session_storage = Arc::new(sessions);
-        (config, sealed)
-    }
-
-    fn of(&self, versions: ConnectionVersions) -> Arc<ServerConfig> {
-        let [one, two, one_to_two, two_to_one] = &self.by_version;
+        // Early data may have been repeated, so its sessions are not.
+        let is_used_once = accepts_early_data || sealed.is_some() || !self.has_default_table;
+        let time = config.time_provider.clone();
+        let binding = Arc::new(SessionBinding::new(policy, self.max_session_age, time));
         let ConnectionVersions { original, negotiated } = versions;
-        let config = match (original == Version::V2, negotiated == Version::V2) {
-            (false, false) => one,
-            (true, true) => two,
-            (false, true) => one_to_two,
-            (true, false) => two_to_one,
-        };
-        config.clone()
+        let changed = Arc::make_mut(&mut config);
+        changed.session_storage = Arc::new(VersionedSessions {
+            inner,
+            is_used_once,
+            original,
+            negotiated,
+            early,
+            binding: binding.clone(),
+        });
+        let inner = changed.ticketer.clone();
+        let ticketer = VersionedTicketer { inner, original, negotiated, binding: binding.clone() };
+        changed.ticketer = Arc::new(ticketer);
+        changed.key_log = Arc::new(CollectingKeyLog(changed.key_log.clone()));
+        Ok(OfConnection { config, sealed, binding })
     }
 
     /// Presents `certificate_chain`, the server's own certificate first, and accepts `application_protocols`, the
@@ -420,8 +501,30 @@ impl TlsServerConfig {
     /// If there are no application protocols or no key exchange groups, or if certificates of clients are asked for but
     /// there are no roots for them.
     pub fn from_settings(settings: TlsServerSettings) -> Result<Self, SessionError> {
-        let Self { config, .. } = Self::new(Arc::new(settings.into_config()?))?;
-        Ok(Self::by_version(config, None, true, None))
+        let clients = settings.clients.clone();
+        let (config, policy) = settings.into_config()?;
+        Self::checked(Arc::new(config), policy, Some(clients))
+    }
+
+    /// Names the policy for clients of a configuration from [`new`](Self::new): servers that verify certificates of clients
+    /// in the same way, against the same roots, have the same name and resume each other's sessions, if they share
+    /// [ticket keys](Self::ticket_keys) or a store. A name that stays the same although the policy differs lets clients in
+    /// that this server would not accept.
+    ///
+    /// For a configuration from [`from_settings`](Self::from_settings) the name is one more condition, which separates sites
+    /// with the same keys.
+    pub fn session_policy(self, name: &[u8]) -> Self {
+        let Current { config, policy } = Current::clone(&self.current.load());
+        let policy = Arc::new(policy.named(name));
+        let current = Arc::new(ArcSwap::from_pointee(Current { config, policy }));
+        Self { current, policy_name: Some(name.into()), ..self }
+    }
+
+    /// How long after a full handshake sessions that descend from it are resumed; by default 24 hours, and at most seven
+    /// days (RFC 8446 §4.6.1). Each resumption gives the client a new ticket, so that without this limit a client could
+    /// go on without ever proving again that it has the key of its certificate. An older session leads to a full handshake.
+    pub fn max_session_age(self, age: Duration) -> Self {
+        Self { max_session_age: age.min(binding::LONGEST_AGE), ..self }
     }
 
     /// Seals session tickets with `keys`, so that all processes with these keys accept them; by default a process keeps a
@@ -434,15 +537,13 @@ impl TlsServerConfig {
     /// know what others have accepted: whoever can repeat a client's packets can have its early data processed once by
     /// each (RFC 8446 §8).
     pub fn ticket_keys(self, keys: TicketKeys) -> Self {
-        Self::by_version(self.config, Some(keys), self.has_default_table, self.context)
+        Self { ticket_keys: Some(keys), ..self }
     }
 
     /// Whether early data is accepted from clients that resume a session (RFC 9001 §4.6.1); not by default. An application
     /// must then not let what [may be a repetition](crate::Connection::is_early) change anything.
     pub fn early_data(self, accepts: bool) -> Self {
-        let mut config = self.config;
-        Arc::make_mut(&mut config).max_early_data_size = if accepts { EARLY_DATA } else { 0 };
-        Self::by_version(config, self.ticket_keys, self.has_default_table, self.context)
+        self.changed(|config| config.max_early_data_size = if accepts { EARLY_DATA } else { 0 })
     }
 
     /// Binds settings of the application to the sessions that are issued while [early
@@ -459,9 +560,7 @@ impl TlsServerConfig {
 
     /// Writes the secrets of every session to `key_log`.
     pub fn key_log(self, key_log: Arc<dyn KeyLog>) -> Self {
-        let mut config = self.config;
-        Arc::make_mut(&mut config).key_log = key_log;
-        Self::by_version(config, self.ticket_keys, self.has_default_table, self.context)
+        self.changed(|config| config.key_log = key_log)
     }
 
     /// Appends the secrets of every session to the file that the environment variable `SSLKEYLOGFILE` names, if it is
@@ -478,7 +577,8 @@ impl ServerSessions for TlsServerConfig {
         transport_parameters: Vec<u8>,
     ) -> Result<Box<dyn Session>, SessionError> {
         let version = of_tls(versions.negotiated).map_err(|_| SessionError::UnknownVersion)?;
-        let (config, sealed) = self.of_connection(versions, &transport_parameters);
+        let OfConnection { config, sealed, binding } =
+            self.of_connection(versions, &transport_parameters)?;
         let mut connection = ServerConnection::new(config, version, transport_parameters)?;
         if versions.original != versions.negotiated {
             // The keys of 0-RTT packets are those of the client's version (RFC 9369 §4.1), which this session has not.
@@ -495,7 +595,7 @@ impl ServerSessions for TlsServerConfig {
             later: Vec::new(),
             sealed,
         };
-        Ok(Box::new(ServerSession::new(session, versions.negotiated)))
+        Ok(Box::new(ServerSession::new(session, versions.negotiated, binding)))
     }
 }
 
@@ -613,12 +713,14 @@ impl TlsSession {
         Ok(())
     }
 
+    fn client_tickets(&self) -> Option<&Arc<ConnectionTickets>> {
+        self.version.as_ref()?.tickets.as_ref()
+    }
+
     /// Passes a new session to the application's store, if there is one.
     fn save(&self, ticket: &NewTicket<'_>, secret: Vec<u8>) {
-        let Some(client) = &self.version else { return };
-        let Some(store) = client.tickets.as_ref().and_then(|tickets| tickets.store()) else {
-            return;
-        };
+        let (Some(client), Some(tickets)) = (&self.version, self.client_tickets()) else { return };
+        let Some(store) = tickets.store() else { return };
         let connection = &self.connection;
         let (Some(suite), Some(now)) =
             (connection.negotiated_cipher_suite(), client.config.time_provider.current_time())
@@ -637,9 +739,10 @@ impl TlsSession {
             secret,
             ticket: ticket.ticket.to_vec(),
             parameters: connection.quic_transport_parameters().unwrap_or_default().to_vec(),
-            context: client.tickets.as_ref().map(|it| it.context().clone()).unwrap_or_default(),
+            context: tickets.context().clone(),
+            trust: tickets.trust(),
             certificates: certificates.iter().map(|it| it.as_ref().to_vec()).collect(),
-            live: client.tickets.as_ref().map(|it| it.take_last()).unwrap_or_default(),
+            live: tickets.take_last(),
         };
         store.put_session(self.requested_name.as_deref().unwrap_or_default(), session);
     }
@@ -656,6 +759,11 @@ impl Session for TlsSession {
         let read = self.connection.read_hs(message_bytes);
         if !self.connection.is_handshaking() {
             self.encrypted_extensions = None;
+            let is_resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            if let Some(tickets) = self.client_tickets().filter(|_| was_handshaking && !is_resumed)
+            {
+                tickets.begin_now();
+            }
         }
         read.map_err(|error| {
             let received = self.encrypted_extensions.as_deref().unwrap_or_default();

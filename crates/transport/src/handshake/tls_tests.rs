@@ -277,10 +277,15 @@ fn resumes(client: &TlsClientConfig, server: &TlsServerConfig, of: Of) -> bool {
     resumes_with(client, server, of, of)
 }
 
+/// Whether a connection of version 1 resumes a session.
+pub(super) fn resumes_in_version_1(client: &TlsClientConfig, server: &TlsServerConfig) -> bool {
+    resumes(client, server, IN_1)
+}
+
 /// A server that keeps its sessions in tickets, and one that keeps them itself.
 fn servers(identity: &tests::Identity) -> [TlsServerConfig; 2] {
     let stateful = server_config(identity, &[b"h3"]);
-    let mut config = (*stateful.config).clone();
+    let mut config = (*stateful.current.load().config).clone();
     config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     [TlsServerConfig::new(Arc::new(config)).unwrap(), stateful]
 }

@@ -8,7 +8,9 @@ use rustls::ClientConfig;
 use rustls::client::Tls13ClientSessionValue;
 use rustls::pki_types::CertificateDer;
 
+use super::chain::MAX_CERTIFICATES;
 use super::context::{MAX_EARLY_DATA_CONTEXT, SessionContext};
+use super::session_trust::SessionTrust;
 
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
 /// (RFC 9001 §4.5, RFC 9000 §7.4.1). Whoever has it can decrypt early data and pass for the client: store it as safely as
@@ -29,6 +31,7 @@ pub struct SavedSession {
     pub(super) parameters: Vec<u8>,
     /// The server's settings, in the application's encoding.
     pub(super) context: SessionContext,
+    pub(super) trust: SessionTrust,
     pub(super) certificates: Vec<Vec<u8>>,
     pub(super) live: LiveSession,
 }
@@ -95,15 +98,13 @@ impl From<DecodeError> for SavedSessionError {
     }
 }
 
-/// The first byte of the format.
-const FORMAT: u8 = 2;
-/// The format without an early data context, which is still read.
-const FORMAT_WITHOUT_CONTEXT: u8 = 1;
+/// The first byte of the format. Formats 1 and 2 did not note under which trust a session began, so they are not read any
+/// more.
+const FORMAT: u8 = 3;
 /// The longest ticket that is kept, in bytes. It makes the ClientHello as much longer.
 pub(super) const MAX_TICKET: usize = 4096;
-/// The most bytes of any other part, and the most certificates.
+/// The most bytes of any other part.
 const MAX_PART: usize = 0xffff;
-const MAX_CERTIFICATES: usize = 16;
 
 impl SavedSession {
     /// The version of the connection, in which alone the session can be resumed (RFC 9369 §5).
@@ -116,9 +117,11 @@ impl SavedSession {
         self.permits_early_data
     }
 
-    /// Until when the ticket is valid, in seconds since 1970. No ticket is valid for more than a week (RFC 8446 §4.6.1).
+    /// Until when the session can be resumed, in seconds since 1970: no later than a week after the server has last shown its
+    /// certificate (RFC 8446 §4.6.1), whatever the lifetime of the ticket.
     pub fn expires(&self) -> u64 {
-        self.issued.saturating_add(u64::from(self.lifetime.min(MAX_LIFETIME)))
+        let ticket = self.issued.saturating_add(u64::from(self.lifetime.min(MAX_LIFETIME)));
+        ticket.min(self.trust.expires())
     }
 
     /// The session as bytes, in a format of this library. They contain a secret.
@@ -129,12 +132,14 @@ impl SavedSession {
         out.extend_from_slice(&self.issued.to_be_bytes());
         out.extend_from_slice(&self.lifetime.to_be_bytes());
         out.extend_from_slice(&self.age_add.to_be_bytes());
-        let parts: [&[u8]; 5] = [
+        let trust = self.trust.encode();
+        let parts: [&[u8]; 6] = [
             &self.application_protocol,
             &self.secret,
             &self.ticket,
             &self.parameters,
             self.context.get().unwrap_or_default(),
+            &trust,
         ];
         for part in parts.into_iter().chain(self.certificates.iter().map(Vec::as_slice)) {
             let length = u16::try_from(part.len()).unwrap_or(u16::MAX);
@@ -151,7 +156,7 @@ impl SavedSession {
     pub fn decode(bytes: &[u8]) -> Result<Self, SavedSessionError> {
         let mut reader = Reader::new(bytes);
         let format = reader.u8(NAME)?;
-        if ![FORMAT, FORMAT_WITHOUT_CONTEXT].contains(&format) {
+        if format != FORMAT {
             return Err(SavedSessionError::UnknownFormat);
         }
         let permits_early_data = match reader.u8(NAME)? {
@@ -175,10 +180,8 @@ impl SavedSession {
             secret: part(&mut reader)?,
             ticket: part(&mut reader)?,
             parameters: part(&mut reader)?,
-            context: match format {
-                FORMAT => context(&mut reader)?,
-                _ => SessionContext::default(),
-            },
+            context: context(&mut reader)?,
+            trust: SessionTrust::decode(&part(&mut reader)?).ok_or(SavedSessionError::Malformed)?,
             certificates: Vec::new(),
             live: LiveSession::default(),
         };
@@ -199,7 +202,7 @@ impl SavedSession {
     }
 }
 
-const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
+pub(super) const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
 const NAME: &str = "stored session";
 
 fn part(reader: &mut Reader<'_>) -> Result<Vec<u8>, SavedSessionError> {

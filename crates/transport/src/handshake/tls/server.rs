@@ -1,15 +1,19 @@
 //! A server's session. When the handshake is complete, rustls's session is replaced by what is still asked for: a few
 //! hundred bytes instead of six thousand.
 
+use std::sync::Arc;
+
 use clearway_wire::Version;
 use rustls::crypto::tls13::OkmBlock;
 use rustls::pki_types::CertificateDer;
-use rustls::quic::DirectionalKeys;
+use rustls::quic::{Connection, DirectionalKeys};
 use rustls::{AlertDescription, Error, HandshakeType, Tls13CipherSuite};
 
 use super::super::derived_keys::{ApplicationSecrets, Derivation};
 use super::super::session::{EarlyData, ExportError, NewKeys, Session};
 use super::super::tls_error::transport_error;
+use super::binding::SessionBinding;
+use super::client_trust::ClientIdentity;
 use super::server_secrets::{ServerSecrets, collecting};
 use super::{TlsSession, suite_name};
 use crate::{Side, SpaceId, TransportError};
@@ -26,6 +30,7 @@ struct Handshaking {
     /// The version of the keys.
     version: Version,
     secrets: ServerSecrets,
+    binding: Arc<SessionBinding>,
 }
 
 /// What is known of a session whose handshake is complete and whose tickets have been given out.
@@ -33,7 +38,7 @@ struct Complete {
     parameters: Option<Box<[u8]>>,
     application_protocol: Option<Box<[u8]>>,
     server_name: Option<Box<str>>,
-    certificates: Option<Box<[CertificateDer<'static>]>>,
+    client: ClientIdentity,
     suite: &'static Tls13CipherSuite,
     key_exchange_group: Option<&'static str>,
     early_data: EarlyData,
@@ -42,9 +47,9 @@ struct Complete {
 }
 
 impl ServerSession {
-    pub(super) fn new(session: TlsSession, version: Version) -> Self {
+    pub(super) fn new(session: TlsSession, version: Version, binding: Arc<SessionBinding>) -> Self {
         let secrets = ServerSecrets::default();
-        Self(Stage::Handshaking(Box::new(Handshaking { session, version, secrets })))
+        Self(Stage::Handshaking(Box::new(Handshaking { session, version, secrets, binding })))
     }
 }
 
@@ -72,6 +77,16 @@ impl Handshaking {
         self.session.connection.negotiated_cipher_suite()?.tls13()
     }
 
+    /// Processes the next bytes of the client's handshake.
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        let session = &mut self.session;
+        collecting(&mut self.secrets, || session.receive(space, message_bytes))?;
+        match &session.connection {
+            Connection::Server(connection) => self.binding.check(connection),
+            Connection::Client(_) => Ok(()),
+        }
+    }
+
     /// What is needed of the session after it has given out everything; `None` while it is needed itself.
     fn complete(&mut self) -> Option<Complete> {
         let suite = self.suite()?;
@@ -84,7 +99,7 @@ impl Handshaking {
             parameters: session.peer_transport_parameters().map(Into::into),
             application_protocol: session.application_protocol().map(Into::into),
             server_name: session.server_name().map(Into::into),
-            certificates: session.peer_certificates().map(Into::into),
+            client: self.binding.identity(session.peer_certificates())?,
             suite,
             key_exchange_group: session.key_exchange_group(),
             early_data: session.early_data(),
@@ -146,10 +161,7 @@ impl Complete {
 impl Session for ServerSession {
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
         match &mut self.0 {
-            Stage::Handshaking(stage) => {
-                let session = &mut stage.session;
-                collecting(&mut stage.secrets, || session.receive(space, message_bytes))
-            }
+            Stage::Handshaking(stage) => stage.receive(space, message_bytes),
             Stage::Complete(_) => Complete::refuse(message_bytes),
         }
     }
@@ -199,7 +211,7 @@ impl Session for ServerSession {
     fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         match &self.0 {
             Stage::Handshaking(stage) => stage.session.peer_certificates(),
-            Stage::Complete(complete) => complete.certificates.as_deref(),
+            Stage::Complete(complete) => complete.client.chain(),
         }
     }
 

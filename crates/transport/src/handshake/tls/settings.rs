@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::ResolvesServerCert;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
 
 use super::super::suites;
+use super::client_trust::{ClientPolicy, ClientTrust};
 use super::encrypted_client_hello::EncryptedClientHello;
 use super::revive::observed;
 use super::verifier::Verifier;
@@ -110,35 +110,6 @@ impl TlsClientSettings {
 /// gets a new ticket on each.
 const TICKETS: usize = 1;
 
-/// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub enum ClientTrust {
-    /// It does not ask.
-    #[default]
-    NotAsked,
-    /// It asks. A client without a certificate is accepted, one with a certificate that does not lead to these roots is
-    /// not.
-    Optional(Arc<RootCertStore>),
-    /// It accepts only clients whose certificate chains end at one of these roots.
-    Required(Arc<RootCertStore>),
-}
-
-impl ClientTrust {
-    fn verifier(
-        self,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Arc<dyn ClientCertVerifier>, SessionError> {
-        let builder = |roots| WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
-        let builder = match self {
-            Self::NotAsked => return Ok(Arc::new(NoClientAuth)),
-            Self::Optional(roots) => builder(roots).allow_unauthenticated(),
-            Self::Required(roots) => builder(roots),
-        };
-        builder.build().map_err(|_| SessionError::NoClientRoots)
-    }
-}
-
 /// What a [`TlsServerConfig`](super::TlsServerConfig) is made of.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -165,16 +136,16 @@ impl TlsServerSettings {
         }
     }
 
-    pub(super) fn into_config(self) -> Result<ServerConfig, SessionError> {
+    pub(super) fn into_config(self) -> Result<(ServerConfig, ClientPolicy), SessionError> {
         let provider = provider(default_cipher_suites(), self.key_exchange_groups);
-        let verifier = self.clients.verifier(&provider)?;
+        let policy = ClientPolicy::of(&self.clients, &provider)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(policy.verifier())
             .with_cert_resolver(self.certificates);
         config.alpn_protocols = self.application_protocols;
         config.send_tls13_tickets = TICKETS;
-        Ok(config)
+        Ok((config, policy))
     }
 }
 

@@ -13,10 +13,12 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 use rustls::{ClientConfig, NamedGroup};
 
 use super::super::early_limits::EarlyLimits;
+use super::binding::SessionBinding;
 use super::context::{CurrentContext, SessionContext};
 use super::memory::{MemorySessionStore, Servers};
 use super::revive::revive;
 use super::saved::{LiveSession, SessionStore};
+use super::session_trust::{ClientSide, SessionTrust};
 
 /// How many tickets of each server a client keeps in memory; rustls's number.
 const PER_SERVER: usize = 8;
@@ -26,14 +28,16 @@ const PER_SERVER: usize = 8;
 pub(super) struct ClientTickets {
     version_1: Arc<InMemory>,
     version_2: Arc<InMemory>,
+    /// The trust of the configuration.
+    side: ClientSide,
     /// The application's store. Then the others keep only the groups of earlier key exchanges.
     pub(super) store: Option<Arc<dyn SessionStore>>,
 }
 
 impl ClientTickets {
     /// Tickets that are kept in memory.
-    pub(super) fn in_memory() -> Self {
-        Self { version_1: Arc::default(), version_2: Arc::default(), store: None }
+    pub(super) fn in_memory(side: ClientSide) -> Self {
+        Self { version_1: Arc::default(), version_2: Arc::default(), side, store: None }
     }
 
     fn of(&self, version: Version) -> &InMemory {
@@ -50,7 +54,8 @@ struct InMemory {
     tickets: Mutex<Servers<VecDeque<Ticket>>>,
 }
 
-type Ticket = (Tls13ClientSessionValue, SessionContext);
+/// A ticket with the context of its session and the time of the full handshake that it descends from.
+type Ticket = (Tls13ClientSessionValue, SessionContext, u64);
 
 impl Default for InMemory {
     fn default() -> Self {
@@ -94,6 +99,8 @@ pub(super) struct ConnectionTickets {
     context: SessionContext,
     /// The context of the session that this connection resumes.
     resumed: Mutex<SessionContext>,
+    /// The time of the full handshake that this connection descends from, in seconds since 1970.
+    began: Mutex<u64>,
 }
 
 impl ConnectionTickets {
@@ -107,7 +114,24 @@ impl ConnectionTickets {
             last: Mutex::new(None),
             context: SessionContext::default(),
             resumed: Mutex::default(),
+            began: Mutex::new(0),
         }
+    }
+
+    /// The present time, in seconds since 1970. Without a clock nothing is old.
+    fn now(&self) -> u64 {
+        self.config.time_provider.current_time().map_or(0, |now| now.as_secs())
+    }
+
+    /// The connection has resumed nothing: the server has shown its certificate now.
+    pub(super) fn begin_now(&self) {
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = self.now();
+    }
+
+    /// The trust of the sessions that come on this connection.
+    pub(super) fn trust(&self) -> SessionTrust {
+        let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        SessionTrust { side: self.tickets.side, began }
     }
 
     /// The context of the sessions that come on this connection.
@@ -122,17 +146,21 @@ impl ConnectionTickets {
 
     /// The ticket in memory or in the application's store with which this connection begins.
     fn take(&self, server_name: &ServerName<'static>) -> Option<Ticket> {
+        let side = self.tickets.side;
+        let permits = |trust: SessionTrust| trust.permits(&side, self.now());
         let Some(store) = &self.tickets.store else {
-            return self.tickets.of(self.first).take(server_name);
+            let ticket = self.tickets.of(self.first).take(server_name)?;
+            return Some(ticket)
+                .filter(|(_, _, began)| permits(SessionTrust { side, began: *began }));
         };
         let saved = store.take_session(&server_name.to_str(), self.first)?;
-        if saved.version() != self.first {
+        if saved.version() != self.first || !permits(saved.trust) {
             return None;
         }
         // Reviving a session costs more than a full handshake.
         let live = saved.live.take(&self.config);
         let session = live.or_else(|| revive(&self.config, &saved, server_name))?;
-        Some((session, saved.context))
+        Some((session, saved.context, saved.trust.began))
     }
 
     /// The application's store.
@@ -180,7 +208,8 @@ impl ClientSessionStore for ConnectionTickets {
         ticket: Tls13ClientSessionValue,
     ) {
         if self.tickets.store.is_none() {
-            self.negotiated().put(&server_name, (ticket, self.context.clone()));
+            let ticket = (ticket, self.context.clone(), self.trust().began);
+            self.negotiated().put(&server_name, ticket);
         } else {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
         }
@@ -190,8 +219,9 @@ impl ClientSessionStore for ConnectionTickets {
         &self,
         server_name: &ServerName<'static>,
     ) -> Option<Tls13ClientSessionValue> {
-        let (session, context) = self.take(server_name)?;
+        let (session, context, began) = self.take(server_name)?;
         *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = context;
+        *self.began.lock().unwrap_or_else(PoisonError::into_inner) = began;
         Some(session)
     }
 }
@@ -217,6 +247,7 @@ pub(super) struct VersionedTicketer {
     pub(super) inner: Arc<dyn ProducesTickets>,
     pub(super) original: Version,
     pub(super) negotiated: Version,
+    pub(super) binding: Arc<SessionBinding>,
 }
 
 impl ProducesTickets for VersionedTicketer {
@@ -229,11 +260,13 @@ impl ProducesTickets for VersionedTicketer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.inner.encrypt(&marked(plain.to_vec(), self.negotiated))
+        let mut bound = plain.to_vec();
+        self.binding.note(&mut bound)?;
+        self.inner.encrypt(&marked(bound, self.negotiated))
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        unmarked(self.inner.decrypt(cipher)?, self.original)
+        self.binding.accept(unmarked(self.inner.decrypt(cipher)?, self.original)?)
     }
 }
 
@@ -248,6 +281,7 @@ pub(super) struct VersionedSessions {
     /// Of a server that accepts early data: what a session has to fit to be resumed (RFC 9000
     /// §7.4.1, RFC 9001 §4.6.3).
     pub(super) early: Option<EarlyTerms>,
+    pub(super) binding: Arc<SessionBinding>,
 }
 
 /// The conditions under which a server's connection accepts early data.
@@ -300,6 +334,7 @@ fn split_end(value: &mut Vec<u8>, length: usize) -> Option<Vec<u8>> {
 
 impl VersionedSessions {
     fn noted(&self, mut value: Vec<u8>) -> Option<Vec<u8>> {
+        self.binding.note(&mut value)?;
         match &self.early {
             Some(terms) => terms.note(&mut value)?,
             None => value.push(NOTHING),
@@ -311,7 +346,7 @@ impl VersionedSessions {
         let mut value = unmarked(value, self.original)?;
         let noted = value.pop()?;
         if noted == NOTHING {
-            return Some(value);
+            return self.binding.accept(value);
         }
         let limits = EarlyLimits::decode(&split_end(&mut value, EarlyLimits::LEN)?)?;
         let context = match noted {
@@ -324,7 +359,7 @@ impl VersionedSessions {
         };
         let terms = self.early.as_ref();
         let is_fitting = terms.is_none_or(|terms| terms.permit(&limits, context.as_deref()));
-        is_fitting.then_some(value)
+        if is_fitting { self.binding.accept(value) } else { None }
     }
 }
 

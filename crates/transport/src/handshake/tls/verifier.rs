@@ -13,6 +13,7 @@ use rustls::pki_types::{
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use super::chain;
 use super::revive::is_reviving;
 use super::settings::ServerTrust;
 
@@ -57,6 +58,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        chain::check(intermediates)?;
         if let ServerTrust::Roots(roots) = &self.trust {
             let certificate = ParsedCertificate::try_from(end_entity)?;
             self.verify_chain(roots, &certificate, intermediates, now)?;

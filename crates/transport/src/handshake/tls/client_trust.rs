@@ -1,0 +1,310 @@
+//! Which clients a server accepts, and what that makes of the sessions that it resumes.
+
+use core::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, SecureRandom};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+
+use super::chain;
+use crate::SessionError;
+
+/// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum ClientTrust {
+    /// It does not ask.
+    #[default]
+    NotAsked,
+    /// It asks. A client without a certificate is accepted, one with a certificate that does not lead to these roots is
+    /// not.
+    Optional(ClientRoots),
+    /// It accepts only clients whose certificate chains end at one of these roots.
+    Required(ClientRoots),
+}
+
+/// The roots at which the certificate chains of clients must end. Clones are the same roots: a server follows what
+/// [`replace`](Self::replace) sets while it runs.
+#[derive(Clone)]
+pub struct ClientRoots(Arc<ArcSwap<RootCertStore>>);
+
+impl ClientRoots {
+    /// Trusts `roots`, until they are replaced.
+    pub fn new(roots: impl Into<Arc<RootCertStore>>) -> Self {
+        Self(Arc::new(ArcSwap::new(roots.into())))
+    }
+
+    /// Trusts `roots` from now on, instead of the roots before. Every connection that begins later is checked against them,
+    /// also if its client holds a session ticket: sessions that began under other roots are not resumed, and their clients
+    /// authenticate again in a full handshake. Connections that exist, and handshakes in progress, continue.
+    ///
+    /// # Errors
+    /// [`SessionError::NoClientRoots`] if there are none; the roots before then stay in use.
+    pub fn replace(&self, roots: impl Into<Arc<RootCertStore>>) -> Result<(), SessionError> {
+        let roots = roots.into();
+        if roots.is_empty() {
+            return Err(SessionError::NoClientRoots);
+        }
+        self.0.store(roots);
+        Ok(())
+    }
+
+    /// The roots in use.
+    pub fn current(&self) -> Arc<RootCertStore> {
+        self.0.load_full()
+    }
+}
+
+impl From<Arc<RootCertStore>> for ClientRoots {
+    fn from(roots: Arc<RootCertStore>) -> Self {
+        Self::new(roots)
+    }
+}
+
+impl From<RootCertStore> for ClientRoots {
+    fn from(roots: RootCertStore) -> Self {
+        Self::new(roots)
+    }
+}
+
+impl fmt::Debug for ClientRoots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientRoots").field(&self.0.load().len()).finish()
+    }
+}
+
+/// What identifies a policy, in every process that has it.
+pub(super) type Fingerprint = [u8; SHA256_OUTPUT_LEN];
+
+/// How a server authenticates clients at one time. Sessions are bound to it.
+#[derive(Clone, Debug)]
+pub(super) struct ClientPolicy {
+    kind: Kind,
+    fingerprint: Fingerprint,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// The user's own rustls configuration decides, and does not disclose how.
+    Unknown,
+    NotAsked,
+    Optional(Arc<RootCertStore>, Arc<dyn ClientCertVerifier>),
+    Required(Arc<RootCertStore>, Arc<dyn ClientCertVerifier>),
+}
+
+/// What a server knows of a client at the end of the handshake.
+#[derive(Clone, Debug)]
+pub(super) enum ClientIdentity {
+    /// The client was not asked for a certificate, or has shown none where it may.
+    Anonymous,
+    /// The verified chain, the client's own certificate first.
+    Verified(Box<[CertificateDer<'static>]>),
+}
+
+impl ClientIdentity {
+    pub(super) fn chain(&self) -> Option<&[CertificateDer<'static>]> {
+        match self {
+            Self::Anonymous => None,
+            Self::Verified(chain) => Some(chain),
+        }
+    }
+}
+
+impl ClientPolicy {
+    /// The policy that `trust` sets now.
+    pub(super) fn of(
+        trust: &ClientTrust,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, SessionError> {
+        let kind = match trust {
+            ClientTrust::NotAsked => Kind::NotAsked,
+            ClientTrust::Optional(roots) => {
+                let roots = roots.current();
+                let verifier = verifier(&roots, provider, true)?;
+                Kind::Optional(roots, verifier)
+            }
+            ClientTrust::Required(roots) => {
+                let roots = roots.current();
+                let verifier = verifier(&roots, provider, false)?;
+                Kind::Required(roots, verifier)
+            }
+        };
+        let fingerprint = kind.fingerprint();
+        Ok(Self { kind, fingerprint })
+    }
+
+    /// A policy that cannot be compared with others. Each one is different.
+    pub(super) fn unknown(random: &dyn SecureRandom) -> Result<Self, SessionError> {
+        let mut fingerprint = [0; SHA256_OUTPUT_LEN];
+        random.fill(&mut fingerprint).map_err(rustls::Error::from)?;
+        Ok(Self { kind: Kind::Unknown, fingerprint })
+    }
+
+    /// The same policy under a name; one that is unknown is then known by it.
+    pub(super) fn named(&self, name: &[u8]) -> Self {
+        let mut hash = Context::new(&SHA256);
+        match self.kind {
+            Kind::Unknown => hash.update(b"clearway named client policy"),
+            _ => hash.update(&self.fingerprint),
+        }
+        hash.update(name);
+        Self { kind: self.kind.clone(), fingerprint: finish(hash) }
+    }
+
+    pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        match &self.kind {
+            Kind::Unknown | Kind::NotAsked => Arc::new(NoClientAuth),
+            Kind::Optional(_, verifier) | Kind::Required(_, verifier) => verifier.clone(),
+        }
+    }
+
+    /// Whether these are the roots of the policy.
+    pub(super) fn has_roots(&self, roots: &Arc<RootCertStore>) -> bool {
+        match &self.kind {
+            Kind::Unknown | Kind::NotAsked => false,
+            Kind::Optional(own, _) | Kind::Required(own, _) => Arc::ptr_eq(own, roots),
+        }
+    }
+
+    pub(super) fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    pub(super) fn requires_certificate(&self) -> bool {
+        matches!(self.kind, Kind::Required(..))
+    }
+
+    /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a full handshake, except that
+    /// the client does not prove again that it has the key.
+    pub(super) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> bool {
+        match (&self.kind, chain) {
+            // The fingerprint shows that the same configuration accepted the client.
+            (Kind::Unknown, _) | (Kind::NotAsked | Kind::Optional(..), None) => true,
+            (Kind::NotAsked, Some(_)) | (Kind::Required(..), None) => false,
+            (Kind::Optional(_, verifier) | Kind::Required(_, verifier), Some(chain)) => {
+                chain.split_first().is_some_and(|(own, intermediates)| {
+                    verifier.verify_client_cert(own, intermediates, now).is_ok()
+                })
+            }
+        }
+    }
+
+    /// The client with this verified chain; `None` if it needs a certificate and has none.
+    pub(super) fn identity(
+        &self,
+        chain: Option<&[CertificateDer<'static>]>,
+    ) -> Option<ClientIdentity> {
+        match (&self.kind, chain) {
+            (_, Some(chain @ [_, ..])) => Some(ClientIdentity::Verified(chain.into())),
+            (Kind::Required(..), _) => None,
+            (_, _) => Some(ClientIdentity::Anonymous),
+        }
+    }
+}
+
+impl Kind {
+    /// The same for equal policies: the order of the roots, and repetitions, do not matter.
+    fn fingerprint(&self) -> Fingerprint {
+        let (kind, roots) = match self {
+            Self::Unknown | Self::NotAsked => (b"none", None),
+            Self::Optional(roots, _) => (b"may ", Some(roots)),
+            Self::Required(roots, _) => (b"must", Some(roots)),
+        };
+        let mut anchors: Vec<[&[u8]; 3]> = Vec::new();
+        for root in roots.iter().flat_map(|roots| &roots.roots) {
+            let constraints = root.name_constraints.as_ref();
+            anchors.push([
+                &root.subject,
+                &root.subject_public_key_info,
+                constraints.map(AsRef::as_ref).unwrap_or_default(),
+            ]);
+        }
+        anchors.sort_unstable();
+        anchors.dedup();
+        let mut hash = Context::new(&SHA256);
+        hash.update(b"clearway client policy 1");
+        hash.update(kind);
+        for part in anchors.iter().flatten() {
+            hash.update(&(part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        finish(hash)
+    }
+}
+
+fn finish(hash: Context) -> Fingerprint {
+    let mut fingerprint = [0; SHA256_OUTPUT_LEN];
+    fingerprint.copy_from_slice(hash.finish().as_ref());
+    fingerprint
+}
+
+fn verifier(
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+    is_optional: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, SessionError> {
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+    let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
+    let inner = builder.build().map_err(|_| SessionError::NoClientRoots)?;
+    Ok(Arc::new(Limited(inner)))
+}
+
+/// Refuses chains that exceed the limits before it verifies anything.
+#[derive(Debug)]
+struct Limited(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Limited {
+    fn offer_client_auth(&self) -> bool {
+        self.0.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        chain::check(intermediates)?;
+        self.0.verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+#[path = "client_trust_tests.rs"]
+mod tests;
