@@ -397,7 +397,8 @@ impl ServerConfig {
     /// early data.
     ///
     /// Keep a clone of [`ClientRoots`] to [replace](ClientRoots::replace) the roots while the server runs. A chain of more
-    /// than [`MAX_CERTIFICATES`](crate::transport::MAX_CERTIFICATES) certificates is refused.
+    /// than [`MAX_CERTIFICATES`](crate::transport::MAX_CERTIFICATES) certificates, or with more than
+    /// [`MAX_CERTIFICATES_OF_ONE_NAME`](crate::transport::MAX_CERTIFICATES_OF_ONE_NAME) intermediates of one name, is refused.
     pub fn client_certificates(
         mut self,
         need: ClientCertificates,

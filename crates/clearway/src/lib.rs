@@ -128,16 +128,16 @@ pub mod congestion {
 /// this crate exports directly.
 pub mod transport {
     pub use clearway_transport::{
-        AcceptError, Arrival, CertificateChainTooLong, ClientSessions, ClientTrust, ConnectError,
+        AcceptError, Arrival, CertificateChainLimit, ClientSessions, ClientTrust, ConnectError,
         Connection, ConnectionHandle, ConnectionState, ConnectionVersions, DatagramError,
         DropCounts, DropReason, EarlyDataContext, EcnCodepoint, EcnFailure, EcnState,
         EncryptedClientHello, ExportError, HelloParameters, Incoming, KeySchedule, LossThresholds,
-        LossTrigger, LostPacket, MAX_CERTIFICATES, MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys,
-        PacketCounts, PacketObservation, ReadError, ReadOutcome, RecoveryStats, ResetAtError,
-        SendCredits, ServerSessions, ServerTrust, Session, SessionError, SpaceId, StreamEvent,
-        StreamProgress, StreamsStatistics, TimerChange, TimerKind, TlsClientConfig,
-        TlsClientSettings, TlsServerConfig, TlsServerSettings, Totals, TransportError,
-        TransportErrorCause, UnknownStream, WriteError,
+        LossTrigger, LostPacket, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME,
+        MAX_EARLY_DATA_CONTEXT, Metrics, NewKeys, PacketCounts, PacketObservation, ReadError,
+        ReadOutcome, RecoveryStats, ResetAtError, SendCredits, ServerSessions, ServerTrust,
+        Session, SessionError, SpaceId, StreamEvent, StreamProgress, StreamsStatistics,
+        TimerChange, TimerKind, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+        TlsServerSettings, Totals, TransportError, TransportErrorCause, UnknownStream, WriteError,
     };
 }
 

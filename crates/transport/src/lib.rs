@@ -148,12 +148,12 @@ pub use endpoint::{
 pub use error::{TransportError, TransportErrorCause};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
-    CertificateChainTooLong, ClientRoots, ClientSessions, ClientTrust, ConnectionVersions,
-    EarlyData, EarlyDataContext, EncryptedClientHello, ExportError, HelloParameters, KeySchedule,
-    MAX_CERTIFICATES, MAX_EARLY_DATA_CONTEXT, MemorySessionStore, NewKeys, PhaseKeys, SavedSession,
-    SavedSessionError, ServerSessions, ServerTrust, Session, SessionError, SessionStore,
-    TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings,
-    certified_key, initial_keys, prepare_randomness,
+    CertificateChainLimit, ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData,
+    EarlyDataContext, EncryptedClientHello, ExportError, HelloParameters, KeySchedule,
+    MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_EARLY_DATA_CONTEXT, MemorySessionStore,
+    NewKeys, PhaseKeys, SavedSession, SavedSessionError, ServerSessions, ServerTrust, Session,
+    SessionError, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
+    TlsServerSettings, certified_key, initial_keys, prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

@@ -91,25 +91,39 @@ fn another_key_exchange_group_costs_one_round_trip() {
     }
 }
 
-/// TLS reads the length first: the server keeps no more than 64 KiB of such a message.
+/// TLS reads the length first: either end keeps no more than 64 KiB of such a message.
 #[test]
-fn a_certificate_chain_of_100_kilobytes_is_refused_by_name() {
+fn certificate_chains_of_more_than_64_kilobytes_are_refused_by_name() {
     let own = identity();
-    let mut chain = own.cert.clone();
-    chain.push(CertificateDer::from(vec![0x30; 100_000]));
-    let chain = Arc::new(CertifiedKey::new(chain, own.key.clone()));
-    let mut pair = pair(|client| client.certificate = Some(chain), ask_for_certificates);
-    pair.run_until(Duration::from_secs(5), |pair| !pair.server_events.is_empty());
-    let [Event::Closed(ConnectionError::TransportError(error))] = &pair.server_events[..] else {
-        panic!("{:?}", pair.server_events)
-    };
-    let TransportErrorCause::Tls(error) = &error.cause else { panic!("{error:?}") };
-    let expected = rustls::Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
-    assert_eq!(**error, expected);
-    pair.run_until(Duration::from_secs(5), |pair| {
+    for (length, of_client) in
+        [(100_000, true), (1_000_000, true), (100_000, false), (1_000_000, false)]
+    {
+        let mut chain = own.cert.clone();
+        chain.push(CertificateDer::from(vec![0x30; length]));
+        let chain = Arc::new(CertifiedKey::new(chain, own.key.clone()));
+        let mut pair = match of_client {
+            true => pair(|client| client.certificate = Some(chain), ask_for_certificates),
+            false => {
+                pair(|_| {}, |server| server.certificates = Arc::new(SingleCertAndKey::from(chain)))
+            }
+        };
+        let events = |pair: &Pair| match of_client {
+            true => [pair.server_events.clone(), pair.client_events.clone()],
+            false => [pair.client_events.clone(), pair.server_events.clone()],
+        };
+        let refuses = |pair: &mut Pair| !events(pair)[0].is_empty();
+        pair.run_until(Duration::from_secs(5), refuses);
+        let [refusing, _] = events(&pair);
+        let [Event::Closed(ConnectionError::TransportError(error))] = &refusing[..] else {
+            panic!("{refusing:?}")
+        };
+        let TransportErrorCause::Tls(error) = &error.cause else { panic!("{error:?}") };
+        let expected = rustls::Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+        assert_eq!(**error, expected);
         let is_closed = |event: &Event| {
             matches!(event, Event::Closed(ConnectionError::ConnectionClosed { .. }))
         };
-        pair.client_events.iter().any(is_closed)
-    });
+        pair.run_until(Duration::from_secs(5), |pair| events(pair)[1].iter().any(is_closed));
+        assert!(events(&pair)[1].iter().any(is_closed));
+    }
 }

@@ -297,6 +297,46 @@ fn version_negotiation_packets_that_are_ignored() {
     assert_eq!(versions_of(&mut pair), (V2, V2));
 }
 
+/// An attacker who does not see the client's first packet has to guess both connection IDs. Packets with one of them, with
+/// parts of them or with neither change nothing, whatever versions they list.
+#[test]
+fn an_attacker_off_the_path_cannot_change_the_version() {
+    for (client, server) in [
+        (client(V1, &[V2, V1]), staying(&[V1, V2])),
+        (client(V2, &[V2, V1]), staying(&[V2, V1])),
+        (client(V1, &[V1]), staying(&[V1])),
+    ] {
+        let mut pair = pair(&client, &server);
+        let (destination, source) = first_ids(&mut pair);
+        let chosen = pair.watch.chosen(Side::Client);
+        let empty = ConnectionId::new(&[]).unwrap();
+        let mut forged = vec![(empty, empty), (source, destination), (destination, destination)];
+        for guessed in [destination, source] {
+            for place in 0..guessed.as_bytes().len() {
+                let mut wrong = guessed.as_bytes().to_vec();
+                wrong[place] ^= 1;
+                let shorter = &guessed.as_bytes()[..place];
+                let longer = [guessed.as_bytes(), &[0]].concat();
+                for wrong in [&wrong[..], shorter, &longer] {
+                    let wrong = ConnectionId::new(wrong).unwrap();
+                    forged.extend([(wrong, source), (destination, wrong), (wrong, wrong)]);
+                }
+            }
+        }
+        // What a shorter ID replaces may be the same.
+        forged.retain(|ids| *ids != (destination, source));
+        assert!(destination.as_bytes().len() >= 8);
+        for ids in forged {
+            for versions in [&[V1][..], &[V2], &[Version(7)]] {
+                deliver(&mut pair, version_negotiation(ids, versions));
+            }
+        }
+        assert_eq!(pair.watch.chosen(Side::Client), chosen);
+        assert!(closed(&pair.client_events).is_none());
+        pair.establish();
+    }
+}
+
 /// Before each datagram that reaches the client, an attacker who sees everything answers the client's latest packet with
 /// a Version Negotiation packet. Only before the first answer has it any effect.
 #[test]

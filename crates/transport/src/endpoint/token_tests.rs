@@ -198,3 +198,81 @@ fn an_endpoint_whose_clock_tells_no_time_uses_its_own_keys() {
     let opened = keys.open_new_token(V1, &token, client, now, LIFETIME);
     assert_eq!(opened, Err(TokenError::NotOurs));
 }
+
+/// Every combination of the client's address, the keys and the clocks: a token is valid only with all three.
+#[test]
+fn the_matrix_of_tokens() {
+    let issuer = address("192.0.2.7:4433");
+    let addresses = [
+        // The address, and whether a Retry token and a NEW_TOKEN token are valid there.
+        ("192.0.2.7:4433", true, true),
+        ("[::ffff:192.0.2.7]:4433", true, true),
+        ("192.0.2.7:4434", false, true),
+        ("192.0.2.8:4433", false, false),
+        ("[2001:db8::7]:4433", false, false),
+        ("[::192.0.2.7]:4433", false, false),
+    ];
+    type Change = fn(&TicketKeys);
+    let keys: [(&str, Change, bool); 5] = [
+        ("the same", |_| {}, true),
+        ("replaced once", |keys| keys.rotate(&[2; 32]), true),
+        (
+            "replaced twice",
+            |keys| {
+                keys.rotate(&[2; 32]);
+                keys.rotate(&[3; 32]);
+            },
+            false,
+        ),
+        (
+            "replaced and back",
+            |keys| {
+                keys.rotate(&[2; 32]);
+                keys.rotate(&[1; 32]);
+            },
+            true,
+        ),
+        (
+            "of another fleet, which had the key once",
+            |keys| {
+                keys.rotate(&[4; 32]);
+                keys.rotate(&[5; 32]);
+                keys.accept_previous(&[1; 32]);
+            },
+            true,
+        ),
+    ];
+    const ISSUED: u64 = 1_800_000_000;
+    let clocks = [
+        (ISSUED - 1_000_000, false),
+        (ISSUED - 61, false),
+        (ISSUED - 60, true),
+        (ISSUED, true),
+        (ISSUED + LIFETIME.as_secs(), true),
+        (ISSUED + LIFETIME.as_secs() + 1, false),
+        (0, false),
+        (18_000_000_000, false),
+    ];
+    let mut random = Random::from_number(6);
+    let own = TokenKeys::generate(&mut random);
+    let (issuing, now) = TokenKeys::choose(Some(&shared(1, Some(ISSUED))), &own, at(3));
+    let retry = issuing.seal_retry(V1, issuer, id(1), id(2), now, &mut random);
+    let new_token = issuing.seal_new_token(V1, issuer.ip(), now, &mut random);
+    for (client, retry_is_bound, new_token_is_bound) in addresses {
+        for (what, change, has_key) in keys {
+            for (seconds, is_in_time) in clocks {
+                let other = shared(1, Some(seconds));
+                change(&other.keys);
+                // The endpoint's own time has nothing to do with it.
+                let (keys, now) = TokenKeys::choose(Some(&other), &own, at(5));
+                let client = address(client);
+                let opened = keys.open_retry(V1, &retry, client, id(2), now, LIFETIME);
+                let expected = retry_is_bound && has_key && is_in_time;
+                assert_eq!(opened.is_ok(), expected, "Retry: {client}, {what}, {seconds}");
+                let opened = keys.open_new_token(V1, &new_token, client.ip(), now, LIFETIME);
+                let expected = new_token_is_bound && has_key && is_in_time;
+                assert_eq!(opened.is_ok(), expected, "NEW_TOKEN: {client}, {what}, {seconds}");
+            }
+        }
+    }
+}

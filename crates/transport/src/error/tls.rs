@@ -2,6 +2,8 @@
 
 use rustls::{CertificateError, Error, PeerMisbehaved};
 
+use crate::CertificateChainLimit;
+
 pub(super) fn reason(error: &Error) -> &'static str {
     match error {
         Error::InvalidCertificate(error) => certificate_reason(error),
@@ -37,6 +39,9 @@ fn certificate_reason(error: &CertificateError) -> &'static str {
             "the peer's certificate is for another name"
         }
         CertificateError::BadSignature => "the peer's certificate has a bad signature",
+        CertificateError::Other(error) if error.0.is::<CertificateChainLimit>() => {
+            "the peer's certificate chain is too long"
+        }
         _ => "the peer's certificate is not acceptable",
     }
 }

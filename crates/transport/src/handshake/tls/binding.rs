@@ -21,6 +21,8 @@ use crate::TransportError;
 /// server's table or sent to the client, which sends it back in its ClientHello. A client with a longer chain gets no
 /// ticket, and authenticates in a full handshake each time.
 const MAX_SESSION: usize = 16 * 1024;
+/// The length of what a session notes: the policy and the time.
+const NOTED_LEN: usize = size_of::<Fingerprint>() + size_of::<u64>();
 /// How far the clocks of servers with shared keys may differ, as for tokens: a session that began further in the future is
 /// not resumed.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
@@ -72,7 +74,7 @@ impl SessionBinding {
 
     /// The session without what was noted; `None` if it must not be resumed, so that a full handshake takes place.
     pub(super) fn accept(&self, mut session: Vec<u8>) -> Option<Vec<u8>> {
-        let length = session.len().checked_sub(size_of::<Fingerprint>() + size_of::<u64>())?;
+        let length = session.len().checked_sub(NOTED_LEN)?;
         let noted = session.split_off(length);
         let (fingerprint, began) = noted.split_first_chunk::<{ size_of::<Fingerprint>() }>()?;
         let began = u64::from_be_bytes(*began.first_chunk()?);

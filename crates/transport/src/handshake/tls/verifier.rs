@@ -186,4 +186,4 @@ impl SignatureVerificationAlgorithm for Once<'_> {
 
 #[cfg(test)]
 #[path = "verifier_tests.rs"]
-mod tests;
+pub(super) mod tests;

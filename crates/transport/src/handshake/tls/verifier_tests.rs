@@ -40,7 +40,7 @@ impl SignatureVerificationAlgorithm for Counted {
 }
 
 /// Leaked: rustls has algorithms for the life of the process.
-fn counted() -> (WebPkiSupportedAlgorithms, &'static AtomicUsize) {
+pub(in super::super) fn counted() -> (WebPkiSupportedAlgorithms, &'static AtomicUsize) {
     static OWN: LazyLock<WebPkiSupportedAlgorithms> =
         LazyLock::new(|| aws_lc_rs::default_provider().signature_verification_algorithms);
     let count: &'static AtomicUsize = Box::leak(Box::default());
