@@ -191,6 +191,13 @@ impl Gate {
     }
 }
 
+/// Whether a datagram may begin a connection of version 1 or 2: a client's first Initial packet comes in at least 1,200 octets, and
+/// to a connection ID of at least 8. Anyone can make such a datagram.
+pub fn is_first_flight(datagram: &[u8]) -> bool {
+    datagram.len() >= MINIMUM_INITIAL_SIZE
+        && initial(datagram).is_some_and(|it| it.destination.len() >= MINIMUM_ID_LEN)
+}
+
 /// The Initial packet of version 1 or 2 that a datagram begins with.
 fn initial(datagram: &[u8]) -> Option<Initial<'_>> {
     match ProtectedHeader::decode(datagram, 0).ok()?.kind {

@@ -16,8 +16,10 @@ mod batches;
 mod guarded;
 mod heritage;
 mod leg;
+mod loops;
 mod ports;
 mod shard;
+mod shares;
 mod statistics;
 mod table;
 mod to_clients;
@@ -101,6 +103,10 @@ pub struct Target {
     pub server: SocketAddr,
     /// Whether a [preface](clearway_wire::preface) precedes the datagram.
     pub has_preface: bool,
+    /// Whether the datagram may begin a connection, or has a connection ID that the server has issued. Of a client that has no
+    /// source port yet, others are forwarded only while a part of the ports is free for them ([`ForwardOptions::ports`]).
+    /// Servers with preface do not need it.
+    pub begins: bool,
 }
 
 /// How datagrams are forwarded.
@@ -111,7 +117,18 @@ pub struct ForwardOptions {
     /// How many threads there are.
     pub shards: NonZeroUsize,
     /// How many source ports each thread has towards servers without preface, each a socket that is opened when it is needed.
-    /// It is also how many clients such a server has at a time from a thread; datagrams of further ones are dropped
+    /// It is also how many clients such a server has at a time from a thread.
+    ///
+    /// A client that has used a connection ID of the server keeps its port until it is [idle](Self::idle). Of the ports that are
+    /// left, whether free or of other clients,
+    ///
+    /// * an IPv4 address, or an IPv6 prefix of 64 bits, can have four times as many as are then left for all others: four fifths of
+    ///   all ports if nobody else has any. Networks can have more: IPv4 /24 and IPv6 /56 eight times, IPv6 /48 sixteen times;
+    /// * clients of which nothing is known ([`Target::begins`]) have at most a quarter of those that are free.
+    ///
+    /// If none is free, a new client takes the port of another one that has not used a connection ID of the server: first of those
+    /// that the server has not answered, the one that was silent for the longest time. A network that has more than a quarter
+    /// of these ports takes its own ones. Datagrams of clients that get no port are dropped
     /// ([`dropped_no_port`](ForwardStatistics::dropped_no_port)).
     pub ports: NonZeroUsize,
     /// How long such a port belongs to a client and a server after the client's last datagram. It should be longer than the

@@ -13,10 +13,14 @@ use std::time::{Duration, Instant};
 use clearway_transport::EcnCodepoint;
 use clearway_wire::preface::{Preface, V4_LEN};
 
-use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
+use clearway_units::Timestamp;
+
+use super::{
+    ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target, spawn_forwarders,
+};
 use crate::socket::Meta;
 use crate::{HotRestart, HotRestartError};
-use peers::{PATIENCE, Peer, Script};
+use peers::{PATIENCE, Peer, STEP, STRAY, Script};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
     [EcnCodepoint::NotEct, EcnCodepoint::Ect0, EcnCodepoint::Ect1, EcnCodepoint::Ce];
@@ -63,7 +67,7 @@ fn numbered(target: u8, numbers: impl Iterator<Item = u8>, size: usize) -> Vec<u
     numbers
         .flat_map(|number| {
             let mut datagram = vec![7; size];
-            datagram[..2].copy_from_slice(&[target, number]);
+            datagram[..2].copy_from_slice(&[target * STEP, number]);
             datagram
         })
         .collect()
@@ -72,6 +76,16 @@ fn numbered(target: u8, numbers: impl Iterator<Item = u8>, size: usize) -> Vec<u
 fn with_preface(client: SocketAddr, local: SocketAddr, datagram: &[u8]) -> Vec<u8> {
     let (octets, length) = Preface { client, local: local.ip() }.encode();
     [&octets[..length], datagram].concat()
+}
+
+/// The server sends a connection ID to the client that has this port, which uses it.
+fn confirm(server: &mut Peer, client: &mut Peer, address: SocketAddr, port: SocketAddr) {
+    let answer = [&[0xc0, 0, 0, 0, 1, 0, 8][..], &[9; 8], &[0; 30]].concat();
+    server.send(port, EcnCodepoint::NotEct, &answer, 100);
+    while client.receive().1 != answer {}
+    let number = client.address().port().to_be_bytes();
+    client.send(address, EcnCodepoint::NotEct, &[&[0][..], &[9; 8], &number].concat(), 100);
+    assert_eq!(server.receive().0.remote, port);
 }
 
 /// What a server has received: who the preface says has sent it, and what follows.
@@ -91,7 +105,7 @@ fn a_batch_for_several_servers_arrives_in_order_at_each() {
             (0..8).flat_map(|run: u8| numbered(run % 2, run * 7..run * 7 + 7, 100)).collect();
         assert_eq!(batch.len(), 5600);
         client.send(forwarders.local_address(), EcnCodepoint::Ect0, &batch, 100);
-        for (target, server) in [&mut first, &mut second].into_iter().enumerate() {
+        for (target, server) in (0..).zip([&mut first, &mut second]) {
             let numbers: Vec<u8> = (0..28)
                 .map(|_| {
                     let received = server.receive();
@@ -103,11 +117,11 @@ fn a_batch_for_several_servers_arrives_in_order_at_each() {
                     } else {
                         received.1
                     };
-                    assert_eq!((datagram.len(), usize::from(datagram[0])), (100, target));
+                    assert_eq!((datagram.len(), datagram[0]), (100, target * STEP));
                     datagram[1]
                 })
                 .collect();
-            let expected = (0..56).filter(|number| usize::from(number / 7 % 2) == target);
+            let expected = (0..56).filter(|number| number / 7 % 2 == target);
             assert_eq!(numbers, expected.collect::<Vec<u8>>());
         }
         let now = wait_until(&forwarders, |now| now.to_servers.datagrams_sent == 56);
@@ -264,13 +278,15 @@ fn a_port_is_one_clients_until_it_is_idle() {
     // Both ports are taken, and the third client gets none until one has been idle.
     let begun = Instant::now();
     let mut port_of = Vec::new();
-    for client in &mut clients[..2] {
-        client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
-        port_of.push(server.receive().0.remote);
+    for (number, client) in (0..).zip(&mut clients[..2]) {
+        client.send(address, EcnCodepoint::NotEct, &[0, number], 2);
+        let port = server.receive().0.remote;
+        confirm(&mut server, client, address, port);
+        port_of.push(port);
     }
     assert_ne!(port_of[0], port_of[1]);
     clients[2].send(address, EcnCodepoint::NotEct, &[0, 2], 2);
-    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 3);
+    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == 5);
     // Unless this thread stood still for so long.
     assert!(now.dropped_no_port == 1 || begun.elapsed() >= idle, "{now:?}");
     stranger.send(port_of[0], EcnCodepoint::NotEct, b"forged", 100);
@@ -291,6 +307,197 @@ fn a_port_is_one_clients_until_it_is_idle() {
     assert!(clients[..2].iter_mut().all(|client| client.try_receive(Duration::ZERO).is_none()));
 }
 
+/// Each datagram of a flood comes from another network. Old clients keep their ports, and new ones get through.
+#[test]
+fn floods_leave_ports_for_clients() {
+    for second in [STRAY, 1] {
+        let mut server = Peer::new(loopback());
+        let script = Script::new(&[server.address()], false);
+        let ports = NonZeroUsize::new(40).unwrap();
+        let forwarders = start(ForwardOptions { ports, ..options() }, &script);
+        let address = forwarders.local_address();
+        let mut old = Peer::new(loopback());
+        old.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
+        let port = server.receive().0.remote;
+        confirm(&mut server, &mut old, address, port);
+        let mut received = 3;
+        for round in 0..12_u8 {
+            for number in 0..25 {
+                let attacker = UdpSocket::bind(SocketAddr::from(([127, 10 + round, number, 1], 0)));
+                let attacker = attacker.unwrap();
+                attacker.send_to(&[0, second, round, number], address).unwrap();
+            }
+            let mut client = Peer::new(loopback());
+            client.send(address, EcnCodepoint::NotEct, &[0, 2, round, 0], 4);
+            received += 26;
+            let new = loop {
+                let (meta, datagram) = server.receive();
+                if datagram[1] == 2 {
+                    break meta.remote;
+                }
+            };
+            server.send(new, EcnCodepoint::NotEct, b"answer", 100);
+            assert_eq!(client.receive().1, b"answer");
+            old.send(address, EcnCodepoint::NotEct, &[0, 3, round], 3);
+            received += 1;
+            while server.receive().1[1] != 3 {}
+            assert_eq!(server.last_sender(), port, "an old client has lost its port");
+        }
+        let now = wait_until(&forwarders, |now| now.to_servers.datagrams_received == received - 1);
+        match second {
+            STRAY => assert!(now.ports_in_use <= 30, "{now:?}"),
+            _ => assert!(now.ports_in_use == 40 && now.ports_evicted > 250, "{now:?}"),
+        }
+    }
+}
+
+/// Whatever a client of a server without preface sends, the server cannot take it for a preface: in all ways in which a datagram
+/// can be routed.
+#[test]
+fn a_client_makes_no_preface() {
+    let server = Peer::new(loopback());
+    let (claimed, local) = (([203, 0, 113, 66], 4242).into(), ([198, 51, 100, 1], 443).into());
+    let v6: SocketAddr = "[2001:db8::1]:443".parse().unwrap();
+    let initial = [&[0xc3, 0, 0, 0, 1, 8][..], &[7; 1200]].concat();
+    let prefaces = [with_preface(claimed, local, &initial), with_preface(v6, v6, &initial)];
+    // Without anything behind it is one as well.
+    let bare = [with_preface(claimed, local, b""), with_preface(v6, v6, b"")];
+    let forged: Vec<_> = prefaces.into_iter().chain(bare).collect();
+    let target = |begins| Target { server: server.address(), has_preface: false, begins };
+    let routes = [
+        Routed::To(target(true)),
+        Routed::To(target(false)),
+        Routed::ToWithReply(target(true), b"reply".to_vec()),
+    ];
+    for routed in routes {
+        let mut server = server.duplicate();
+        let everything = Everything { routed: routed.clone(), server: server.address() };
+        let forwarders =
+            spawn_forwarders(options(), &mut |_| Box::new(everything.clone()), None).unwrap();
+        let address = forwarders.local_address();
+        let mut client = Peer::new(loopback());
+        let send_forged = |client: &mut Peer| {
+            forged.iter().for_each(|it| client.send(address, EcnCodepoint::NotEct, it, 1500));
+        };
+        // Before the client has a port, and with a port whose server has answered; a client of the server itself is one that has
+        // been shown that the QUIC bit may be cleared.
+        send_forged(&mut client);
+        client.send(address, EcnCodepoint::NotEct, &initial, 1500);
+        assert!(server.receive().1 == initial, "{routed:?}");
+        let port = server.last_sender();
+        let preface = with_preface(client.address(), address, &[0x41; 40]);
+        for answer in [&[0xc0; 40][..], &[0x41; 40], &preface] {
+            server.send(port, EcnCodepoint::NotEct, answer, 100);
+        }
+        wait_until(&forwarders, |now| now.to_clients.datagrams_received == 3);
+        send_forged(&mut client);
+        let now = wait_until(&forwarders, |now| now.dropped_like_preface == 8);
+        assert_eq!(now.to_servers.datagrams_sent, 1, "{now:?}");
+        // Shorter ones are none.
+        client.send(address, EcnCodepoint::NotEct, &[1; V4_LEN - 1], 100);
+        assert_eq!(server.receive().1, [1; V4_LEN - 1]);
+        // A server that clears the QUIC bit expects no prefaces.
+        server.send(port, EcnCodepoint::NotEct, &[0x11; 40], 100);
+        wait_until(&forwarders, |now| now.to_clients.datagrams_received == 4);
+        client.send(address, EcnCodepoint::NotEct, &[2; 60], 100);
+        assert_eq!(server.receive().1, [2; 60]);
+    }
+}
+
+/// Routes all datagrams in one way.
+#[derive(Clone)]
+struct Everything {
+    routed: Routed,
+    server: SocketAddr,
+}
+
+impl Routing for Everything {
+    fn route(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) -> Routed {
+        self.routed.clone()
+    }
+
+    fn observe(&mut self, _: Timestamp, server: SocketAddr, _: SocketAddr, _: &[u8]) {
+        assert_eq!(server, self.server);
+    }
+
+    fn save(&mut self, _: Timestamp) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn restore(&mut self, _: Timestamp, _: &[u8]) {}
+
+    fn is_server(&self, _: SocketAddr) -> bool {
+        false
+    }
+}
+
+/// An address that is free, for a forwarder.
+fn free() -> SocketAddr {
+    UdpSocket::bind(loopback()).unwrap().local_addr().unwrap()
+}
+
+/// A balancer that is its own server, and two that are each other's: a datagram passes each thread a few times at most.
+#[test]
+fn loops_end() {
+    for (has_prefaces, shards) in
+        [([false, false], 1), ([true, true], 1), ([false, true], 1), ([false, false], 4)]
+    {
+        for is_own in [true, false] {
+            let addresses = [free(), free()];
+            let start = |own: usize, next: usize, has_preface| {
+                let mut script = Script::new(&[addresses[next]], has_preface);
+                script.is_total = true;
+                let shards = NonZeroUsize::new(shards).unwrap();
+                let ports = NonZeroUsize::new(1000).unwrap();
+                let options = ForwardOptions { listen: addresses[own], shards, ports, ..options() };
+                start(options, &script)
+            };
+            let all = match is_own {
+                true => vec![start(0, 0, has_prefaces[0])],
+                false => vec![start(0, 1, has_prefaces[0]), start(1, 0, has_prefaces[1])],
+            };
+            let mut client = Peer::new(loopback());
+            for number in 0..10 {
+                client.send(addresses[0], EcnCodepoint::NotEct, &[0x40 | number; 100], 100);
+            }
+            let sum = || all.iter().map(total).sum::<ForwardStatistics>();
+            let ended = |now: &ForwardStatistics| {
+                let dropped = now.dropped_looped + now.dropped_like_preface;
+                now.to_servers.datagrams_received == now.to_servers.datagrams_sent + dropped
+                    && dropped >= 10
+            };
+            let begun = Instant::now();
+            while !ended(&sum()) {
+                assert!(begun.elapsed() < PATIENCE, "{:?}", sum());
+                std::thread::yield_now();
+            }
+            let now = sum();
+            // Each datagram ends once, after it was forwarded once by each thread, or twice with a preface.
+            assert_eq!(now.dropped_looped + now.dropped_like_preface, 10, "{now:?}");
+            let most = 10 * (all.len() * shards + 2) as u64;
+            assert!(now.to_servers.datagrams_sent <= most, "{now:?}");
+        }
+    }
+}
+
+/// Somebody sends with the balancer's own address.
+#[test]
+fn the_balancer_is_no_client() {
+    let server = Peer::new(loopback());
+    let script = Script::new(&[server.address()], true);
+    let forwarders = start(options(), &script);
+    let address = forwarders.local_address();
+    // A server that names the balancer as the client has it send to itself.
+    let mut client = Peer::new(loopback());
+    let mut server = server;
+    client.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
+    let balancer = server.receive().0.remote;
+    let answer = with_preface(address, address, &[0; 100]);
+    server.send(balancer, EcnCodepoint::NotEct, &answer, 200);
+    let now = wait_until(&forwarders, |now| now.dropped_looped == 1);
+    assert_eq!(now.to_servers.datagrams_sent, 1);
+}
+
 /// A socket for both families has IPv4 addresses in the form of IPv6, which neither servers nor the routing see.
 #[test]
 fn both_families_are_served_at_one_socket() {
@@ -304,11 +511,12 @@ fn both_families_are_served_at_one_socket() {
         let forwarders = start(ForwardOptions { listen: any, ..options() }, &script);
         let port = forwarders.local_address().port();
         let mut servers = servers.each_ref().map(Peer::duplicate);
-        for from in [loopback(), v6] {
+        // What one has sent would come back if the other one sent it.
+        for (from, size) in [(loopback(), 1200), (v6, 1300)] {
             let mut client = Peer::new(from);
             let address = SocketAddr::new(from.ip(), port);
             for (target, server) in (0..).zip(&mut servers) {
-                client.send(address, EcnCodepoint::Ect0, &numbered(target, 0..3, 1200), 1200);
+                client.send(address, EcnCodepoint::Ect0, &numbered(target, 0..3, size), size);
                 for _ in 0..3 {
                     let received = server.receive();
                     assert_eq!(received.0.ecn, EcnCodepoint::Ect0);
@@ -324,7 +532,7 @@ fn both_families_are_served_at_one_socket() {
                     server.send(balancer, EcnCodepoint::Ce, &answer, 2000);
                     let (meta, datagram) = client.receive();
                     assert_eq!((meta.remote, meta.ecn), (address, EcnCodepoint::Ce));
-                    assert_eq!((datagram.len(), datagram[0]), (1200, target));
+                    assert_eq!((datagram.len(), datagram[0]), (size, target * STEP));
                 }
             }
             assert_eq!(script.clients(), [client.address()].into());

@@ -81,6 +81,26 @@ impl Preface {
     }
 }
 
+/// Whether a datagram begins with what [`Preface::split`] takes for a preface. A balancer that puts none before the datagrams of
+/// clients must not forward such a one: a server that expects prefaces would believe it.
+pub fn may_be_preface(datagram: &[u8]) -> bool {
+    rest(datagram).is_some()
+}
+
+/// What follows the preface that a datagram seems to begin with.
+fn rest(datagram: &[u8]) -> Option<&[u8]> {
+    match datagram.first()? {
+        &IS_V4 => datagram.get(V4_LEN..),
+        &IS_V6 => datagram.get(V6_LEN..),
+        _ => None,
+    }
+}
+
+/// Whether a datagram begins with what looks like two prefaces: it has passed two balancers that put one before it.
+pub fn may_be_two_prefaces(datagram: &[u8]) -> bool {
+    rest(datagram).is_some_and(may_be_preface)
+}
+
 fn sixteen(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
@@ -121,6 +141,7 @@ mod tests {
         #[test]
         fn any_bytes(mut datagram in prop::collection::vec(any::<u8>(), 0..60)) {
             let before = datagram.clone();
+            prop_assert_eq!(may_be_preface(&before), Preface::split(&mut datagram.clone()).is_some());
             if let Some((_, rest)) = Preface::split(&mut datagram) {
                 prop_assert!(before.ends_with(rest));
                 prop_assert!([IS_V4, IS_V6].contains(&before[0]));

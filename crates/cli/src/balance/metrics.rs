@@ -95,7 +95,7 @@ const DROPS: [Drops; 6] = [
     ("failed", |it| it.dropped_failed),
 ];
 
-const OF_SHARD: [OfShard; 4] = [
+const OF_SHARD: [OfShard; 5] = [
     ("replies", MetricType::Counter, "Datagrams that were answered by the balancer", |it| {
         it.replies
     }),
@@ -111,6 +111,12 @@ const OF_SHARD: [OfShard; 4] = [
         MetricType::Gauge,
         "Clients that have a source port towards a server without preface",
         |it| it.ports_in_use,
+    ),
+    (
+        "ports_evicted",
+        MetricType::Counter,
+        "Source ports towards servers without preface that were taken from clients that had not completed a round trip",
+        |it| it.ports_evicted,
     ),
 ];
 
@@ -279,6 +285,8 @@ fn drops(forwarded: &[ForwardStatistics], decided: &[ShardCounted]) -> Vec<Sampl
         });
         let own = [
             ("to_servers", "no_port", shard.dropped_no_port),
+            ("to_servers", "like_preface", shard.dropped_like_preface),
+            ("to_servers", "looped", shard.dropped_looped),
             ("to_clients", "unknown_sender", shard.dropped_unknown_sender),
             ("to_clients", "no_preface", shard.dropped_no_preface),
             ("to_clients", "too_many_replies", shard.replies_dropped),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Cache};
-use clearway_balancer::{Decision, Limits, Pool, Router, ServerKey, SharedIds};
+use clearway_balancer::{
+    Decision, Limits, Means, Pool, Router, ServerKey, SharedIds, is_first_flight,
+};
 use clearway_io::{Routed, Routing, Target};
 use clearway_units::Timestamp;
 use clearway_wire::header::is_long;
@@ -32,7 +34,8 @@ pub(super) struct ShardRouting {
 /// A server of the router's pool.
 struct KnownServer {
     key: ServerKey,
-    target: Target,
+    address: SocketAddr,
+    has_preface: bool,
     /// The datagrams that were sent to it.
     datagrams: Arc<AtomicU64>,
 }
@@ -67,11 +70,14 @@ impl ShardRouting {
     ) -> Option<Target> {
         let decision = self.router.route(now, client, local, datagram);
         self.counts.count(decision, self.router.statistics());
-        let Decision::Forward { server, .. } = decision else { return None };
+        let Decision::Forward { server, means } = decision else { return None };
         let found = self.servers.binary_search_by_key(&server, |known| known.key);
         let known = self.servers.get(found.ok()?)?;
         increment(&known.datagrams);
-        Some(known.target)
+        // Only these are found by a connection ID that the server has issued.
+        let is_issued = matches!(means, Means::ServerId | Means::Learned);
+        let begins = known.has_preface || is_issued || is_first_flight(datagram);
+        Some(Target { server: known.address, has_preface: known.has_preface, begins })
     }
 
     /// What is to be said to a client before its datagram is routed, if that has a long header.
@@ -93,7 +99,8 @@ fn known(pool: &Pool, counts: &ShardCounts) -> Vec<KnownServer> {
     let servers: BTreeMap<_, _> = pool.servers().collect();
     let known = servers.into_iter().map(|(key, server)| KnownServer {
         key,
-        target: Target { server: server.address, has_preface: server.has_preface },
+        address: server.address,
+        has_preface: server.has_preface,
         datagrams: of(key),
     });
     known.collect()

@@ -73,11 +73,43 @@ impl Thread {
 fn a_datagram_goes_to_a_server_with_or_without_preface() {
     for has_preface in [true, false] {
         let mut thread = Thread::with(vec![server("a", has_preface)]);
-        let target = Target { server: ([192, 0, 2, 1], 97).into(), has_preface };
+        let server = ([192, 0, 2, 1], 97).into();
+        let target = Target { server, has_preface, begins: true };
         assert_eq!(thread.route(1), Routed::To(target));
         assert_eq!(thread.routing.is_server(target.server), has_preface);
         assert!(!thread.routing.is_server(client(1)));
     }
+}
+
+/// What takes a source port towards a server without preface as a connection's first packet does, and what does not.
+#[test]
+fn datagrams_that_begin_a_connection() {
+    let mut thread = Thread::with(vec![server("a", false)]);
+    let mut begins = |from: u16, datagram: &[u8]| match thread.routing.route(
+        NOW,
+        client(from),
+        local(),
+        datagram,
+    ) {
+        Routed::To(target) => target.begins,
+        routed => panic!("{routed:?}"),
+    };
+    assert!(begins(1, &first(1)));
+    // Too small, another version, another type of packet, a connection ID that is too short, and short headers.
+    assert!(!begins(2, &first(2)[..1199]));
+    assert!(!begins(3, &[&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a], &first(3)[5..]].concat()));
+    assert!(!begins(4, &[&[0xe0], &first(4)[1..]].concat()));
+    assert!(!begins(5, &[&[0xc0, 0, 0, 0, 1, 7], &first(5)[6..]].concat()));
+    assert!(!begins(6, &[0x43; 31]));
+    assert!(!begins(6, &[0x44; 1200]), "its address alone shows nothing");
+    // A connection ID that the server has issued, from another address.
+    let answer = [&[0xe0, 0, 0, 0, 1, 0, 8][..], &[7; 8], &[0; 100]].concat();
+    thread.routing.observe(NOW, server("a", false).address, client(1), &answer);
+    let mut begins = |from: u16, datagram: &[u8]| {
+        let routed = thread.routing.route(NOW, client(from), local(), datagram);
+        matches!(routed, Routed::To(Target { begins: true, .. }))
+    };
+    assert!(begins(7, &[&[0x43][..], &[7; 8], &[0; 30]].concat()));
 }
 
 #[test]

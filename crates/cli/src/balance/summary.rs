@@ -78,7 +78,11 @@ impl Summary {
 
     fn dropped_to_servers(&self) -> u64 {
         let forwarded = &self.forwarded;
-        dropped(&forwarded.to_servers) + forwarded.dropped_not_routed + forwarded.dropped_no_port
+        dropped(&forwarded.to_servers)
+            + forwarded.dropped_not_routed
+            + forwarded.dropped_no_port
+            + forwarded.dropped_like_preface
+            + forwarded.dropped_looped
     }
 
     fn dropped_to_clients(&self) -> u64 {

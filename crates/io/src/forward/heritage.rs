@@ -9,7 +9,7 @@
 //! Lease {
 //!   Server, Client           addresses
 //!   Local                    an address without port, if it is known
-//!   Port (32)
+//!   Port (32)                the first bit is set if the client is not confirmed
 //!   Idle (64)                nanoseconds since it was used last
 //! }
 //! Address {
@@ -32,6 +32,9 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::table::{Client, SavedLease};
 use crate::restart::{Conversation, MAX_DESCRIPTORS, Message, PATIENCE};
+
+/// Set in the port of a client that is not confirmed. To a process that does not know it, there is no such port.
+const UNCONFIRMED: u32 = 1 << 31;
 
 /// What a thread has of the one before.
 #[derive(Debug, Default)]
@@ -89,11 +92,12 @@ fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
 fn encode(leases: &[SavedLease]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((leases.len() as u32).to_be_bytes());
-    for SavedLease { server, client, port, idle } in leases {
+    for SavedLease { server, client, port, idle, is_confirmed } in leases {
         push_address(&mut bytes, Some(*server));
         push_address(&mut bytes, Some(client.remote));
         push_address(&mut bytes, client.local_ip.map(|ip| SocketAddr::new(ip, 0)));
-        bytes.extend(port.to_be_bytes());
+        let flag = if *is_confirmed { 0 } else { UNCONFIRMED };
+        bytes.extend((port | flag).to_be_bytes());
         bytes.extend(u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX).to_be_bytes());
     }
     bytes
@@ -108,7 +112,9 @@ fn decode(reader: &mut Reader<'_>) -> Option<Vec<SavedLease>> {
         let local_ip = take_address(reader)?.map(|address| address.ip());
         let port = u32::from_be_bytes(reader.array("port").ok()?);
         let idle = Duration::from_nanos(u64::from_be_bytes(reader.array("idle").ok()?));
-        leases.push(SavedLease { server, client: Client { remote, local_ip }, port, idle });
+        let (client, is_confirmed) = (Client { remote, local_ip }, port & UNCONFIRMED == 0);
+        let port = port & !UNCONFIRMED;
+        leases.push(SavedLease { server, client, port, idle, is_confirmed });
     }
     Some(leases)
 }
@@ -157,12 +163,19 @@ mod tests {
         let v4: SocketAddr = ([192, 0, 2, 1], 443).into();
         let client = |remote, local_ip| Client { remote, local_ip };
         vec![
-            SavedLease { server: v4, client: client(v6, None), port: 0, idle: Duration::ZERO },
+            SavedLease {
+                server: v4,
+                client: client(v6, None),
+                port: 0,
+                idle: Duration::ZERO,
+                is_confirmed: false,
+            },
             SavedLease {
                 server: v6,
                 client: client(v4, Some(Ipv4Addr::LOCALHOST.into())),
                 port: 77,
                 idle: Duration::from_millis(1500),
+                is_confirmed: true,
             },
         ]
     }

@@ -15,7 +15,7 @@ use clearway_units::Timestamp;
 use rustix::event::{Timespec, epoll};
 
 use super::ForwardOptions;
-use super::table::{Client, Table};
+use super::table::{Claim, Client, Table};
 use crate::receive_failures::ReceiveFailures;
 use crate::socket::Socket;
 
@@ -85,14 +85,16 @@ impl Ports {
         Some((port, self.sockets.get(port as usize)?))
     }
 
-    /// The port of a client towards a server without preface, and its socket; `None` if none is free, or cannot be opened.
+    /// The port of a client towards a server without preface, and its socket; `None` if there is none for it, or it cannot be
+    /// opened.
     pub(super) fn port_for(
         &mut self,
         now: Timestamp,
         server: SocketAddr,
         client: Client,
+        claim: Claim<'_>,
     ) -> Option<(u32, &Socket)> {
-        let port = self.table.port(now, server, client)?;
+        let port = self.table.port(now, server, client, claim)?;
         let number = usize::try_from(port).ok()?;
         while self.sockets.len() <= number {
             if let Err(error) = self.open() {

@@ -11,11 +11,12 @@ use super::batches::Batches;
 use super::guarded::GuardedRouting;
 use super::heritage::{self, Heritage};
 use super::leg::{self, After, Leg, Patience};
+use super::loops::Loops;
 use super::ports::Ports;
 use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
-use super::{Command, ForwardOptions, Routing, Signal};
+use super::{Command, ForwardOptions, Routing, Signal, canonical};
 use crate::clock::{Clock, timespec};
 use crate::restart::HandOver;
 use crate::socket::{ReceiveBuffer, Socket};
@@ -37,6 +38,7 @@ pub(super) struct ForwardShard {
     buffer: ReceiveBuffer,
     batches: Batches,
     replies: Vec<Reply>,
+    loops: Loops,
     /// Ports of one turn; kept for its memory.
     ready: Vec<u32>,
     patience: Patience,
@@ -70,6 +72,7 @@ impl ForwardShard {
             buffer: ReceiveBuffer::new(),
             batches: Batches::new(),
             replies: Vec::new(),
+            loops: Loops::new(),
             ready: Vec::new(),
             patience: Patience::new(),
             statistics: ForwardStatistics::default(),
@@ -106,6 +109,7 @@ impl ForwardShard {
             self.listening.socket.unreachable(|_| *reports += 1);
             self.ports.table.expire(self.clock.now());
             self.statistics.ports_in_use = self.ports.table.in_use() as u64;
+            self.statistics.ports_evicted = self.ports.table.evicted();
             self.signal.statistics.publish(&self.statistics);
             self.sleep();
         }
@@ -166,9 +170,10 @@ impl ForwardShard {
             batches: &mut self.batches,
             ports: &mut self.ports,
             replies: &mut self.replies,
+            loops: &mut self.loops,
             patience: &mut self.patience,
             statistics: &mut self.statistics,
-            port: self.listening.socket.local_address().port(),
+            listening: canonical(self.listening.socket.local_address()),
         };
         let enough = to_servers.statistics.to_servers.bytes_received + RECEIVING_BYTES;
         for _ in 0..RECEIVING_CALLS {
@@ -218,7 +223,9 @@ impl ForwardShard {
                 &self.clock,
                 &mut self.buffer,
                 |now, meta, datagram| {
-                    to_clients.take(now, meta, datagram, |server| table.client(*port, server));
+                    to_clients.take(now, meta, datagram, |server, answer| {
+                        table.answered(*port, server, answer)
+                    });
                 },
             );
             received.count(&mut to_clients.statistics.to_clients);

@@ -53,8 +53,15 @@ pub struct ForwardStatistics {
     pub replies_dropped: u64,
     /// Datagrams of clients that the [`Routing`](crate::Routing) dropped.
     pub dropped_not_routed: u64,
-    /// Datagrams of clients dropped because no source port towards their server was free.
+    /// Datagrams of clients dropped because there was no source port towards their server for them: none was free or could be
+    /// taken from another client, or the client's address prefix had its share ([`ForwardOptions`](crate::ForwardOptions)).
     pub dropped_no_port: u64,
+    /// Datagrams of clients that a server could take for a preface, dropped since their server gets no prefaces.
+    pub dropped_like_preface: u64,
+    /// Datagrams dropped because this balancer has forwarded them before: a server leads back to it.
+    pub dropped_looped: u64,
+    /// Source ports that were taken from clients that had not shown that they receive what is sent to their address.
+    pub ports_evicted: u64,
     /// Datagrams dropped because their sender is no server, or none that the client of the port has sent to.
     pub dropped_unknown_sender: u64,
     /// Datagrams of servers dropped because they should have a preface and have none.
@@ -69,7 +76,7 @@ pub struct ForwardStatistics {
 
 /// How many counters a direction has, and how many there are in all.
 const OF_DIRECTION: usize = 14;
-const COUNTERS: usize = 2 * OF_DIRECTION + 9;
+const COUNTERS: usize = 2 * OF_DIRECTION + 12;
 
 /// The function `counters`, which gives all counters of a struct: those of its directions, then its own in this order. Without
 /// one of the fields it does not compile.
@@ -113,6 +120,9 @@ counters!(
         replies_dropped,
         dropped_not_routed,
         dropped_no_port,
+        dropped_like_preface,
+        dropped_looped,
+        ports_evicted,
         dropped_unknown_sender,
         dropped_no_preface,
         unreachable_reports,

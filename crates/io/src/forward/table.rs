@@ -5,8 +5,15 @@ use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use clearway_units::Timestamp;
+use clearway_wire::header::{Invariant, has_fixed_bit};
+use clearway_wire::preface::may_be_preface;
+use clearway_wire::{ConnectionId, Version};
 
+use super::shares::{Grant, Holder, Shares, Stage};
 use crate::timers::Timers;
+
+/// Shorter connection IDs can be guessed, so they confirm nothing.
+const MIN_CONFIRMING_ID: usize = 4;
 
 /// A client, and which of the balancer's addresses it sends to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,6 +30,48 @@ struct Lease {
     client: Client,
     port: u32,
     last_used: Timestamp,
+    stage: Stage,
+    /// [`last_used`](Self::last_used) as the shares of the server have it.
+    noted: Timestamp,
+    /// The server has sent a short header, which may be a stateless reset.
+    is_heard: bool,
+    /// The connection ID that the server has sent in its last long header.
+    issued_id: Option<ConnectionId>,
+    /// The server clears the QUIC bit (RFC 9287), so the client may do so as well.
+    clears_quic_bit: bool,
+}
+
+impl Lease {
+    fn holder(&self, place: usize) -> Holder {
+        let Self { client, stage, noted, .. } = *self;
+        Holder { place, client: client.remote, stage, used: noted }
+    }
+
+    /// The stage after another datagram of the client.
+    fn stage_after(&self, datagram: &[u8]) -> Stage {
+        match self.stage {
+            Stage::Stray | Stage::Unanswered if self.is_heard => Stage::Answered,
+            Stage::Answered if self.is_confirmed_by(datagram) => Stage::Confirmed,
+            stage => stage,
+        }
+    }
+
+    /// Whether a datagram of the client has the connection ID that the server has sent to it.
+    fn is_confirmed_by(&self, datagram: &[u8]) -> bool {
+        let Some(id) = self.issued_id.filter(|id| id.len() >= MIN_CONFIRMING_ID) else {
+            return false;
+        };
+        let header = Invariant::decode(datagram, id.len());
+        header.is_ok_and(|header| header.destination_connection_id() == id.as_bytes())
+    }
+}
+
+/// A datagram of a client, as far as it decides which port the client gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) datagram: &'a [u8],
+    /// It may begin a connection, or is known to be of one: [`Target::begins`](super::Target::begins).
+    pub(super) begins: bool,
 }
 
 /// A lease as another process takes it over.
@@ -33,6 +82,7 @@ pub(super) struct SavedLease {
     pub(super) port: u32,
     /// How long ago it was used last.
     pub(super) idle: Duration,
+    pub(super) is_confirmed: bool,
 }
 
 /// The ports towards one server.
@@ -43,6 +93,7 @@ struct OfServer {
     /// Those of them that are free, the one that has been so for longest first: answers to the client before may be on their way.
     free: VecDeque<u32>,
     in_use: u32,
+    shares: Shares,
 }
 
 /// All of them: at most as many as there are ports, for each server.
@@ -60,6 +111,8 @@ pub(super) struct Table {
     servers: BTreeMap<SocketAddr, OfServer>,
     /// When to look whether the client has been idle: not after it has been for long enough.
     timers: Timers,
+    /// How many ports were taken from clients.
+    evicted: u64,
 }
 
 impl Table {
@@ -75,43 +128,73 @@ impl Table {
             by_port: BTreeMap::new(),
             servers: BTreeMap::new(),
             timers: Timers::new(),
+            evicted: 0,
         }
     }
 
-    /// The port of a client that sends to a server: the one that it has, or a free one; `None` if none is free.
+    /// Returns the port of a client that sends to a server: the one that it has, a free one, or one that is taken from another
+    /// client; `None` if there is none for it.
     pub(super) fn port(
         &mut self,
         now: Timestamp,
         server: SocketAddr,
         client: Client,
+        claim: Claim<'_>,
     ) -> Option<u32> {
         self.expire(now);
+        let Some(place) = self.find(server, client) else {
+            return self.begin(now, server, client, claim);
+        };
+        let lease = self.leases.get_mut(place)?.as_mut()?;
+        lease.last_used = now;
+        let port = lease.port;
+        if lease.stage != Stage::Confirmed {
+            let stage = lease.stage_after(claim.datagram);
+            self.note(place, stage);
+        }
+        Some(port)
+    }
+
+    /// The place of the lease of a client and a server.
+    fn find(&mut self, server: SocketAddr, client: Client) -> Option<usize> {
         let is_same = |lease: &Lease| (lease.server, lease.client) == (server, client);
         if !matches!(self.leases.get(self.last_found), Some(Some(lease)) if is_same(lease)) {
-            let Some(place) = self.by_client.get(&(server, client)) else {
-                return self.begin(now, server, client);
-            };
-            self.last_found = *place;
+            self.last_found = *self.by_client.get(&(server, client))?;
         }
-        let lease = self.leases.get_mut(self.last_found)?.as_mut()?;
-        lease.last_used = now;
-        Some(lease.port)
+        Some(self.last_found)
+    }
+
+    /// Whether the server has shown that the client of this lease may clear the QUIC bit.
+    pub(super) fn may_clear_quic_bit(&mut self, server: SocketAddr, client: Client) -> bool {
+        let place = self.find(server, client);
+        let lease = place.and_then(|place| self.leases.get(place)?.as_ref());
+        lease.is_some_and(|lease| lease.clears_quic_bit)
+    }
+
+    /// Notes that a lease is at this stage, and when it was used.
+    fn note(&mut self, place: usize, stage: Stage) {
+        let Some(Some(lease)) = self.leases.get_mut(place) else { return };
+        let Some(of_server) = self.servers.get_mut(&lease.server) else { return };
+        of_server.shares.remove(lease.holder(place));
+        (lease.stage, lease.noted) = (stage, lease.last_used);
+        of_server.shares.add(lease.holder(place));
     }
 
     /// All ports that are in use.
     pub(super) fn save(&self, now: Timestamp) -> Vec<SavedLease> {
         // In the order of ports, in which they are taken over soonest.
         let leases = self.by_port.values().filter_map(|place| self.leases.get(*place)?.as_ref());
-        let saved = leases.map(|&Lease { server, client, port, last_used }| {
+        let saved = leases.map(|&Lease { server, client, port, last_used, stage, .. }| {
             let idle = now.saturating_since(last_used);
-            SavedLease { server, client, port, idle }
+            let is_confirmed = stage == Stage::Confirmed;
+            SavedLease { server, client, port, idle, is_confirmed }
         });
         saved.collect()
     }
 
     /// Takes over a port that was in use in the process before, unless there is none of this number now, or somebody has it.
     pub(super) fn restore(&mut self, now: Timestamp, saved: SavedLease) {
-        let SavedLease { server, client, port, idle } = saved;
+        let SavedLease { server, client, port, idle, is_confirmed } = saved;
         let is_taken = self.by_port.contains_key(&(server, port))
             || self.by_client.contains_key(&(server, client));
         if port >= self.ports || is_taken {
@@ -127,10 +210,29 @@ impl Table {
         of_server.in_use += 1;
         // The time of this process may have begun after that.
         let last_used = now.checked_sub(idle).unwrap_or(Timestamp::ORIGIN);
-        self.insert(Lease { server, client, port, last_used });
+        let stage = if is_confirmed { Stage::Confirmed } else { Stage::Answered };
+        self.insert(client, (server, port), last_used, stage);
     }
 
-    fn begin(&mut self, now: Timestamp, server: SocketAddr, client: Client) -> Option<u32> {
+    fn begin(
+        &mut self,
+        now: Timestamp,
+        server: SocketAddr,
+        client: Client,
+        claim: Claim<'_>,
+    ) -> Option<u32> {
+        let stage = if claim.begins { Stage::Unanswered } else { Stage::Stray };
+        let in_use = self.servers.get(&server).map_or(0, |of_server| of_server.in_use);
+        let free = self.ports - in_use;
+        let shares = self.servers.get(&server).map(|of_server| &of_server.shares);
+        match shares.unwrap_or(&Shares::default()).grant(client.remote, stage, free, self.ports) {
+            Grant::Free => {}
+            Grant::Of(place) => {
+                self.evicted += 1;
+                self.remove(place);
+            }
+            Grant::None => return None,
+        }
         let of_server = self.servers.entry(server).or_default();
         let port = match of_server.free.pop_front() {
             Some(port) => port,
@@ -141,15 +243,34 @@ impl Table {
             None => return None,
         };
         of_server.in_use += 1;
-        self.insert(Lease { server, client, port, last_used: now });
+        self.insert(client, (server, port), now, stage);
         Some(port)
     }
 
-    fn insert(&mut self, lease: Lease) {
-        let Lease { server, client, port, last_used } = lease;
+    fn insert(
+        &mut self,
+        client: Client,
+        (server, port): (SocketAddr, u32),
+        last_used: Timestamp,
+        stage: Stage,
+    ) {
+        let lease = Lease {
+            server,
+            client,
+            port,
+            last_used,
+            stage,
+            noted: last_used,
+            is_heard: false,
+            issued_id: None,
+            clears_quic_bit: false,
+        };
         let place = self.empty.pop().unwrap_or(self.leases.len());
         if place == self.leases.len() {
             self.leases.push(None);
+        }
+        if let Some(of_server) = self.servers.get_mut(&server) {
+            of_server.shares.add(lease.holder(place));
         }
         self.leases[place] = Some(lease);
         self.by_client.insert((server, client), place);
@@ -158,9 +279,40 @@ impl Table {
     }
 
     /// The client that a port stands for towards a server.
+    #[cfg(test)]
     pub(super) fn client(&self, port: u32, server: SocketAddr) -> Option<Client> {
         let place = self.by_port.get(&(server, port))?;
         Some(self.leases.get(*place)?.as_ref()?.client)
+    }
+
+    /// Returns the client that gets what a server has sent to a port, and notes that the server has answered it.
+    pub(super) fn answered(
+        &mut self,
+        port: u32,
+        server: SocketAddr,
+        datagram: &[u8],
+    ) -> Option<Client> {
+        let place = *self.by_port.get(&(server, port))?;
+        let lease = self.leases.get_mut(place)?.as_mut()?;
+        let client = lease.client;
+        // What begins like a preface shows nothing of the QUIC bit.
+        let has_cleared = datagram.first().is_some_and(|first| !has_fixed_bit(*first));
+        lease.clears_quic_bit |= has_cleared && !may_be_preface(datagram);
+        if lease.stage == Stage::Confirmed {
+            return Some(client);
+        }
+        match Invariant::decode(datagram, 0) {
+            // Servers keep nothing of a client to which they send Version Negotiation.
+            Ok(Invariant::Long { version, .. }) if version == Version::NEGOTIATION => {}
+            Ok(Invariant::Long { source_connection_id, .. }) => {
+                lease.issued_id = ConnectionId::new(source_connection_id).ok();
+                let stage = lease.stage.max(Stage::Answered);
+                self.note(place, stage);
+            }
+            Ok(Invariant::Short { .. }) => lease.is_heard = true,
+            Err(_) => {}
+        }
+        Some(client)
     }
 
     /// The port cannot be used: it is nobody's any more.
@@ -188,6 +340,11 @@ impl Table {
         self.timers.earliest()
     }
 
+    /// How many ports were taken from clients so far.
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
     /// How many ports are in use.
     pub(super) fn in_use(&self) -> usize {
         self.by_port.len()
@@ -197,6 +354,9 @@ impl Table {
         self.timers.set(place, None);
         let Some(lease) = self.leases.get_mut(place).and_then(Option::take) else { return };
         let Lease { server, client, port, .. } = lease;
+        if let Some(of_server) = self.servers.get_mut(&server) {
+            of_server.shares.remove(lease.holder(place));
+        }
         self.empty.push(place);
         self.by_client.remove(&(server, client));
         self.by_port.remove(&(server, port));

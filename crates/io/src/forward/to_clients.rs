@@ -33,12 +33,12 @@ impl ToClients<'_> {
         now: Timestamp,
         meta: &Meta,
         datagram: &mut [u8],
-        client_of: impl FnOnce(SocketAddr) -> Option<Client>,
+        client_of: impl FnOnce(SocketAddr, &[u8]) -> Option<Client>,
     ) {
         let server = canonical(meta.remote);
         if self.routing.is_server(server) {
             self.take_with_preface((now, server), meta.ecn, datagram);
-        } else if let Some(Client { remote, local_ip }) = client_of(server) {
+        } else if let Some(Client { remote, local_ip }) = client_of(server, datagram) {
             self.pass_on((now, server), (remote, local_ip), meta.ecn, datagram);
         } else {
             self.statistics.dropped_unknown_sender += 1;

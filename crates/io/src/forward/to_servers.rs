@@ -4,14 +4,15 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
 use clearway_units::Timestamp;
-use clearway_wire::preface::{self, Preface};
+use clearway_wire::preface::{self, Preface, may_be_preface, may_be_two_prefaces};
 
 use super::batch::Heading;
 use super::batches::Batches;
 use super::leg::{Patience, send};
+use super::loops::Loops;
 use super::ports::Ports;
 use super::statistics::{DirectionStatistics, ForwardStatistics};
-use super::table::Client;
+use super::table::{Claim, Client};
 use super::{Routed, Routing, Target, canonical};
 use crate::clock::Clock;
 use crate::socket::{MAX_BATCH_BYTES, Meta, Socket};
@@ -33,10 +34,11 @@ pub(super) struct ToServers<'a> {
     pub(super) batches: &'a mut Batches,
     pub(super) ports: &'a mut Ports,
     pub(super) replies: &'a mut Vec<Reply>,
+    pub(super) loops: &'a mut Loops,
     pub(super) patience: &'a mut Patience,
     pub(super) statistics: &'a mut ForwardStatistics,
-    /// The port that clients send to.
-    pub(super) port: u16,
+    /// The address that clients send to.
+    pub(super) listening: SocketAddr,
 }
 
 impl ToServers<'_> {
@@ -48,7 +50,13 @@ impl ToServers<'_> {
         }
         let client = canonical(meta.remote);
         let local = local_ip(meta, client);
-        let routed = self.routing.route(now, client, SocketAddr::new(local, self.port), datagram);
+        let port = self.listening.port();
+        // No client has this balancer's own address.
+        if client.port() == port && [local, self.listening.ip()].contains(&client.ip()) {
+            self.statistics.dropped_looped += 1;
+            return;
+        }
+        let routed = self.routing.route(now, client, SocketAddr::new(local, port), datagram);
         let (target, reply) = match routed {
             Routed::To(target) => (Some(target), None),
             Routed::Reply(reply) => (None, Some(reply)),
@@ -59,11 +67,15 @@ impl ToServers<'_> {
             }
         };
         match target {
-            Some(Target { server, has_preface: true }) => {
-                self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
+            Some(Target { server, has_preface: true, .. }) => {
+                if may_be_two_prefaces(datagram) {
+                    self.drop_looped(now, client, server);
+                } else {
+                    self.with_preface(server, Preface { client, local }, meta.ecn, datagram);
+                }
             }
-            Some(Target { server, has_preface: false }) => {
-                self.without_preface(now, server, meta, datagram);
+            Some(Target { server, has_preface: false, begins }) => {
+                self.without_preface(now, server, meta, Claim { datagram, begins });
             }
             None => {}
         }
@@ -113,10 +125,21 @@ impl ToServers<'_> {
         now: Timestamp,
         server: SocketAddr,
         meta: &Meta,
-        datagram: &[u8],
+        claim: Claim<'_>,
     ) {
         let client = Client { remote: meta.remote, local_ip: meta.local_ip };
-        let Some((port, socket)) = self.ports.port_for(now, canonical(server), client) else {
+        let (known_as, datagram) = (canonical(server), claim.datagram);
+        // To a server that does expect prefaces it could name any client. Such a server never clears the QUIC bit on a connection
+        // that began without preface.
+        if may_be_preface(datagram) && !self.ports.table.may_clear_quic_bit(known_as, client) {
+            self.statistics.dropped_like_preface += 1;
+            return;
+        }
+        if self.loops.is_back(now, client.remote, datagram) {
+            self.drop_looped(now, client.remote, server);
+            return;
+        }
+        let Some((port, socket)) = self.ports.port_for(now, known_as, client, claim) else {
             self.statistics.dropped_no_port += 1;
             return;
         };
@@ -127,6 +150,11 @@ impl ToServers<'_> {
         let socket = SocketIndex(port);
         let heading = Heading { socket, destination, source_ip: None, ecn: meta.ecn };
         self.add(&heading, [&[], datagram]);
+    }
+
+    fn drop_looped(&mut self, now: Timestamp, from: SocketAddr, server: SocketAddr) {
+        self.statistics.dropped_looped += 1;
+        self.loops.warn(now, from, server);
     }
 
     fn add(&mut self, heading: &Heading, parts: [&[u8]; 2]) {

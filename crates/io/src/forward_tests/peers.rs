@@ -89,11 +89,20 @@ impl Peer {
     }
 }
 
-/// A datagram's first octet is the number of its server. Those that begin with `r` are answered, and others dropped.
+/// The second octet of a datagram that begins nothing.
+pub(super) const STRAY: u8 = 0xff;
+
+/// What the first octets of datagrams for one server and for the next differ by. Those of the first servers do not look like a
+/// preface.
+pub(super) const STEP: u8 = 4;
+
+/// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r` are answered, and others dropped.
 #[derive(Clone)]
 pub(super) struct Script {
     servers: Vec<SocketAddr>,
     has_preface: bool,
+    /// Everything goes to the first server.
+    pub(super) is_total: bool,
     counts: Arc<Counts>,
 }
 
@@ -107,15 +116,18 @@ struct Counts {
 
 impl Script {
     pub(super) fn new(servers: &[SocketAddr], has_preface: bool) -> Self {
-        Self { servers: servers.to_vec(), has_preface, counts: Arc::default() }
+        Self { servers: servers.to_vec(), has_preface, is_total: false, counts: Arc::default() }
     }
 
     pub(super) fn routed(&self, datagram: &[u8]) -> Routed {
-        let has_preface = self.has_preface;
-        match self.servers.get(usize::from(datagram[0])) {
-            Some(server) => Routed::To(Target { server: *server, has_preface }),
-            None if datagram[0] == b'r' => Routed::Reply(b"reply".to_vec()),
-            None => Routed::Dropped,
+        let (has_preface, begins) = (self.has_preface, datagram.get(1) != Some(&STRAY));
+        let number = if self.is_total { 0 } else { datagram[0] / STEP };
+        match self.servers.get(usize::from(number)) {
+            Some(server) if self.is_total || datagram[0] != b'r' => {
+                Routed::To(Target { server: *server, has_preface, begins })
+            }
+            _ if datagram[0] == b'r' => Routed::Reply(b"reply".to_vec()),
+            _ => Routed::Dropped,
         }
     }
 

@@ -80,7 +80,9 @@ impl Routing for ByNumber {
             Err(_) => None,
         };
         let server = number.and_then(|number| self.servers.get(number));
-        server.map_or(Routed::Dropped, |server| Routed::To(Target { server: *server, has_preface }))
+        server.map_or(Routed::Dropped, |server| {
+            Routed::To(Target { server: *server, has_preface, begins: true })
+        })
     }
 
     fn observe(&mut self, _: Timestamp, server: SocketAddr, _: SocketAddr, _: &[u8]) {

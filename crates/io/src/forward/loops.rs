@@ -1,0 +1,108 @@
+//! Recognizes datagrams that this balancer has forwarded before: a server of it leads back here, by itself or through another
+//! balancer.
+//!
+//! A datagram that goes to a server with preface grows by one at each pass, which shows. One that goes to a server without preface
+//! comes back as it was, from another address. No two datagrams of QUIC are alike, since their encryption is not: so one that
+//! was just seen from another address is dropped. Each thread remembers what it has seen, so a datagram passes each thread once.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::hash::{BuildHasher, RandomState};
+
+use clearway_units::Timestamp;
+
+/// How many datagrams are remembered, each at the place that its hash gives.
+const PLACES: usize = 4096;
+/// For how long: far longer than a datagram takes through some balancers.
+const LIFETIME: Duration = Duration::from_secs(1);
+/// How often the operator is told.
+const QUIET: Duration = Duration::from_secs(60);
+/// The first octets of a datagram, which are hashed with the last and the length. With those all packets of QUIC differ: the
+/// encryption of one that is not padded ends with its datagram, and padding follows a long header with connection IDs.
+const FIRST: usize = 64;
+const LAST: usize = 32;
+
+/// The datagrams that were seen last.
+pub(super) struct Loops {
+    /// Empty until the first datagram.
+    seen: Vec<Option<Seen>>,
+    hash: RandomState,
+    warned: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    datagram: u64,
+    from: u64,
+    at: Timestamp,
+}
+
+impl Loops {
+    pub(super) fn new() -> Self {
+        Self { seen: Vec::new(), hash: RandomState::new(), warned: None }
+    }
+
+    /// Whether a datagram from this address was seen a moment ago from another one.
+    pub(super) fn is_back(&mut self, now: Timestamp, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.seen.resize(PLACES, None);
+        let first = datagram.get(..FIRST.min(datagram.len()));
+        let last = datagram.get(datagram.len().saturating_sub(LAST)..);
+        let seen = Seen {
+            datagram: self.hash.hash_one((first, last, datagram.len())),
+            from: self.hash.hash_one((from.ip(), from.port())),
+            at: now,
+        };
+        let Some(place) = self.seen.get_mut((seen.datagram % PLACES as u64) as usize) else {
+            return false;
+        };
+        let is_same = |it: &Seen| it.datagram == seen.datagram && it.at + LIFETIME > now;
+        if place.as_ref().filter(|it| is_same(it)).is_some_and(|it| it.from != seen.from) {
+            return true;
+        }
+        *place = Some(seen);
+        false
+    }
+
+    /// Reports a datagram that came back.
+    pub(super) fn warn(&mut self, now: Timestamp, from: SocketAddr, server: SocketAddr) {
+        if self.warned.is_none_or(|at| at + QUIET <= now) {
+            self.warned = Some(now);
+            tracing::warn!(
+                %from,
+                %server,
+                "dropped a datagram that this balancer has forwarded before: a server is this balancer, or another balancer that \
+                 has this one as a server; remove it"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(port: u16) -> SocketAddr {
+        ([192, 0, 2, 1], port).into()
+    }
+
+    #[test]
+    fn a_datagram_from_another_address_is_back() {
+        let mut loops = Loops::new();
+        let now = Timestamp::ORIGIN;
+        let datagram = |number: u8| [&[number; 40][..], &[0; 1160], &[number; 1]].concat();
+        for number in 0..100 {
+            assert!(!loops.is_back(now, from(1), &datagram(number)));
+        }
+        // A network may duplicate a datagram.
+        assert!(!loops.is_back(now, from(1), &datagram(7)));
+        assert!(loops.is_back(now, from(2), &datagram(7)));
+        assert!(loops.is_back(now, from(3), &datagram(7)));
+        assert!(!loops.is_back(now + LIFETIME, from(2), &datagram(7)));
+        assert!(!loops.is_back(now, from(2), &datagram(7)[1..]));
+        for datagram in [&[][..], &[1], &[1; 33]] {
+            assert!(!loops.is_back(now, from(1), datagram));
+            assert!(loops.is_back(now, from(2), datagram));
+        }
+        assert_eq!(loops.seen.len(), PLACES);
+    }
+}

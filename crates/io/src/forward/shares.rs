@@ -1,0 +1,206 @@
+//! How the ports towards one server are shared: which address prefix may take another one, and which client gives one up.
+//!
+//! A client that has used a connection ID of the server is *confirmed*: it receives what is sent to its address. Its port is its
+//! own until it is idle. All other ports can be taken from their clients when none is free, so they count as free here.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet};
+
+use clearway_units::Timestamp;
+
+/// What is known of the client of a port, in the order in which ports are taken away.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Stage {
+    /// It has sent a datagram that cannot begin a connection and belongs to none that is known, and has not had an answer.
+    Stray,
+    /// It has sent what may begin a connection, or has a connection ID of the server. It has not had an answer.
+    Unanswered,
+    /// The server has answered.
+    Answered,
+    /// It has used a connection ID that the server sent to it.
+    Confirmed,
+}
+
+/// The leading bits of an address, and how many there are. IPv4 addresses are in the form of IPv6.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Prefix {
+    bits: u128,
+    length: u32,
+}
+
+/// The prefixes of an IPv4 address whose ports are counted, the longest first: the address, and its network.
+const OF_V4: [u32; 2] = [128, 120];
+/// Those of an IPv6 address: a host usually has the first, a customer of an access network the second, a site the third.
+const OF_V6: [u32; 3] = [64, 56, 48];
+
+/// The clients of the longest prefix can have at most this many ports for each that is left for all others: four fifths of all
+/// ports if they are alone. Each shorter prefix can have twice as many for each that is left.
+const PORTS_FOR_ONE_LEFT: usize = 4;
+/// If the clients of a network have more than this part of the ports that can be taken away, they take each other's.
+const LARGE_PART: usize = 4;
+/// Clients of which nothing is known have at most this part of the free ports.
+const PART_OF_STRAYS: u32 = 4;
+
+/// Of the ports that can be taken away, the clients that have had no answer lose theirs first while they have at least this part.
+/// If they have less, the others lose theirs: otherwise each new client would lose its port to the next before the server can
+/// answer.
+const PART_OF_UNANSWERED: usize = 8;
+
+/// How many ports a prefix has, or all have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    confirmed: usize,
+    answered: usize,
+    unanswered: usize,
+    strays: usize,
+}
+
+impl Count {
+    fn of(&mut self, stage: Stage) -> &mut usize {
+        match stage {
+            Stage::Stray => &mut self.strays,
+            Stage::Unanswered => &mut self.unanswered,
+            Stage::Answered => &mut self.answered,
+            Stage::Confirmed => &mut self.confirmed,
+        }
+    }
+
+    /// How many can be taken away.
+    fn losers(&self) -> usize {
+        self.answered + self.without_answer()
+    }
+
+    fn without_answer(&self) -> usize {
+        self.unanswered + self.strays
+    }
+
+    fn all(&self) -> usize {
+        self.confirmed + self.losers()
+    }
+
+    /// The stage from which on one loses its port.
+    fn next_to_lose(&self) -> Stage {
+        let have_many = self.without_answer() >= self.losers().div_ceil(PART_OF_UNANSWERED);
+        if have_many { Stage::Stray } else { Stage::Answered }
+    }
+}
+
+/// A lease as it is counted here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    /// Its place in the table.
+    pub(super) place: usize,
+    pub(super) client: SocketAddr,
+    pub(super) stage: Stage,
+    /// When it was used last, as noted here.
+    pub(super) used: Timestamp,
+}
+
+/// What a new client gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Grant {
+    /// A free port.
+    Free,
+    /// The port of the lease at this place.
+    Of(usize),
+    /// None.
+    None,
+}
+
+/// The shares of one server's ports.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    all: Count,
+    /// The clients that are not confirmed, the first to lose its port first.
+    losers: BTreeSet<(Stage, Timestamp, usize)>,
+    /// The same for each network.
+    losers_of: BTreeSet<(Prefix, Stage, Timestamp, usize)>,
+    counts: BTreeMap<Prefix, Count>,
+}
+
+impl Shares {
+    /// What a new client at this stage gets if `free` of `ports` ports are free.
+    pub(super) fn grant(&self, client: SocketAddr, stage: Stage, free: u32, ports: u32) -> Grant {
+        if !self.has_share(client, ports.saturating_sub(self.all.confirmed as u32)) {
+            return Grant::None;
+        }
+        let oldest = self.losers.first();
+        if stage == Stage::Stray {
+            // Strays take ports from strays only.
+            return match oldest {
+                _ if self.all.strays < free.div_ceil(PART_OF_STRAYS) as usize => Grant::Free,
+                Some(&(Stage::Stray, _, place)) => Grant::Of(place),
+                _ => Grant::None,
+            };
+        }
+        if free > 0 {
+            return Grant::Free;
+        }
+        let network = network(client);
+        let own = self.counts.get(&network).copied().unwrap_or_default();
+        let place = if own.losers() > self.all.losers() / LARGE_PART {
+            let first = (network, own.next_to_lose(), Timestamp::ORIGIN, 0);
+            self.losers_of.range(first..).next().map(|(_, _, _, place)| *place)
+        } else {
+            let first = (self.all.next_to_lose(), Timestamp::ORIGIN, 0);
+            self.losers.range(first..).next().map(|(_, _, place)| *place)
+        };
+        place.map_or(Grant::None, Grant::Of)
+    }
+
+    /// Whether each prefix of a client has less than its share while `left` ports are free or can be taken away.
+    fn has_share(&self, client: SocketAddr, left: u32) -> bool {
+        let mut most = left as usize * PORTS_FOR_ONE_LEFT;
+        prefixes(client).all(|prefix| {
+            let has = self.counts.get(&prefix).map_or(0, Count::all);
+            let has_share = has < most;
+            most *= 2;
+            has_share
+        })
+    }
+
+    /// Counts a lease.
+    pub(super) fn add(&mut self, holder: Holder) {
+        let Holder { place, client, stage, used } = holder;
+        for prefix in prefixes(client) {
+            *self.counts.entry(prefix).or_default().of(stage) += 1;
+        }
+        *self.all.of(stage) += 1;
+        if stage != Stage::Confirmed {
+            self.losers.insert((stage, used, place));
+            self.losers_of.insert((network(client), stage, used, place));
+        }
+    }
+
+    /// Counts a lease no more, which is as it was added.
+    pub(super) fn remove(&mut self, holder: Holder) {
+        let Holder { place, client, stage, used } = holder;
+        for prefix in prefixes(client) {
+            let Some(count) = self.counts.get_mut(&prefix) else { continue };
+            *count.of(stage) -= 1;
+            if count.all() == 0 {
+                self.counts.remove(&prefix);
+            }
+        }
+        *self.all.of(stage) -= 1;
+        if stage != Stage::Confirmed {
+            self.losers.remove(&(stage, used, place));
+            self.losers_of.remove(&(network(client), stage, used, place));
+        }
+    }
+}
+
+/// The prefixes of an address that are counted, the longest first.
+fn prefixes(client: SocketAddr) -> impl Iterator<Item = Prefix> {
+    let (bits, lengths) = match client.ip().to_canonical() {
+        IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), &OF_V4[..]),
+        IpAddr::V6(ip) => (ip.to_bits(), &OF_V6[..]),
+    };
+    lengths.iter().map(move |&length| Prefix { bits: bits & (u128::MAX << (128 - length)), length })
+}
+
+/// The shortest of the prefixes.
+fn network(client: SocketAddr) -> Prefix {
+    // There is at least one.
+    prefixes(client).last().unwrap_or(Prefix { bits: 0, length: 0 })
+}
