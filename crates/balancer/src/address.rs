@@ -1,6 +1,54 @@
-//! Addresses as they are hashed and compared.
+//! Addresses as they are hashed and compared, and those that no server can have.
 
-use core::net::{IpAddr, SocketAddr};
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Why no server can have an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AddressFault {
+    /// The port is 0.
+    NoPort,
+    /// The IP address is the unspecified one.
+    Unspecified,
+    /// It is a group's address: each member would answer.
+    Multicast,
+    /// It is the broadcast address 255.255.255.255.
+    Broadcast,
+    /// It is an IPv6 address that is valid on one link only (fe80::/10), and the link is not stated.
+    NoZone,
+}
+
+impl AddressFault {
+    /// Returns the fault of an address; `None` if a server can have it.
+    pub fn of(address: SocketAddr) -> Option<Self> {
+        let ip = address.ip().to_canonical();
+        let zone = match address {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(address) => address.scope_id(),
+        };
+        match ip {
+            _ if address.port() == 0 => Some(Self::NoPort),
+            ip if ip.is_unspecified() => Some(Self::Unspecified),
+            ip if ip.is_multicast() => Some(Self::Multicast),
+            IpAddr::V4(Ipv4Addr::BROADCAST) => Some(Self::Broadcast),
+            IpAddr::V6(ip) if ip.is_unicast_link_local() && zone == 0 => Some(Self::NoZone),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for AddressFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoPort => "the port is 0",
+            Self::Unspecified => "the IP address is unspecified",
+            Self::Multicast => "it is a multicast address",
+            Self::Broadcast => "it is a broadcast address",
+            Self::NoZone => "a link-local address needs a zone, such as fe80::1%2",
+        })
+    }
+}
 
 /// IP address and port. An IPv4 address in the form of IPv6 is the same as that of IPv4: which form a socket gives depends
 /// on how it was opened. Flow label and scope do not count.
@@ -18,6 +66,24 @@ mod tests {
     use core::net::SocketAddrV6;
 
     use super::*;
+
+    #[test]
+    fn addresses_that_no_server_can_have() {
+        let of = |text: &str| AddressFault::of(text.parse().unwrap());
+        for text in ["192.0.2.1:443", "127.0.0.1:1", "[2001:db8::1]:443", "[fe80::1%3]:443"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        for (texts, fault) in [
+            (["192.0.2.1:0", "[::1]:0"], AddressFault::NoPort),
+            (["0.0.0.0:443", "[::ffff:0.0.0.0]:443"], AddressFault::Unspecified),
+            (["224.0.0.1:443", "[ff02::1]:443"], AddressFault::Multicast),
+            (["239.255.255.255:443", "[::ffff:224.0.0.1]:443"], AddressFault::Multicast),
+            (["255.255.255.255:443", "[::ffff:255.255.255.255]:443"], AddressFault::Broadcast),
+            (["[fe80::1]:443", "[febf::1]:443"], AddressFault::NoZone),
+        ] {
+            assert_eq!(texts.map(of), [Some(fault); 2], "{texts:?}");
+        }
+    }
 
     #[test]
     fn one_address_in_two_forms() {

@@ -22,6 +22,7 @@ mod pool;
 mod router;
 mod siphash;
 
+pub use address::AddressFault;
 pub use gate::{Admission, Gate, GateStatistics, Initial, Token, is_first_flight};
 pub use health::{Health, HealthSettings};
 pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};

@@ -9,7 +9,7 @@ use clearway_wire::ConnectionId;
 use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 use hashbrown::HashMap;
 
-use crate::address::words;
+use crate::address::{AddressFault, words};
 use crate::maglev::{Candidate, Maglev};
 use crate::siphash::siphash;
 
@@ -268,7 +268,7 @@ impl Pool {
         let mut by_address = BTreeMap::new();
         for (place, _, server) in self.places() {
             let address = server.address;
-            if address.port() == 0 || address.ip().is_unspecified() {
+            if AddressFault::of(address).is_some() {
                 return Err(PoolError::NoDestination { name: server.name.clone(), address });
             }
             if let Some(other) = by_address.insert(words(address), place) {

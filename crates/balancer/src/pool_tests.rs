@@ -201,7 +201,8 @@ fn pools_that_cannot_be() {
         "servers \"server-1\" and \"server-2\" have the same address, [::ffff:192.0.2.1]:4433";
     assert_eq!(error(vec![], vec![server(1, &[]), other.clone()]), text);
     other.address = ([192, 0, 2, 1], 0).into();
-    let text = "server \"server-2\" has the address 192.0.2.1:0, to which nothing can be sent";
+    let text =
+        "server \"server-2\" has the address 192.0.2.1:0, which no server can have: the port is 0";
     assert_eq!(error(vec![], vec![other.clone()]), text);
     other.address = ([0, 0, 0, 0], 443).into();
     assert!(matches!(Pool::new(vec![], vec![other]), Err(PoolError::NoDestination { .. })));

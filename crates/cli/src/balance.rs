@@ -5,6 +5,7 @@ mod check;
 mod counts;
 mod fleet;
 mod metrics;
+mod own;
 mod retries;
 mod routing;
 mod sources;
@@ -173,7 +174,7 @@ fn parse_idle(input: &str) -> Result<Duration, String> {
 
 /// Runs the command.
 pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
-    let (backends, watch) = watch::read(command.backends.clone())?;
+    let (backends, watch) = watch::read(command.backends.clone(), command.listen)?;
     if command.check {
         return output::result(&match command.json {
             true => backends.json().to_string(),
@@ -183,7 +184,7 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let backends = watch::with_keys(backends, command.ticket_keys.is_some())?;
     let keys = command.ticket_keys.as_deref().map(ticket_keys::follow).transpose()?;
     let (mut interrupt, [hung_up]) = Interrupt::listen_and_reload()?;
-    let mut sources = Sources::start(backends);
+    let mut sources = Sources::start(backends, command.listen);
     let waiting = |why: &str| output::status(&format!("clearway: waiting for the servers: {why}"));
     let backends = tokio::select! {
         signal = interrupt.received() => {
@@ -199,6 +200,8 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     let summary = backends.summary();
     let balancer = Balancer::start(&command, backends, keys, hot_restart)?;
     let counted = balancer.counted.clone();
+    // The system may have chosen the port.
+    sources.listening_on(balancer.local_address)?;
     if let Some(exporter) = exporter {
         let told = counted.clone();
         let doctor = Carried::start(move || metrics::application(&told))?;
@@ -207,7 +210,8 @@ pub(crate) async fn run(command: BalanceCommand) -> Result<(), Failure> {
     output::settle();
     output::event(&format!("listening on {} for {summary}", balancer.local_address));
     let (file_sender, file) = mpsc::channel(1);
-    tokio::spawn(watch.run(command.ticket_keys.is_some(), hung_up, file_sender));
+    let has_keys = command.ticket_keys.is_some();
+    tokio::spawn(watch.run(has_keys, balancer.local_address, hung_up, file_sender));
     let (sender, changes) = mpsc::channel(1);
     tokio::select! {
         _ = interrupt.received() => {}
@@ -237,6 +241,8 @@ impl Balancer {
         hot_restart: Option<HotRestart>,
     ) -> Result<Self, Failure> {
         let retry_limit = Arc::new(SharedLimit::new(backends.retry_above));
+        report_skipped(&backends);
+        let skipped = backends.skipped.len();
         let origin = Instant::now();
         let (fleet, pool) = Fleet::start(backends, Timestamp::ORIGIN).map_err(|error| {
             Failure::new(format!("cannot use {}: {error}", command.backends.display()))
@@ -255,8 +261,23 @@ impl Balancer {
             fleet: counts.clone(),
             pool: pool.clone(),
         });
+        counts.skipped(skipped);
         let supervisor = Supervisor::new(fleet, origin, (pool, retry_limit), counts, command.quiet);
         Ok(Self { local_address, supervisor, counted })
+    }
+}
+
+/// How many entries of sources that are no servers are reported at a time.
+const MAX_REPORTED: usize = 5;
+
+/// Reports the entries of sources that are no servers.
+fn report_skipped(backends: &Backends) {
+    for why in backends.skipped.iter().take(MAX_REPORTED) {
+        output::status(&format!("clearway: skipped an entry of a source: {why}"));
+    }
+    let more = backends.skipped.len().saturating_sub(MAX_REPORTED);
+    if more > 0 {
+        output::status(&format!("clearway: skipped {more} more entries of sources"));
     }
 }
 

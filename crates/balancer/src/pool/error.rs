@@ -5,6 +5,7 @@ use clearway_wire::ConnectionId;
 use clearway_wire::quic_lb::{ConfigId, ServerId};
 
 use super::Pool;
+use crate::AddressFault;
 
 /// Servers that cannot be a pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ pub enum PoolError {
         /// Their address.
         address: SocketAddr,
     },
-    /// A server's address is not one that datagrams can be sent to.
+    /// A server has an address that [no server can have](AddressFault).
     NoDestination {
         /// The name of the server.
         name: String,
@@ -84,7 +85,8 @@ impl fmt::Display for PoolError {
                 write!(f, "servers {one:?} and {other:?} have the same address, {address}")
             }
             Self::NoDestination { name, address } => {
-                write!(f, "server {name:?} has the address {address}, to which nothing can be sent")
+                write!(f, "server {name:?} has the address {address}, which no server can have")?;
+                AddressFault::of(*address).map_or(Ok(()), |fault| write!(f, ": {fault}"))
             }
             Self::IdTwice { names: [one, other], config, id } if one == other => {
                 let config = config.number();

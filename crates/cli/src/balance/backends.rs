@@ -15,6 +15,7 @@ use std::sync::Arc;
 use clearway_balancer::{Pool, PoolError, Server};
 use clearway_wire::quic_lb::IdCodec;
 
+use super::own::Own;
 use crate::failure::Failure;
 use crate::file_fault::Fault;
 pub(super) use resolve::Checks;
@@ -34,6 +35,8 @@ pub(super) struct Backends {
     pub(super) health: Checks,
     /// With more new clients than this in a second, they have to answer a Retry.
     pub(super) retry_above: Option<u64>,
+    /// The entries of its sources that are no servers, and why.
+    pub(super) skipped: Vec<String>,
 }
 
 impl Backends {
@@ -41,19 +44,25 @@ impl Backends {
     ///
     /// # Errors
     /// If it cannot be read, or something in it is wrong.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(path: &Path, own: &Own) -> Result<Self, Failure> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::new(format!("cannot read the backends in {}: {error}", path.display()))
                 .advise("check the path and the permissions of the file")
         })?;
-        Self::parse(&text).map_err(|fault| fault.in_file(path, &text))
+        Self::parse_beside(&text, Some(own)).map_err(|fault| fault.in_file(path, &text))
+    }
+
+    /// What `text` says, of a balancer of which nothing is known.
+    #[cfg(test)]
+    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+        Self::parse_beside(text, None)
     }
 
     /// What `text` says.
     ///
     /// # Errors
     /// What is wrong in it.
-    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
+    fn parse_beside(text: &str, own: Option<&Own>) -> Result<Self, Fault> {
         let file = toml::from_str(text).map_err(|error| Fault::of_toml(&error))?;
         let resolve::Resolved { seed, configs, servers, sources, health, retry_above, places } =
             resolve::resolve(&file)?;
@@ -63,24 +72,35 @@ impl Backends {
                 "there is no server; add [[server]] with name and address, or [[source]]",
             ));
         }
-        let backends = Self { seed, configs, servers, sources, health, retry_above };
+        if let Some(fault) = own.and_then(|own| places.address_fault(&servers, own)) {
+            return Err(fault);
+        }
+        let skipped = Vec::new();
+        let backends = Self { seed, configs, servers, sources, health, retry_above, skipped };
         match backends.pool(backends.servers.clone()) {
             Ok(_) => Ok(backends),
             Err(error) => Err(places.fault(&error, &backends.configs, &backends.servers)),
         }
     }
 
-    /// With the servers that its sources have, in the order of these.
+    /// Adds the servers that its sources have, in the order of these. Entries with a name or an address that no server can have are
+    /// [skipped](Self::skipped).
     ///
     /// # Errors
     /// If an entry describes no server, if servers contradict each other, or if there is none.
-    pub(super) fn with_entries(&self, found: &[&[Entry]]) -> Result<Self, Failure> {
+    pub(super) fn with_entries(&self, found: &[&[Entry]], own: &Own) -> Result<Self, Failure> {
         let mut servers = self.servers.clone();
         let mut places: Vec<String> =
             servers.iter().map(|_| "is listed in the file".to_owned()).collect();
+        let mut skipped = Vec::new();
         for (source, entries) in self.sources.iter().zip(found) {
             let origin = &source.origin;
             for entry in *entries {
+                if let Some(fault) = entry.fault().or_else(|| own.fault(entry.address)) {
+                    let (place, address) = (printable(&entry.place), entry.address);
+                    skipped.push(format!("{origin}, {place}: {address} is no server: {fault}"));
+                    continue;
+                }
                 let server = source
                     .server(entry, &self.configs)
                     .map_err(|what| Failure::new(format!("{origin}, {}: {what}", entry.place)))?;
@@ -90,10 +110,11 @@ impl Backends {
         }
         if servers.is_empty() {
             let origins: Vec<_> = self.sources.iter().map(|it| it.origin.to_string()).collect();
-            return Err(Failure::new(format!("{} has no server", origins.join(", "))));
+            let first = skipped.first().map(|why| format!("; {why}")).unwrap_or_default();
+            return Err(Failure::new(format!("{} has no server{first}", origins.join(", "))));
         }
         match self.pool(servers.clone()) {
-            Ok(_) => Ok(Self { servers, ..self.clone() }),
+            Ok(_) => Ok(Self { servers, skipped, ..self.clone() }),
             Err(error) => Err(contradiction(&error, &servers, &places)),
         }
     }
@@ -106,6 +127,21 @@ impl Backends {
         let pool = Pool::new(self.configs.clone(), servers)?;
         Ok(Arc::new(pool.with_seed(self.seed)))
     }
+}
+
+/// Text of a source as it can be printed: what a terminal would act on is escaped, and only so much of it is kept.
+pub(super) fn printable(text: &str) -> String {
+    const MOST: usize = 500;
+    let is_plain = |c: char| c == ' ' || c == '\'' || c == '"' || c.escape_debug().len() == 1;
+    let escaped = |c: char| match is_plain(c) {
+        true => c.to_string(),
+        false => c.escape_debug().to_string(),
+    };
+    let mut kept: String = text.chars().take(MOST).map(escaped).collect();
+    if text.chars().nth(MOST).is_some() {
+        kept.push('…');
+    }
+    kept
 }
 
 /// What servers of several sources contradict each other in, with where they come from.

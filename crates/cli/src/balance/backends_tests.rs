@@ -3,7 +3,7 @@ use std::time::Duration;
 use clearway_balancer::{Pool, ServerState};
 use clearway_wire::quic_lb::ConfigId;
 
-use super::Backends;
+use super::{Backends, Own};
 
 /// A file with everything.
 const WHOLE: &str = r#"
@@ -52,6 +52,38 @@ fn fault(text: &str) -> String {
     parse(text).map(|backends| panic!("{backends:?}")).unwrap_err()
 }
 
+fn own(listen: &str) -> Own {
+    Own::listening_on(listen.parse().unwrap())
+}
+
+/// The balancer itself and addresses of no single host are no servers, with the place in the file.
+#[test]
+fn addresses_that_are_no_servers() {
+    let file = |address: &str| format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\n");
+    let said = |listen: &str, address: &str| {
+        let text = file(address);
+        let parsed = Backends::parse_beside(&text, Some(&own(listen)));
+        parsed.map_err(|fault| fault.in_file("f".as_ref(), &text).to_string())
+    };
+    for (listen, address, why) in [
+        ("127.0.0.1:4433", "127.0.0.1:4433", "this balancer itself listens there (127.0.0.1:4433)"),
+        ("0.0.0.0:4433", "127.0.0.1:4433", "this balancer itself listens there (0.0.0.0:4433)"),
+        ("[::]:4433", "[::ffff:127.0.0.1]:4433", "this balancer itself listens there"),
+        ("127.0.0.1:1", "239.1.2.3:443", "multicast"),
+        ("127.0.0.1:1", "[ff02::1%1]:443", "multicast"),
+        ("127.0.0.1:1", "255.255.255.255:443", "broadcast"),
+        ("127.0.0.1:1", "[::]:443", "unspecified"),
+        ("127.0.0.1:1", "192.0.2.1:0", "the port is 0"),
+        ("127.0.0.1:1", "[fe80::1]:443", "zone"),
+    ] {
+        let fault = said(listen, address).unwrap_err();
+        assert!(fault.starts_with("f:3:11: ") && fault.contains(why), "{fault}");
+    }
+    for (listen, address) in [("127.0.0.1:1", "[fe80::1%2]:443"), ("127.0.0.1:0", "127.0.0.1:443")] {
+        assert_eq!(said(listen, address).unwrap().servers[0].address, address.parse().unwrap());
+    }
+}
+
 #[test]
 fn retries_need_servers_that_see_their_clients() {
     let file = "[[server]]\nname = \"a\"\naddress = \"192.0.2.1:1\"\n[retry]\nabove = 500\n";
@@ -91,7 +123,7 @@ fn a_file_with_everything() {
 #[test]
 fn the_example_of_the_documents_is_right() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet/backends.toml");
-    let backends = Backends::read(path.as_ref()).unwrap();
+    let backends = Backends::read(path.as_ref(), &own("192.0.2.99:443")).unwrap();
     assert_eq!((backends.servers.len(), backends.configs[0].id_len()), (3, 18));
 }
 

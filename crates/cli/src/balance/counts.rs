@@ -172,6 +172,7 @@ impl TableCounts {
 #[derive(Debug, Default)]
 pub(super) struct FleetCounts {
     reloads: [AtomicU64; 2],
+    skipped: AtomicU64,
     /// Of each server, by its name: checks that succeeded, and that failed.
     checks: Mutex<BTreeMap<String, [u64; 2]>>,
 }
@@ -180,6 +181,16 @@ impl FleetCounts {
     /// The file was read again, and `is_ok`.
     pub(super) fn reloaded(&self, is_ok: bool) {
         increment(&self.reloads[usize::from(!is_ok)]);
+    }
+
+    /// Notes how many entries of sources are no servers now.
+    pub(super) fn skipped(&self, count: usize) {
+        self.skipped.store(count as u64, Ordering::Relaxed);
+    }
+
+    /// How many entries of sources are no servers now.
+    pub(super) fn skipped_now(&self) -> u64 {
+        load(&self.skipped)
     }
 
     /// How often the file was read again and taken, and how often it was wrong.

@@ -200,6 +200,10 @@ impl Collector for Counted {
         counter(&mut encoder, "tokens", help, samples)?;
         tables(&mut encoder, &decided)?;
         self.servers(&mut encoder)?;
+        let skipped = vec![(Vec::new(), self.fleet.skipped_now() as f64)];
+        let help =
+            "Entries of sources that are skipped, since no server can have their address or name";
+        metric(&mut encoder, "entries_skipped", None, help, MetricType::Gauge, skipped)?;
         let [ok, failed] = self.fleet.reloads();
         let samples =
             vec![(label("outcome", "ok"), ok as f64), (label("outcome", "failed"), failed as f64)];

@@ -12,12 +12,14 @@ mod kubernetes;
 mod replay;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::backends::{Backends, Entry, Origin, Source};
+use super::backends::{Backends, Entry, Origin, Source, printable};
+use super::own::Own;
 use super::watch::Reread;
 use crate::failure::Failure;
 
@@ -30,6 +32,8 @@ type Said = Result<Vec<Entry>, String>;
 /// The file, its sources, and what these have said.
 pub(super) struct Sources {
     file: Backends,
+    /// Where this balancer listens.
+    listen: SocketAddr,
     running: Vec<Running>,
     /// How many sources were started.
     started: u64,
@@ -64,17 +68,37 @@ struct Speaker {
 impl Speaker {
     /// If nobody listens any more, the task is about to be ended.
     async fn say(&self, said: Said) {
+        // It may quote what came from outside.
+        let said = said.map_err(|why| printable(&why));
         let _ = self.sender.send((self.number, said)).await;
     }
 }
 
 impl Sources {
-    /// Begins to ask the sources of `file`.
-    pub(super) fn start(file: Backends) -> Self {
+    /// Begins to ask the sources of `file`, for a balancer at this address.
+    pub(super) fn start(file: Backends, listen: SocketAddr) -> Self {
         let (sender, receiver) = mpsc::channel(16);
-        let mut sources = Self { file, running: Vec::new(), started: 0, sender, receiver };
+        let running = Vec::new();
+        let mut sources = Self { file, listen, running, started: 0, sender, receiver };
         sources.start_new();
         sources
+    }
+
+    /// Notes at which address this balancer listens.
+    ///
+    /// # Errors
+    /// If a server of the file has that address.
+    pub(super) fn listening_on(&mut self, address: SocketAddr) -> Result<(), Failure> {
+        self.listen = address;
+        let own = Own::listening_on(address);
+        for server in &self.file.servers {
+            if let Some(why) = own.fault(server.address) {
+                let (name, address) = (&server.name, server.address);
+                return Err(Failure::new(format!("server {name:?} cannot be at {address}: {why}"))
+                    .advise("listen at another port, or correct the server's address"));
+            }
+        }
+        Ok(())
     }
 
     /// What is said for the first time by all. Until then, `on_failure` is told why a source does not know its servers.
@@ -169,7 +193,7 @@ impl Sources {
     fn together(&self) -> Option<Reread> {
         let found = self.running.iter().map(|running| running.entries.as_deref());
         let found: Vec<&[Entry]> = found.collect::<Option<_>>()?;
-        Some(self.file.with_entries(&found))
+        Some(self.file.with_entries(&found, &Own::listening_on(self.listen)))
     }
 }
 

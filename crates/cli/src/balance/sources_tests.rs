@@ -1,3 +1,5 @@
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::*;
 
 /// Nothing listens where its source is.
@@ -15,6 +17,8 @@ const FILE: &str = "
     api = \"http://127.0.0.1:1\"
     server-id = \"address\"
 ";
+
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4433);
 
 fn parse(text: &str) -> Backends {
     Backends::parse(text).unwrap_or_else(|fault| panic!("{fault:?}"))
@@ -37,7 +41,7 @@ fn names(backends: &Backends) -> Vec<&str> {
 
 /// Sources that have said `entries` for the first time, as the first one of the file.
 async fn started(entries: Vec<Entry>) -> Sources {
-    let mut sources = Sources::start(parse(FILE));
+    let mut sources = Sources::start(parse(FILE), LISTEN);
     sources.sender.send((1, Ok(entries))).await.unwrap();
     let backends = sources.first(|_| ()).await.unwrap();
     assert_eq!(names(&backends), ["a", "b"]);
@@ -117,4 +121,45 @@ async fn a_new_file_keeps_the_sources_that_it_still_has() {
     assert_eq!(names(&next(&mut rereads).await.unwrap()), ["z", "new"]);
     file.send(Err(Failure::new("wrong"))).await.unwrap();
     assert_eq!(next(&mut rereads).await.unwrap_err().to_string(), "wrong");
+}
+
+/// Entries that would have a balancer multiply datagrams are left out, and the others are used.
+#[tokio::test]
+async fn entries_that_are_no_servers_are_skipped() {
+    let sources = started(vec![entry("b", "192.0.2.2:443")]).await;
+    let (_file, said, mut rereads) = run(sources);
+    let no_servers = [
+        ("own", "127.0.0.1:4433", "this balancer itself listens there (127.0.0.1:4433)"),
+        ("own-mapped", "[::ffff:127.0.0.1]:4433", "this balancer itself"),
+        ("group", "224.0.0.1:443", "multicast"),
+        ("group-v6", "[ff02::1]:443", "multicast"),
+        ("all", "255.255.255.255:443", "broadcast"),
+        ("none", "0.0.0.0:443", "unspecified"),
+        ("no-port", "192.0.2.3:0", "the port is 0"),
+        ("link", "[fe80::1]:443", "zone"),
+        ("bell\u{7}", "192.0.2.4:443", "its name cannot be printed"),
+        ("\u{202e}", "192.0.2.4:443", "its name cannot be printed"),
+        ("", "192.0.2.4:443", "its name has 0 octets"),
+    ];
+    let mut entries = vec![entry("b", "192.0.2.2:443"), entry(&"x".repeat(260), "192.0.2.4:443")];
+    entries.extend(no_servers.map(|(name, address, _)| entry(name, address)));
+    said.send((1, Ok(entries))).await.unwrap();
+    let backends = next(&mut rereads).await.unwrap();
+    assert_eq!(names(&backends), ["a", "b"]);
+    assert_eq!(backends.skipped.len(), 12, "{:?}", backends.skipped);
+    for (name, _, why) in no_servers {
+        let place = format!("Kubernetes default/web, slice of {}: ", printable(name));
+        let is_named = |it: &&String| it.starts_with(&place) && it.contains(why);
+        assert!(backends.skipped.iter().any(|it| is_named(&it)), "{name:?} {:?}", backends.skipped);
+    }
+    // If nothing else is left, the servers stay as they were.
+    let own = FILE
+        .replace("[[server]]", "")
+        .replace("name = \"a\"", "")
+        .replace("address = \"192.0.2.1:443\"", "");
+    let own = own.replace("server-id = \"01020304\"", "");
+    let refused =
+        parse(&own).with_entries(&[&[entry("own", "127.0.0.1:4433")]], &Own::listening_on(LISTEN));
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("has no server; Kubernetes default/web, slice of own: "), "{why}");
 }

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use super::backends::Checks;
 use super::counts::FleetCounts;
 use super::fleet::{Check, CheckFailure, Fleet};
+use super::report_skipped;
 use super::retries::SharedLimit;
 use super::routing::SharedPool;
 use super::watch::Reread;
@@ -106,6 +107,8 @@ impl Supervisor {
         match reread {
             Ok(backends) => {
                 output::status(&format!("reloaded the backends: {}", backends.summary()));
+                report_skipped(&backends);
+                self.counts.skipped(backends.skipped.len());
                 self.counts.retain(&backends.servers);
                 self.retry_limit.set(backends.retry_above);
                 self.fleet.replace(self.now(), backends);

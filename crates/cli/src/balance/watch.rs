@@ -1,24 +1,29 @@
 //! The file of `--backends`, read again when it has changed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
 
 use super::backends::Backends;
+use super::own::Own;
 use crate::failure::Failure;
 use crate::watch::Watch;
 
 /// What the file says after a change, or what is wrong in it.
 pub(super) type Reread = Result<Backends, Failure>;
 
-/// Reads the file for the first time, and what is needed to see its changes.
+/// Reads the file of a balancer at this address for the first time, and what is needed to see its changes.
 ///
 /// # Errors
 /// If it cannot be read, or something in it is wrong.
-pub(super) fn read(path: PathBuf) -> Result<(Backends, BackendsWatch), Failure> {
+pub(super) fn read(
+    path: PathBuf,
+    listen: SocketAddr,
+) -> Result<(Backends, BackendsWatch), Failure> {
     let watch = Watch::begin(vec![path.clone()]);
-    let backends = Backends::read(&path)?;
+    let backends = Backends::read(&path, &Own::listening_on(listen))?;
     Ok((backends, BackendsWatch { path, watch }))
 }
 
@@ -46,12 +51,15 @@ impl BackendsWatch {
     pub(super) async fn run(
         self,
         has_keys: bool,
+        listen: SocketAddr,
         asked: Arc<Notify>,
         sender: mpsc::Sender<Reread>,
     ) {
         let Self { path, watch } = self;
         let read_again = move || {
-            let read = Backends::read(&path).and_then(|it| with_keys(it, has_keys));
+            // Addresses of this host come and go.
+            let read = Backends::read(&path, &Own::listening_on(listen));
+            let read = read.and_then(|it| with_keys(it, has_keys));
             // If nobody receives it, the program ends.
             let _ = sender.blocking_send(read);
         };

@@ -5,6 +5,7 @@ use std::ops::Range;
 use clearway_balancer::{Pool, PoolError, Server};
 use clearway_wire::quic_lb::{ConfigId, IdCodec};
 
+use super::super::own::Own;
 use crate::file_fault::Fault;
 
 /// A place in the text, as byte positions.
@@ -26,6 +27,18 @@ pub(super) struct ServerPlaces {
 }
 
 impl Places {
+    /// The first server that has an address which no server of this balancer can have.
+    pub(super) fn address_fault(&self, servers: &[Server], own: &Own) -> Option<Fault> {
+        servers.iter().zip(&self.servers).find_map(|(server, places)| {
+            let why = own.fault(server.address)?;
+            let message = format!(
+                "{} is not the address of a server: {why}; write the server's own address",
+                server.address
+            );
+            Some(Fault::new(places.address.clone(), message))
+        })
+    }
+
     /// What is wrong with these servers, at its place; of two things that contradict each other, that of the later one.
     pub(super) fn fault(
         &self,

@@ -1,11 +1,11 @@
 //! What the file of `--backends` means.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
 use clearway::rustls::pki_types::ServerName;
-use clearway_balancer::{HealthSettings, Server, ServerState};
+use clearway_balancer::{AddressFault, HealthSettings, Server, ServerState};
 use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 use toml::Spanned;
 
@@ -150,8 +150,12 @@ fn address(text: &Spanned<String>) -> Result<SocketAddr, Fault> {
         Fault::new(text.span(), message)
     };
     let address: SocketAddr = text.get_ref().parse().map_err(|_| wrong("is no address"))?;
-    if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
-        return Err(wrong("is not the address of one server"));
+    if let Some(fault) = AddressFault::of(address) {
+        return Err(wrong(&format!("is not the address of one server: {fault}")));
+    }
+    // The zone of a link-local address stays.
+    if let (SocketAddr::V6(_), IpAddr::V6(_)) = (address, address.ip().to_canonical()) {
+        return Ok(address);
     }
     // An IPv4 address in the form of IPv6 is of IPv4.
     Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))

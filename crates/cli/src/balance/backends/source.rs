@@ -10,6 +10,7 @@ use http::Uri;
 use toml::Spanned;
 
 use super::file::{ServerIds, SourceTable};
+use super::printable;
 use crate::file_fault::Fault;
 use crate::get::bytes_of;
 use crate::quic_lb_file;
@@ -98,6 +99,23 @@ pub(in crate::balance) struct Entry {
     pub(in crate::balance) is_draining: bool,
     /// Where the source has it.
     pub(in crate::balance) place: String,
+}
+
+/// The longest name of a server that a source may state, in octets: as long as names in DNS, with a port.
+const MAX_NAME: usize = 253 + ":65535".len();
+
+impl Entry {
+    /// Returns why no server can be named as the source names it; `None` if one can.
+    pub(in crate::balance) fn fault(&self) -> Option<String> {
+        let name = &self.name;
+        if name.is_empty() || name.len() > MAX_NAME {
+            return Some(format!(
+                "its name has {} octets, and may have 1 to {MAX_NAME}",
+                name.len()
+            ));
+        }
+        (printable(name) != *name).then(|| "its name cannot be printed".to_owned())
+    }
 }
 
 impl fmt::Display for Origin {
