@@ -79,7 +79,8 @@ fn addresses_that_are_no_servers() {
         let fault = said(listen, address).unwrap_err();
         assert!(fault.starts_with("f:3:11: ") && fault.contains(why), "{fault}");
     }
-    for (listen, address) in [("127.0.0.1:1", "[fe80::1%2]:443"), ("127.0.0.1:0", "127.0.0.1:443")] {
+    for (listen, address) in [("127.0.0.1:1", "[fe80::1%2]:443"), ("127.0.0.1:0", "127.0.0.1:443")]
+    {
         assert_eq!(said(listen, address).unwrap().servers[0].address, address.parse().unwrap());
     }
 }

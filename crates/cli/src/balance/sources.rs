@@ -4,6 +4,7 @@
 //! Until all sources of a file have said something, what was said before stays in use, and so it does when servers
 //! contradict each other.
 
+mod bounds;
 mod dns;
 mod etcd;
 mod http;

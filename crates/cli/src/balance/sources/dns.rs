@@ -8,24 +8,34 @@ use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::rdata::SRV;
-use hickory_resolver::proto::rr::{RData, RecordType};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::{Resolver, TokioResolver};
 
 use super::super::backends::{Dns, Entry};
+use super::bounds::MAX_ENTRIES;
 use super::{RETRY, Speaker};
 
 /// DNS is asked again after this time at the earliest, however short records are valid.
 const SHORTEST: Duration = Duration::from_secs(1);
+/// How long all questions of one round may take together.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The greatest weight, as in the file.
 const MAX_WEIGHT: u32 = 1000;
 
 /// Says which servers there are, and asks again when the answer is not valid any more.
 pub(super) async fn ask(dns: &Dns, speaker: &Speaker) -> ! {
     loop {
-        let wait = match answer(dns).await {
+        let begun = Instant::now();
+        let answered = tokio::time::timeout(PATIENCE, answer(dns)).await;
+        let late =
+            || Err(format!("DNS did not say everything of {} within {PATIENCE:?}", dns.name));
+        let wait = match answered.unwrap_or_else(|_| late()) {
             Ok((entries, valid_until)) => {
+                let took = begun.elapsed();
                 speaker.say(Ok(entries)).await;
-                valid_until.saturating_duration_since(Instant::now()).max(SHORTEST)
+                // However short records are valid, half of the time at most is spent on asking.
+                let valid = valid_until.saturating_duration_since(Instant::now());
+                valid.max(SHORTEST).max(took)
             }
             Err(why) => {
                 speaker.say(Err(why)).await;
@@ -78,7 +88,7 @@ async fn addresses(
     let (v4, v6) = (v4?, v6?);
     let found = [&v4, &v6].into_iter().flatten();
     let valid_until = found.clone().map(Lookup::valid_until).min().unwrap_or_else(Instant::now);
-    let entries = found.flat_map(ips).map(|ip| {
+    let entries = found.flat_map(|lookup| ips(lookup, name)).map(|ip| {
         let address = SocketAddr::new(ip, port);
         Entry {
             name: address.to_string(),
@@ -99,7 +109,7 @@ async fn targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Entry>, In
         return Ok((Vec::new(), Instant::now()));
     };
     let mut valid_until = lookup.valid_until();
-    let records = lookup.answers().iter().filter_map(|record| match &record.data {
+    let records = records(&lookup, name).filter_map(|data| match data {
         RData::SRV(srv) => Some(srv),
         _ => None,
     });
@@ -149,7 +159,7 @@ fn stated_id(target: &str) -> Option<String> {
 async fn address_of(resolver: &TokioResolver, target: &str) -> Result<(IpAddr, Instant), String> {
     for family in [RecordType::A, RecordType::AAAA] {
         if let Some(lookup) = look_up(resolver, target, family).await?
-            && let Some(ip) = ips(&lookup).min()
+            && let Some(ip) = ips(&lookup, target).min()
         {
             return Ok((ip, lookup.valid_until()));
         }
@@ -157,12 +167,35 @@ async fn address_of(resolver: &TokioResolver, target: &str) -> Result<(IpAddr, I
     Err(format!("SRV target {target} has no address"))
 }
 
-fn ips(lookup: &Lookup) -> impl Iterator<Item = IpAddr> {
-    lookup.answers().iter().filter_map(|record| match &record.data {
+fn ips(lookup: &Lookup, name: &str) -> impl Iterator<Item = IpAddr> {
+    records(lookup, name).filter_map(|data| match data {
         RData::A(ip) => Some(IpAddr::V4(ip.0)),
         RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
         _ => None,
     })
+}
+
+/// How many aliases (CNAME) lead from a name to its records at most, as in the resolver.
+const MAX_ALIASES: usize = 8;
+
+/// The records of a name, or of that of which it is an alias. An answer may have records of other names, too.
+fn records<'a>(lookup: &'a Lookup, name: &str) -> impl Iterator<Item = &'a RData> {
+    let mut names: Vec<Name> = Name::from_utf8(absolute(name)).into_iter().collect();
+    for record in lookup.answers() {
+        if let RData::CNAME(alias) = &record.data
+            && names.last() == Some(&record.name)
+            && names.len() <= MAX_ALIASES
+        {
+            names.push(alias.0.clone());
+        }
+    }
+    let records = lookup.answers().iter().filter(move |record| names.contains(&record.name));
+    records.map(|record| &record.data)
+}
+
+/// With a dot at its end, a name is not looked for in other domains.
+fn absolute(name: &str) -> String {
+    format!("{}.", name.trim_end_matches('.'))
 }
 
 /// The records of a name; `None` if it has none of the kind.
@@ -171,9 +204,10 @@ async fn look_up(
     name: &str,
     kind: RecordType,
 ) -> Result<Option<Lookup>, String> {
-    // With a dot at its end, it is not looked for in other domains.
-    let absolute = format!("{}.", name.trim_end_matches('.'));
-    match resolver.lookup(absolute.as_str(), kind).await {
+    match resolver.lookup(absolute(name).as_str(), kind).await {
+        Ok(lookup) if lookup.answers().len() > MAX_ENTRIES => {
+            Err(format!("{name} has more than {MAX_ENTRIES} records {kind}"))
+        }
         Ok(lookup) => Ok(Some(lookup)),
         Err(error) if error.is_no_records_found() => Ok(None),
         Err(error) => Err(format!("the records {kind} of {name} cannot be found: {error}")),

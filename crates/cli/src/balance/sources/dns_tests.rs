@@ -3,7 +3,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 
 use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
-use hickory_resolver::proto::rr::rdata::{A, AAAA};
+use hickory_resolver::proto::rr::rdata::{A, AAAA, CNAME};
 use hickory_resolver::proto::rr::{Name, Record};
 use tokio::net::UdpSocket;
 
@@ -124,6 +124,64 @@ async fn records_that_are_not_valid_any_more_are_asked_for_again() {
     };
     assert!(why.contains("of web.example cannot be found"), "{why}");
     task.abort();
+}
+
+/// Only records of the name that was asked for are servers, also behind an alias.
+#[tokio::test]
+async fn records_of_other_names_are_none() {
+    let zone = Zone::default();
+    add(&zone, "web.example.", 60, v4(1));
+    let alias = |target: &str| RData::CNAME(CNAME(Name::from_str(target).unwrap()));
+    let stranger = |name: &str, data: RData| {
+        let mut zone = zone.lock().unwrap();
+        let asked = ("web.example.".to_owned(), RecordType::A);
+        let record = Record::from_rdata(Name::from_str(name).unwrap(), 60, data);
+        zone.entry(asked).or_default().push(record);
+    };
+    stranger("evil.example.", v4(66));
+    stranger("web.example.evil.example.", v4(67));
+    let resolver = serve(zone.clone()).await;
+    let found = |name: &'static str| async move {
+        let (entries, _) = answer(&dns(name, Some(443), resolver)).await?;
+        Ok::<_, String>(entries.iter().map(|entry| entry.address.to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(found("web.example").await.unwrap(), ["192.0.2.1:443"]);
+    // Behind an alias, in one answer and in two.
+    for (name, target) in [("alias.example.", "web.example."), ("far.example.", "alias.example.")] {
+        let record = Record::from_rdata(Name::from_str(name).unwrap(), 60, alias(target));
+        for kind in [RecordType::A, RecordType::AAAA] {
+            zone.lock().unwrap().insert((name.to_owned(), kind), vec![record.clone()]);
+        }
+    }
+    assert_eq!(found("alias.example").await.unwrap(), ["192.0.2.1:443"]);
+    assert_eq!(found("far.example").await.unwrap(), ["192.0.2.1:443"]);
+}
+
+/// Names that lead to themselves are told, after a bounded number of questions.
+#[tokio::test]
+async fn aliases_that_lead_in_a_circle() {
+    let zone = Zone::default();
+    for (name, target) in [
+        ("self.example.", "self.example."),
+        ("a.example.", "b.example."),
+        ("b.example.", "a.example."),
+    ] {
+        let data = RData::CNAME(CNAME(Name::from_str(target).unwrap()));
+        let record = Record::from_rdata(Name::from_str(name).unwrap(), 60, data);
+        for kind in [RecordType::A, RecordType::AAAA, RecordType::SRV] {
+            zone.lock().unwrap().insert((name.to_owned(), kind), vec![record.clone()]);
+        }
+    }
+    add(&zone, "_quic._udp.example.", 60, srv(1, 1, "_quic._udp.example."));
+    let resolver = serve(zone).await;
+    for name in ["self.example", "a.example"] {
+        let why = answer(&dns(name, Some(443), resolver)).await.unwrap_err();
+        assert!(why.contains(name), "{why}");
+        let why = answer(&dns(name, None, resolver)).await.unwrap_err();
+        assert!(why.contains(name), "{why}");
+    }
+    let why = answer(&dns("_quic._udp.example", None, resolver)).await.unwrap_err();
+    assert!(why.contains("has no address"), "{why}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::super::backends::{Entry, Etcd};
+use super::bounds::{Bounded, MAX_ENTRIES, Pace};
 use super::http::{Lines, send, whole};
 use super::{RETRY, Said, Speaker};
 
@@ -24,7 +25,10 @@ const MAX_WEIGHT: u32 = 1000;
 
 /// Says which servers there are, and watches the keys.
 pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
+    let mut pace = Pace::new();
     loop {
+        // A member may say all the time that something has changed.
+        pace.wait().await;
         let mut failures = Vec::new();
         for member in &etcd.members {
             // It ends with a failure only.
@@ -84,7 +88,7 @@ async fn range(etcd: &Etcd, member: &Uri) -> Result<(i64, Said), String> {
     let range: Range = serde_json::from_slice(&text).map_err(|error| not_understood(&error))?;
     let revision = range.header.revision.parse::<i64>();
     let revision = revision.map_err(|error| not_understood(&error))?;
-    let entries = range.kvs.iter().map(|pair| entry(&etcd.prefix, pair));
+    let entries = range.kvs.0.iter().map(|pair| entry(&etcd.prefix, pair));
     Ok((revision, entries.collect()))
 }
 
@@ -157,7 +161,7 @@ const fn one() -> u32 {
 struct Range {
     header: Header,
     #[serde(default)]
-    kvs: Vec<Pair>,
+    kvs: Bounded<Pair, MAX_ENTRIES>,
 }
 
 /// Numbers of 64 bits are strings.

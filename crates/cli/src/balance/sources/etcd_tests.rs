@@ -71,6 +71,56 @@ async fn keys_are_read_again_when_they_change() {
     task.abort();
 }
 
+/// A member that says all the time that something has changed is asked a few times in a second.
+#[tokio::test]
+async fn a_member_that_always_changes_is_asked_now_and_then() {
+    let (replay, member) = Replay::start().await;
+    let (speaker, mut receiver) = speaker();
+    let etcd = source(member);
+    let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
+    let begun = std::time::Instant::now();
+    for round in 0..4 {
+        let value = STANDARD.encode(format!(r#"{{"address": "192.0.2.{round}:1"}}"#));
+        let pair = json!({ "key": STANDARD.encode("clearway/web/a"), "value": value });
+        let range = json!({ "header": { "revision": "1" }, "kvs": [pair] }).to_string();
+        replay.asked("POST /v3/kv/range").await.answer(&range).await;
+        assert_eq!(said(&mut receiver).await.unwrap(), [format!("a 192.0.2.{round}:1 1")]);
+        let mut watch = replay.asked("POST /v3/watch").await;
+        watch.answer("{\"result\":{\"canceled\":true}}\n").await;
+    }
+    assert!(begun.elapsed() >= 3 * crate::balance::sources::bounds::PAUSE);
+    task.abort();
+}
+
+/// What a member can make this program read and keep is bounded, and what is wrong is told in text that a terminal can show.
+#[tokio::test]
+async fn answers_of_a_hostile_member() {
+    let pairs = |count: usize| {
+        let pairs = vec![r#"{"key":""}"#; count].join(",");
+        format!(r#"{{"header":{{"revision":"1"}},"kvs":[{pairs}]}}"#)
+    };
+    let deep = format!(r#"{{"header":{{"revision":"1"}},"kvs":{}"#, "[".repeat(200_000));
+    for (answer, complaint) in [
+        (pairs(MAX_ENTRIES + 1), "a list has more than 6553 elements"),
+        (deep, "says what cannot be understood"),
+        (r#"{"header":{"revision":"\u001b[2J"}}"#.to_owned(), "says what cannot be understood"),
+        (r#"{"header":{"revision":1},"a":"#.to_owned(), "says what cannot be understood"),
+        (" ".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
+    ] {
+        let (replay, member) = Replay::start().await;
+        let (speaker, mut receiver) = speaker();
+        let etcd = source(member);
+        let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
+        let mut asked = replay.asked("POST /v3/kv/range").await;
+        asked.try_answer(&answer).await;
+        drop(asked);
+        let why = said(&mut receiver).await.unwrap_err();
+        assert!(why.contains(complaint) && why.len() < 2000, "{why}");
+        assert!(!why.contains(char::is_control), "{why:?}");
+        task.abort();
+    }
+}
+
 /// etcd itself, which ends with this.
 struct Server {
     process: Child,

@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use rustls_native_certs::load_native_certs;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::super::backends::Trust;
@@ -24,7 +24,12 @@ use crate::certificate::{read_chain_and_key, read_roots};
 /// How long a connection, and the beginning of a response, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest response, and the longest line of one that goes on.
-const MAX_LEN: usize = 1 << 24;
+pub(super) const MAX_LEN: usize = 1 << 24;
+/// How long a whole response may take.
+const WHOLE_PATIENCE: Duration = Duration::from_secs(60);
+/// So much is read of a response that goes on in [`WINDOW`], so that one without end takes a small part of a core.
+const MAX_IN_WINDOW: usize = MAX_LEN;
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// Sends a request to the server of `url`, and returns its response, of which only the head has to be there.
 ///
@@ -109,7 +114,12 @@ fn client_config(trust: &Trust) -> Result<ClientConfig, String> {
 /// If it breaks off, is too long, or does not arrive in time.
 pub(super) async fn whole(response: Response<Incoming>) -> Result<Bytes, String> {
     let mut lines = Lines::new(response);
-    while lines.fill(PATIENCE).await? {}
+    let all = async {
+        while lines.fill(PATIENCE).await? {}
+        Ok::<(), String>(())
+    };
+    let all = timeout(WHOLE_PATIENCE, all).await;
+    all.map_err(|_| format!("the answer is not complete after {WHOLE_PATIENCE:?}"))??;
     Ok(lines.buffer.freeze())
 }
 
@@ -119,14 +129,17 @@ pub(super) struct Lines {
     buffer: BytesMut,
     /// How much of the buffer has no end of a line.
     searched: usize,
+    /// When the window began in which is counted, and how much was read since then.
+    window: (Instant, usize),
 }
 
 impl Lines {
     pub(super) fn new(response: Response<Incoming>) -> Self {
-        Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0 }
+        let window = (Instant::now(), 0);
+        Self { body: response.into_body(), buffer: BytesMut::new(), searched: 0, window }
     }
 
-    /// The next line, without its end; `None` if the response is at its end.
+    /// The next line, without its end; `None` if the response is at its end. Nothing is lost if this is dropped before it is done.
     ///
     /// # Errors
     /// If it breaks off, a line is too long, or nothing arrives for `patience`.
@@ -148,6 +161,11 @@ impl Lines {
 
     /// Takes what has arrived: whether there was something.
     async fn fill(&mut self, patience: Duration) -> Result<bool, String> {
+        if self.window.0.elapsed() >= WINDOW {
+            self.window = (Instant::now(), 0);
+        } else if self.window.1 > MAX_IN_WINDOW {
+            tokio::time::sleep_until(self.window.0 + WINDOW).await;
+        }
         let frame = timeout(patience, self.body.frame()).await;
         let frame = frame.map_err(|_| format!("nothing arrived for {patience:?}"))?;
         let Some(frame) = frame else { return Ok(false) };
@@ -156,6 +174,7 @@ impl Lines {
         if self.buffer.len() + data.len() > MAX_LEN {
             return Err(format!("the answer is longer than {MAX_LEN} octets"));
         }
+        self.window.1 += data.len();
         self.buffer.extend_from_slice(&data);
         Ok(true)
     }

@@ -12,9 +12,10 @@ use http::{Request, Response, Uri, header};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use tokio::time::Instant;
 
 use super::super::backends::{Entry, Kubernetes, Trust};
+use super::bounds::{Bounded, First, MAX_ENTRIES, PAUSE, Pace, Short};
 use super::http::{Lines, send, whole};
 use super::{RETRY, Said, Speaker};
 
@@ -29,7 +30,9 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Says which servers there are, and watches the slices.
 pub(super) async fn ask(kubernetes: &Kubernetes, speaker: &Speaker) -> ! {
+    let mut pace = Pace::new();
     loop {
+        pace.wait().await;
         if let Err(why) = follow(kubernetes, speaker).await {
             speaker.say(Err(why)).await;
             tokio::time::sleep(RETRY).await;
@@ -45,38 +48,58 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
     let api = Api::of(kubernetes)?;
     let (mut slices, mut version) = api.list(kubernetes).await?;
     speaker.say(entries(kubernetes, &slices)).await;
+    let (mut has_changed, mut told) = (false, Instant::now());
+    let mut pace = Pace::new();
     loop {
+        // The API server may end each watch at once.
+        pace.wait().await;
         let mut lines = Lines::new(api.watch(kubernetes, &version).await?);
-        while let Some(line) = lines.next(PATIENCE).await.map_err(|why| api.failed(&why))? {
-            let event: Event = serde_json::from_slice(&line).map_err(|error| api.failed(&error))?;
-            match event.kind.as_str() {
-                // Nothing has changed up to a version.
-                "BOOKMARK" => {
-                    let Object { metadata } = api.read(event.object)?;
-                    version = metadata.resource_version;
+        loop {
+            let line = tokio::select! {
+                biased;
+                // What changes within this time is told together.
+                () = tokio::time::sleep_until(told + PAUSE), if has_changed => {
+                    speaker.say(entries(kubernetes, &slices)).await;
+                    (has_changed, told) = (false, Instant::now());
                     continue;
                 }
-                "ADDED" | "MODIFIED" => {
-                    let slice: Slice = api.read(event.object)?;
+                line = lines.next(PATIENCE) => line.map_err(|why| api.failed(&why))?,
+            };
+            let Some(line) = line else { break };
+            match api.event(&line)? {
+                // Nothing has changed up to a version.
+                Event::Bookmark(Metadata { resource_version, .. }) => version = resource_version,
+                Event::Changed(slice) => {
                     version.clone_from(&slice.metadata.resource_version);
-                    slices.insert(slice.metadata.name.clone(), slice);
+                    slices.insert(slice.metadata.name.0.clone(), slice);
+                    has_changed = true;
+                    check_size(&slices).map_err(|why| api.failed(&why))?;
                 }
-                "DELETED" => {
-                    let Object { metadata } = api.read(event.object)?;
+                Event::Deleted(metadata) => {
                     version = metadata.resource_version;
-                    slices.remove(&metadata.name);
+                    slices.remove(&metadata.name.0);
+                    has_changed = true;
                 }
-                "ERROR" => {
-                    let status: Status = api.read(event.object)?;
-                    return match status.code {
-                        GONE => Ok(()),
-                        _ => Err(api.failed(&status.message)),
-                    };
-                }
-                other => return Err(api.failed(&format!("there is no event {other:?}"))),
+                Event::Error(Status { code: GONE, .. }) => return Ok(()),
+                Event::Error(status) => return Err(api.failed(&status.message)),
             }
-            speaker.say(entries(kubernetes, &slices)).await;
         }
+    }
+}
+
+/// The most endpoints, ports and slices in sum that are kept: those of two families of addresses for as many servers as there can
+/// be.
+const MAX_SIZE: usize = 4 * MAX_ENTRIES;
+
+/// # Errors
+/// If there are more slices, endpoints and ports than a balancer can use.
+fn check_size(slices: &BTreeMap<String, Slice>) -> Result<(), String> {
+    let size = slices.values().map(Slice::size).sum::<usize>();
+    match size > MAX_SIZE {
+        true => Err(format!(
+            "the service has more than {MAX_SIZE} slices, endpoints and ports; a balancer has at most {MAX_ENTRIES} servers"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -110,8 +133,24 @@ impl Api {
         })
     }
 
-    fn read<T: DeserializeOwned>(&self, object: Value) -> Result<T, String> {
-        serde_json::from_value(object).map_err(|error| self.failed(&error))
+    /// What a line of a watch says.
+    fn event(&self, line: &[u8]) -> Result<Event, String> {
+        let Kind { kind } = self.read(line)?;
+        Ok(match kind.0.as_str() {
+            "BOOKMARK" => Event::Bookmark(self.object::<Object>(line)?.metadata),
+            "ADDED" | "MODIFIED" => Event::Changed(self.object(line)?),
+            "DELETED" => Event::Deleted(self.object::<Object>(line)?.metadata),
+            "ERROR" => Event::Error(self.object(line)?),
+            other => return Err(self.failed(&format!("there is no event {other:?}"))),
+        })
+    }
+
+    fn object<T: DeserializeOwned>(&self, line: &[u8]) -> Result<T, String> {
+        Ok(self.read::<Of<T>>(line)?.object)
+    }
+
+    fn read<T: DeserializeOwned>(&self, text: &[u8]) -> Result<T, String> {
+        serde_json::from_slice(text).map_err(|error| self.failed(&error))
     }
 
     fn failed(&self, why: &dyn std::fmt::Display) -> String {
@@ -119,17 +158,20 @@ impl Api {
     }
 
     /// All slices by their names, and the version from which they are to be watched.
-    async fn list(&self, of: &Kubernetes) -> Result<(BTreeMap<String, Slice>, String), String> {
+    async fn list(&self, of: &Kubernetes) -> Result<(BTreeMap<String, Slice>, Short), String> {
         let response = self.get(of, "").await?;
         let text = whole(response).await.map_err(|why| self.failed(&why))?;
-        let list: List = serde_json::from_slice(&text).map_err(|error| self.failed(&error))?;
-        let slices = list.items.into_iter().map(|slice| (slice.metadata.name.clone(), slice));
-        Ok((slices.collect(), list.metadata.resource_version))
+        let list: List = self.read(&text)?;
+        let slices = list.items.0.into_iter().map(|slice| (slice.metadata.name.0.clone(), slice));
+        let slices = slices.collect();
+        check_size(&slices).map_err(|why| self.failed(&why))?;
+        Ok((slices, list.metadata.resource_version))
     }
 
-    async fn watch(&self, of: &Kubernetes, version: &str) -> Result<Response<Incoming>, String> {
+    async fn watch(&self, of: &Kubernetes, version: &Short) -> Result<Response<Incoming>, String> {
         let query = format!(
-            "&watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={version}"
+            "&watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={}",
+            version.0
         );
         self.get(of, &query).await
     }
@@ -157,10 +199,10 @@ fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Said {
     let mut seen = BTreeSet::new();
     let families = ["IPv4", "IPv6"];
     for family in families {
-        for slice in slices.values().filter(|slice| slice.address_type == family) {
-            let place = format!("EndpointSlice {}", slice.metadata.name);
+        for slice in slices.values().filter(|slice| slice.address_type.0 == family) {
+            let place = format!("EndpointSlice {}", slice.metadata.name.0);
             let port = port(of, slice).map_err(|why| format!("{place}: {why}"))?;
-            for endpoint in slice.endpoints.iter().flatten() {
+            for endpoint in slice.endpoints.iter().flat_map(|it| &it.0) {
                 let entry = entry(endpoint, port, &place)?;
                 let is_of_family = entry.address.is_ipv4() == (family == "IPv4");
                 if is_of_family && seen.insert((entry.name.clone(), family)) {
@@ -174,9 +216,10 @@ fn entries(of: &Kubernetes, slices: &BTreeMap<String, Slice>) -> Said {
 
 fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
     // All addresses of an endpoint are equivalent; there is one.
-    let address = endpoint.addresses.first().ok_or_else(|| format!("{place} has no address"))?;
+    let address = endpoint.addresses.0.as_ref();
+    let Short(address) = address.ok_or_else(|| format!("{place} has no address"))?;
     let ip: IpAddr = address.parse().map_err(|_| format!("{place}: {address:?} is no address"))?;
-    let pod = endpoint.target_ref.as_ref().map(|target| &target.name);
+    let pod = endpoint.target_ref.as_ref().map(|target| &target.name.0);
     let name = pod.filter(|name| !name.is_empty()).unwrap_or(address);
     Ok(Entry {
         name: name.clone(),
@@ -192,9 +235,9 @@ fn entry(endpoint: &Endpoint, port: u16, place: &str) -> Result<Entry, String> {
 /// The port of the servers of a slice.
 fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
     let ports: Vec<&Port> =
-        slice.ports.iter().flatten().filter(|it| it.protocol == "UDP").collect();
+        slice.ports.iter().flat_map(|it| &it.0).filter(|it| it.protocol.0 == "UDP").collect();
     let is_meant = |port: &&&Port| match &of.port {
-        Some(name) => port.name == *name || port.port.is_some_and(|it| it.to_string() == *name),
+        Some(name) => port.name.0 == *name || port.port.is_some_and(|it| it.to_string() == *name),
         None => true,
     };
     let mut meant = ports.iter().filter(is_meant);
@@ -213,29 +256,38 @@ fn port(of: &Kubernetes, slice: &Slice) -> Result<u16, String> {
 #[derive(Deserialize)]
 struct List {
     metadata: Metadata,
-    items: Vec<Slice>,
+    items: Bounded<Slice, MAX_ENTRIES>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {
-    name: String,
-    resource_version: String,
+    name: Short,
+    resource_version: Short,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Slice {
     metadata: Metadata,
-    address_type: String,
-    endpoints: Option<Vec<Endpoint>>,
-    ports: Option<Vec<Port>>,
+    address_type: Short,
+    endpoints: Option<Bounded<Endpoint, MAX_ENTRIES>>,
+    ports: Option<Bounded<Port, MAX_ENTRIES>>,
+}
+
+impl Slice {
+    /// What it counts for [`MAX_SIZE`].
+    fn size(&self) -> usize {
+        let endpoints = self.endpoints.as_ref().map_or(0, |it| it.0.len());
+        let ports = self.ports.as_ref().map_or(0, |it| it.0.len());
+        1 + endpoints + ports
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Endpoint {
-    addresses: Vec<String>,
+    addresses: First<Short>,
     #[serde(default)]
     conditions: Conditions,
     target_ref: Option<TargetRef>,
@@ -249,28 +301,42 @@ struct Conditions {
 #[derive(Deserialize)]
 struct TargetRef {
     #[serde(default)]
-    name: String,
+    name: Short,
 }
 
 #[derive(Deserialize)]
 struct Port {
     #[serde(default)]
-    name: String,
+    name: Short,
     #[serde(default = "tcp")]
-    protocol: String,
+    protocol: Short,
     port: Option<u16>,
 }
 
 /// What a port has that does not state its protocol.
-fn tcp() -> String {
-    "TCP".to_owned()
+fn tcp() -> Short {
+    Short("TCP".to_owned())
+}
+
+/// A line of a watch.
+enum Event {
+    Bookmark(Metadata),
+    Changed(Slice),
+    Deleted(Metadata),
+    Error(Status),
+}
+
+/// What a line of a watch is about. Its object is read once that is known: as a value of any kind it would take many times the
+/// memory of the line.
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: Short,
 }
 
 #[derive(Deserialize)]
-struct Event {
-    #[serde(rename = "type")]
-    kind: String,
-    object: Value,
+struct Of<T> {
+    object: T,
 }
 
 /// What every object has.

@@ -110,7 +110,7 @@ fn read(slices: &[Value], port: Option<&str>) -> Result<Vec<String>, String> {
     let of =
         Kubernetes { port: port.map(str::to_owned), ..source("http://127.0.0.1".parse().unwrap()) };
     let read = |value: &Value| serde_json::from_value::<Slice>(value.clone()).unwrap();
-    let slices = slices.iter().map(read).map(|slice| (slice.metadata.name.clone(), slice));
+    let slices = slices.iter().map(read).map(|slice| (slice.metadata.name.0.clone(), slice));
     let entries = entries(&of, &slices.collect())?;
     Ok(entries.iter().map(|entry| format!("{} {}", entry.name, entry.address)).collect())
 }
@@ -144,4 +144,84 @@ fn the_port_is_one_of_udp() {
     slice["ports"].as_array_mut().unwrap().push(second);
     let why = read(&[slice], None).unwrap_err();
     assert!(why.contains("several ports of UDP"), "{why}");
+}
+
+/// What an API server can make this program read, keep and do is bounded, and the servers stay as they were.
+#[tokio::test]
+async fn answers_of_a_hostile_api_server() {
+    let endpoints = vec![json!({ "addresses": [] }); MAX_ENTRIES + 1];
+    let deep = format!(r#"{{"metadata":{{}},"items":[{}"#, "[".repeat(200_000));
+    let long = slice(&"x".repeat(300), 1, "IPv4", Value::Null);
+    for (answer, complaint) in [
+        (list(1, &[slice("a", 1, "IPv4", endpoints.into())]), "a list has more than 6553 elements"),
+        (deep, "invalid type: sequence"),
+        (list(1, &[long]), "text of 300 octets"),
+        ("\u{1b}[2J".to_owned(), "expected value"),
+        ("x".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
+    ] {
+        let (replay, api) = Replay::start().await;
+        let (speaker, mut receiver) = speaker();
+        let kubernetes = source(api);
+        let task = tokio::spawn(async move { ask(&kubernetes, &speaker).await });
+        let mut asked = replay.asked("GET ").await;
+        asked.try_answer(&answer).await;
+        drop(asked);
+        let why = said(&mut receiver).await.unwrap_err();
+        assert!(why.contains(complaint) && why.len() < 2000, "{why}");
+        assert!(!why.contains(char::is_control), "{why:?}");
+        task.abort();
+    }
+}
+
+/// Slices that are added one by one, each small, are as many as can be used.
+#[test]
+fn slices_are_bounded_in_sum() {
+    let read = |number: usize| {
+        let endpoints = vec![endpoint("web", "10.0.0.1", json!(true)); 100];
+        let slice = slice(&format!("web-{number}"), 1, "IPv4", endpoints.into());
+        serde_json::from_value::<Slice>(slice).unwrap()
+    };
+    let mut slices = BTreeMap::new();
+    let added = (0..).find(|number| {
+        slices.insert(number.to_string(), read(*number));
+        check_size(&slices).is_err()
+    });
+    assert_eq!(added, Some(MAX_SIZE / 103));
+    let why = check_size(&slices).unwrap_err();
+    assert!(why.contains("more than 26212 slices, endpoints and ports"), "{why}");
+}
+
+/// A thousand changes at once are told a few times, and a watch that ends at once is begun a few times in a second.
+#[tokio::test]
+async fn changes_without_end_are_told_now_and_then() {
+    let (replay, api) = Replay::start().await;
+    let (speaker, mut receiver) = speaker();
+    let kubernetes = source(api);
+    let task = tokio::spawn(async move { ask(&kubernetes, &speaker).await });
+    let with = |number: usize| {
+        let address = format!("10.0.{}.{}", number / 200, number % 200);
+        slice("web-1", 1, "IPv4", json!([endpoint("web-0", &address, json!(true))]))
+    };
+    replay.asked("GET ").await.answer(&list(1, &[with(1)])).await;
+    said(&mut receiver).await.unwrap();
+    let mut watch = replay.asked("watch=true").await;
+    let events: String = (1..=1000).map(|number| event("MODIFIED", &with(number))).collect();
+    watch.answer(&events).await;
+    let mut times = 0;
+    while said(&mut receiver).await.unwrap() != ["web-0 10.0.5.0:4433 1"] {
+        times += 1;
+    }
+    assert!(times < 100, "{times}");
+    drop(watch);
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        replay.asked("watch=true").await.answer("").await;
+    }
+    assert!(begun.elapsed() >= 3 * PAUSE, "{:?}", begun.elapsed());
+    // A line without end.
+    let mut watch = replay.asked("watch=true").await;
+    watch.try_answer(&"x".repeat((1 << 24) + 1)).await;
+    let why = said(&mut receiver).await.unwrap_err();
+    assert!(why.contains("the answer is longer than 16777216 octets"), "{why}");
+    task.abort();
 }

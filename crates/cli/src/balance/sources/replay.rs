@@ -60,6 +60,12 @@ impl Asked {
         self.stream.write_all(content.as_bytes()).await.unwrap();
     }
 
+    /// The same for an answer that may be refused before its end.
+    pub(super) async fn try_answer(&mut self, content: &str) {
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+        let _ = self.stream.write_all(format!("{head}{content}").as_bytes()).await;
+    }
+
     /// The whole answer, of another status.
     pub(super) async fn refuse(mut self, status: &str) {
         let head = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno");
