@@ -1,6 +1,9 @@
 //! The tests of the public QUIC interop runner between Clearway and other stacks: `cargo xtask interop`.
 //! README.md describes it. The tests of downloads between `clearway` and the peers are in `tests/`.
 
+#[macro_use(eprintln, println)]
+extern crate clearway_terminal;
+
 mod capture;
 mod catalogue;
 mod cell;
@@ -20,7 +23,6 @@ mod stack;
 mod support;
 mod targets;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use cell::{Runner, Verdict};
@@ -104,7 +106,7 @@ fn run(options: &Options) -> Result<bool, String> {
 
 /// Prints a line. If nobody reads it any more, the cells still end in order.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    println!("{line}");
 }
 
 fn say_what_is_left_out() {

@@ -1,7 +1,7 @@
 //! The packets in a cell's records, as lines of text.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,13 +11,12 @@ use crate::environment::is_server;
 /// Prints both captures of a cell.
 pub(crate) fn print(folder: &Path) -> io::Result<()> {
     let keys = KeyLog::read(&["client.keys", "server.keys"].map(|name| folder.join(name)));
-    let mut output = io::stdout().lock();
     for side in ["client", "server"] {
         let trace = Trace::read(&folder.join(format!("{side}.pcap")), &keys, is_server)?;
-        writeln!(output, "at the {side}:")?;
+        println!("at the {side}:");
         let start = trace.packets.first().map_or(Duration::ZERO, |packet| packet.at);
         for packet in &trace.packets {
-            writeln!(output, "{}", line(packet, start))?;
+            println!("{}", line(packet, start));
         }
     }
     Ok(())

@@ -1,5 +1,8 @@
 //! The project's development tasks, run as `cargo xtask COMMAND`.
 
+#[macro_use(eprint, eprintln, print, println)]
+extern crate clearway_terminal;
+
 mod balance;
 mod bench;
 mod command;

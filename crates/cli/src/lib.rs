@@ -92,10 +92,10 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     let name = thread.name().unwrap_or("<unnamed>");
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
     let message = panic.payload_as_str().unwrap_or("no message");
-    output::status(&format!("thread '{name}' panicked{place}:\n{message}"));
+    output::status_lines(&format!("thread '{name}' panicked{place}:\n{message}"));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
-        output::status(&format!("stack backtrace:\n{backtrace}"));
+        output::status_lines(&format!("stack backtrace:\n{backtrace}"));
     }
     if name == "main" {
         // The program ends with it.
@@ -106,7 +106,7 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 /// Prints what is wrong with the arguments, or the help that they ask for.
 fn refuse(error: &clap::Error) -> ExitCode {
     // If that cannot be printed, nothing can.
-    let _ = error.print();
+    output::refusal(&error.render().to_string(), || drop(error.print()));
     let is_doctor = std::env::args_os().nth(1).is_some_and(|command| command == "doctor");
     match u8::try_from(error.exit_code()).unwrap_or(doctor::FAILED) {
         0 => ExitCode::SUCCESS,

@@ -69,7 +69,7 @@ impl MakeWriter<'_> for StandardError {
 impl Write for StandardError {
     /// Takes a line, which comes in one piece.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        output::log(line.to_vec());
+        output::log(&String::from_utf8_lossy(line));
         Ok(line.len())
     }
 

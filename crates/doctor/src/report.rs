@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use clearway_units::foreign::Foreign;
+
 use crate::actions::duration;
 use crate::numbers::{count, packets, percent, rate, whole};
 use crate::{Cause, Certainty, Finding, Outcome, Queue, Stage, Starvation, Verdict};
@@ -30,7 +32,10 @@ impl Verdict {
                 let (place, amount) = (place(finding.stage), finding.amount());
                 let Finding { lost, cause, .. } = finding;
                 let (lost, sure) = (packets(*lost), sure(finding.certainty));
-                format!("Loss at {place}: {lost} in {seconds:.1} s ({amount}). {sure}: {cause}.")
+                format!(
+                    "Loss at {place}: {lost} in {seconds:.1} s ({amount}). {sure}: {}.",
+                    Foreign(cause)
+                )
             }
             (Outcome::Stray, Some(finding)) => {
                 let (lost, amount) = (packets(finding.lost), finding.amount());
@@ -42,7 +47,7 @@ impl Verdict {
             _ => {
                 let why = self.oddities.first().map_or_else(
                     || "no loss was seen, but loss may hide in what was not seen".to_owned(),
-                    |oddity| format!("no loss was seen, but {oddity}"),
+                    |oddity| format!("no loss was seen, but {}", Foreign(oddity)),
                 );
                 format!("Unknown after {seconds:.1} s: {why}.")
             }
@@ -126,22 +131,22 @@ impl Verdict {
         }
         for finding in &self.elsewhere {
             let Finding { stage, cause, .. } = finding;
-            writeln!(formatter, "  {}: {}: {cause}", title(*stage), finding.number())?;
+            writeln!(formatter, "  {}: {}: {}", title(*stage), finding.number(), Foreign(cause))?;
         }
         if !self.unseen.is_empty() {
             writeln!(formatter, "\nNot seen:")?;
         }
         for unseen in &self.unseen {
-            write!(formatter, "  {}: {}", title(unseen.stage), unseen.why)?;
+            write!(formatter, "  {}: {}", title(unseen.stage), Foreign(&unseen.why))?;
             match &unseen.needed {
-                Some(needed) => writeln!(formatter, " (needed: {needed})")?,
+                Some(needed) => writeln!(formatter, " (needed: {})", Foreign(needed))?,
                 None => writeln!(formatter)?,
             }
         }
         if !self.oddities.is_empty() {
             writeln!(formatter, "\nWhat prevents a conclusion:")?;
         }
-        self.oddities.iter().try_for_each(|oddity| writeln!(formatter, "  {oddity}"))
+        self.oddities.iter().try_for_each(|oddity| writeln!(formatter, "  {}", Foreign(oddity)))
     }
 }
 
@@ -235,17 +240,22 @@ impl fmt::Display for Finding {
         let (amount, sure) = (self.amount(), sure(self.certainty).to_lowercase());
         let below = if self.is_above_floor { "" } else { "; below the floor" };
         writeln!(formatter, "At {}: {} ({amount}; {sure}{below})", place(*stage), self.number())?;
-        writeln!(formatter, "  Cause: {cause}")?;
+        writeln!(formatter, "  Cause: {}", Foreign(cause))?;
         if let Some(stage) = self.consequence_of {
             writeln!(formatter, "  A consequence of the losses at {}", place(stage))?;
         }
         for evidence in &self.evidence {
-            writeln!(formatter, "  Seen: {} +{}", evidence.counter, count(evidence.rise))?;
+            writeln!(
+                formatter,
+                "  Seen: {} +{}",
+                Foreign(&evidence.counter),
+                count(evidence.rise)
+            )?;
         }
         for action in &self.actions {
-            writeln!(formatter, "  Do: {}", action.text)?;
+            writeln!(formatter, "  Do: {}", Foreign(&action.text))?;
             if let Some(command) = &action.command {
-                writeln!(formatter, "      {command}")?;
+                writeln!(formatter, "      {}", Foreign(command))?;
             }
         }
         Ok(())
@@ -348,8 +358,10 @@ impl fmt::Display for Starvation {
 
 fn reader(queue: &Queue) -> String {
     match &queue.process {
-        Some((id, name)) => format!("{name} (process {id}) at {}", queue.local),
-        None => format!("the reader of {}", queue.local),
+        Some((id, name)) => {
+            format!("{} (process {id}) at {}", Foreign(name), Foreign(&queue.local))
+        }
+        None => format!("the reader of {}", Foreign(&queue.local)),
     }
 }
 

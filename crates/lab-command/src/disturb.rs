@@ -356,7 +356,7 @@ impl Reporter<'_> {
         if tally.found().get(fault.class()).is_some_and(|count| *count <= self.command.show) {
             let line =
                 format!("the run {fault}\n  {}", self.command.repeat_command(&cell.view, events));
-            self.progress.around(|| output::status(&line));
+            self.progress.around(|| output::status_lines(&line));
         }
     }
 

@@ -117,7 +117,7 @@ impl FleetCommand {
                     violation.explanation,
                     self.repeat_command(violation.seed)
                 );
-                progress.around(|| output::status(&line));
+                progress.around(|| output::status_lines(&line));
             }
             let Settings { form, circumstance, .. } = settings;
             rows.entry((form, circumstance)).or_default().add(report);

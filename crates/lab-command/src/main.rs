@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clearway_lab_command::{LabCommand, run};
 use clearway_terminal::failure::{Failure, conclude};
+use clearway_terminal::output::refusal;
 
 /// The same as that of `clearway`.
 #[global_allocator]
@@ -18,7 +19,13 @@ struct Program {
 }
 
 fn main() -> ExitCode {
-    let Program { command } = Program::parse();
+    let Program { command } = match Program::try_parse() {
+        Ok(program) => program,
+        Err(error) => {
+            refusal(&error.render().to_string(), || drop(error.print()));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format!("cannot start: {error}")));
     conclude("clearway-lab", runtime.and_then(|runtime| runtime.block_on(run(command))))

@@ -150,7 +150,7 @@ impl Rows<'_> {
         let culprit = swept.runs.iter().find(|run| run.outcome.violation.is_some());
         let text = culprit.and_then(|run| violation::explain(&view, run, &self.traces.qlog));
         if let Some(text) = text {
-            output::status(&text);
+            output::status_lines(&text);
         }
         self.rows.push(row);
         self.seeds_file.as_mut().map_or(Ok(()), |file| file.add(&view, swept))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use clearway_terminal::output;
+use clearway_terminal::{bars, output};
 
 /// How often a line is printed if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ impl Progress {
     /// Starts with nothing done of `all_runs` runs, which cost `all_cost` in total.
     pub(super) fn start(all_runs: u64, all_cost: u64) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(all_cost);
+            let bar = ProgressBar::with_draw_target(Some(all_cost), bars::target());
             if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {msg}") {
                 bar.set_style(style);
             }

@@ -11,6 +11,7 @@ use core::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 
+use clearway_units::foreign::escaped;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 use serde_json::{Map, Value, json};
@@ -214,7 +215,8 @@ impl Sequence<'_> {
 /// Appends a record of a JSON text sequence (RFC 7464 §2.2).
 fn record(output: &mut Vec<u8>, value: &Value) {
     output.push(0x1e);
-    output.extend_from_slice(value.to_string().as_bytes());
+    // The text in it is of another program, and a terminal may show what is written.
+    output.extend_from_slice(escaped(&value.to_string()).as_bytes());
     output.push(b'\n');
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use clearway_units::foreign::escaped;
 use indicatif::{ProgressDrawTarget, TermLike};
 
 use crate::lines::Frame;
@@ -59,12 +60,16 @@ impl TermLike for StandardError {
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        self.draw(text)?;
+        self.write_str(text)?;
         self.draw("\n")
     }
 
+    /// Bars have no styles, so that everything but the carriage return before a frame is text, which is escaped.
     fn write_str(&self, text: &str) -> io::Result<()> {
-        self.draw(text)
+        match text {
+            "\r" => self.draw(text),
+            _ => self.draw(&escaped(text)),
+        }
     }
 
     fn clear_line(&self) -> io::Result<()> {
@@ -91,7 +96,8 @@ mod tests {
         terminal.move_cursor_down(0).unwrap();
         terminal.clear_line().unwrap();
         terminal.write_line("a").unwrap();
-        terminal.write_str("b").unwrap();
-        assert_eq!(terminal.0.take(), b"\x1b[2A\r\x1b[2Ka\nb");
+        terminal.write_str("b\u{1b}[1m\r").unwrap();
+        terminal.write_str("\r").unwrap();
+        assert_eq!(terminal.0.take(), b"\x1b[2A\r\x1b[2Ka\nb\\u001b[1m\\r\r");
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::foreign::escaped;
+use clearway_units::foreign::escaped;
+
 use crate::interrupt::Ended;
 use crate::output;
 
@@ -103,6 +104,6 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         let failure = Failure::new("cannot read \"a\nb\u{1b}[2J\"").advise("check the name");
-        assert_eq!(failure.to_string(), "cannot read \"a\\nb\\u{1b}[2J\"; check the name");
+        assert_eq!(failure.to_string(), "cannot read \"a\\nb\\u001b[2J\"; check the name");
     }
 }

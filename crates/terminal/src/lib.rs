@@ -2,8 +2,10 @@
 
 pub mod bars;
 pub mod failure;
-pub mod foreign;
 pub mod interrupt;
 mod lines;
+mod macros;
 pub mod output;
 pub mod whole_file;
+
+pub use clearway_units::foreign;

@@ -4,13 +4,22 @@
 //! A reader that pauses (a full pipe, a stopped terminal) must not stop a server. So a thread for each stream does the
 //! writing. Only [`result`] waits for it without a limit; all others print without waiting, or wait for a second at most
 //! where a program starts or ends. They leave out lines if too many wait, which [`dropped`] counts.
+//!
+//! Whatever is printed here may contain text of others, so it is escaped ([`clearway_units::foreign`]): no control character
+//! and no character that reorders or hides text reaches a terminal or a log. [`status`], [`event`] and [`log`] print one
+//! line of at most [`MAX_LINE`] bytes: a line feed in text of others does not begin another line. JSON keeps its meaning.
 
 use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use clearway_units::foreign::{Foreign, escaped_lines};
+
 use crate::failure::Failure;
 use crate::lines::Lines;
+
+/// The maximum length of a line of [`status`], [`event`] and [`log`] in bytes; what exceeds it is cut off and counted.
+pub const MAX_LINE: usize = 8192;
 
 /// How long a result waits for status lines that were printed before it, and the program at its end for everything.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,11 +40,24 @@ fn standard_error() -> Option<&'static Lines> {
 
 /// Prints a status line on standard error, without waiting.
 pub fn status(line: &str) {
-    log(format!("{line}\n").into_bytes());
+    to_standard_error(one_line(line));
 }
 
-/// Prints bytes that end with a line feed on standard error, without waiting.
-pub fn log(line: Vec<u8>) {
+/// Prints several status lines on standard error, without waiting. Only for text whose line feeds are this program's own.
+pub fn status_lines(lines: &str) {
+    to_standard_error(format!("{}\n", escaped_lines(lines)).into_bytes());
+}
+
+/// Prints a line of a log on standard error, without waiting; it may end with a line feed.
+pub fn log(line: &str) {
+    to_standard_error(one_line(line.strip_suffix('\n').unwrap_or(line)));
+}
+
+fn one_line(line: &str) -> Vec<u8> {
+    format!("{}\n", Foreign(line).within(MAX_LINE)).into_bytes()
+}
+
+fn to_standard_error(line: Vec<u8>) {
     match standard_error() {
         Some(lines) => lines.add(line),
         // If standard error cannot be written, an error message cannot be printed either.
@@ -53,11 +75,21 @@ pub(crate) fn frame(frame: Vec<u8>) {
 
 /// Prints a line of a program that keeps running, such as a server's access log, on standard output, without waiting.
 pub fn event(line: &str) {
-    let line = format!("{line}\n").into_bytes();
+    let line = one_line(line);
     match standard_output() {
         Some(lines) => lines.add(line),
         None => drop(io::Write::write_all(&mut io::stdout().lock(), &line)),
     }
+}
+
+/// Prints what is wrong with the program's arguments, or the help that they ask for: with its styles, which is what
+/// `print_styled` does, unless an argument that is named in `text` contains what a terminal would take for its own.
+pub fn refusal(text: &str, print_styled: impl FnOnce()) {
+    match escaped_lines(text) {
+        std::borrow::Cow::Borrowed(_) => print_styled(),
+        std::borrow::Cow::Owned(_) => status_lines(text.trim_end()),
+    }
+    finish();
 }
 
 /// The width of standard output in columns, if it is a terminal.
@@ -66,14 +98,14 @@ pub fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// Prints a result on standard output, and waits until it is written. Do not call it on a thread that serves others.
+/// Prints a result, which may have several lines, on standard output, and waits until it is written. Do not call it on a thread that serves others.
 ///
 /// # Errors
 ///
 /// If it cannot be written. A broken pipe is not an error: its reader has seen enough.
 pub fn result(line: &str) -> Result<(), Failure> {
     settle();
-    let line = format!("{line}\n").into_bytes();
+    let line = format!("{}\n", escaped_lines(line)).into_bytes();
     let written = match standard_output() {
         Some(lines) => lines.write(line),
         None => io::Write::write_all(&mut io::stdout().lock(), &line),
@@ -89,7 +121,7 @@ pub fn result(line: &str) -> Result<(), Failure> {
 /// As [`result`], if that is known in time.
 pub fn last_result(line: &str) -> Result<(), Failure> {
     settle();
-    let line = format!("{line}\n").into_bytes();
+    let line = format!("{}\n", escaped_lines(line)).into_bytes();
     let written = match standard_output() {
         Some(lines) => lines.write_within(line, PATIENCE),
         None => Some(io::Write::write_all(&mut io::stdout().lock(), &line)),
@@ -128,4 +160,16 @@ pub fn finish() {
 pub fn dropped() -> [u64; 2] {
     [&STANDARD_OUTPUT, &STANDARD_ERROR]
         .map(|lines| lines.get().and_then(Option::as_ref).map_or(0, Lines::dropped))
+}
+
+/// What the macros of this crate print to. They write at once, for programs in which nothing else is to be served.
+#[doc(hidden)]
+pub fn print(text: std::fmt::Arguments<'_>, is_error: bool, end: &str) {
+    let text = text.to_string();
+    let text = format!("{}{end}", escaped_lines(&text));
+    // If it cannot be written, that cannot be reported either.
+    let _ = match is_error {
+        true => io::Write::write_all(&mut io::stderr().lock(), text.as_bytes()),
+        false => io::Write::write_all(&mut io::stdout().lock(), text.as_bytes()),
+    };
 }

@@ -5,6 +5,7 @@ use clearway_io::{DirectionStatistics, ForwardStatistics};
 use serde_json::{Value, json};
 
 use super::metrics::{Counted, means_name};
+use crate::foreign::Foreign;
 use crate::units::bytes_text;
 
 /// The sums over all threads.
@@ -36,8 +37,11 @@ impl Summary {
             format!("{} datagrams ({})", way.datagrams_sent, bytes_text(way.bytes_sent))
         };
         let ForwardStatistics { to_servers, to_clients, .. } = &self.forwarded;
-        let servers: Vec<_> =
-            self.servers.iter().map(|(name, count)| format!("{name}: {count}")).collect();
+        let servers: Vec<_> = self
+            .servers
+            .iter()
+            .map(|(name, count)| format!("{}: {count}", Foreign(name)))
+            .collect();
         let means = Means::ALL.iter().zip(self.means).filter(|(_, count)| *count > 0);
         let means: Vec<_> =
             means.map(|(means, count)| format!("{}: {count}", means_words(*means))).collect();

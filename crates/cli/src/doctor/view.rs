@@ -4,6 +4,8 @@ use clearway_doctor::{
     Certainty, Finding, Mark, Outcome, Scope, Snapshot, Stage, Verdict, diagnose_for, passing,
 };
 
+use crate::foreign::Foreign;
+
 /// What is shown at one time.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct View {
@@ -112,10 +114,12 @@ fn details(verdict: &Verdict) -> Vec<String> {
     lines
         .extend(verdict.elsewhere.iter().map(|it| format!("Elsewhere on this host: {}", lost(it))));
     for unseen in &verdict.unseen {
-        let needed = unseen.needed.as_ref().map(|needed| format!(" (needed: {needed})"));
-        lines.push(format!("Not seen: {}{}", unseen.why, needed.unwrap_or_default()));
+        let needed = unseen.needed.as_ref().map(|needed| format!(" (needed: {})", Foreign(needed)));
+        lines.push(format!("Not seen: {}{}", Foreign(&unseen.why), needed.unwrap_or_default()));
     }
-    lines.extend(verdict.oddities.iter().map(|it| format!("What prevents a conclusion: {it}")));
+    lines.extend(
+        verdict.oddities.iter().map(|it| format!("What prevents a conclusion: {}", Foreign(it))),
+    );
     lines
 }
 

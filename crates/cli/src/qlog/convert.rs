@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use clearway_qlog::convert::{Conversion, ConvertError, to_0_3};
 
 use crate::failure::Failure;
-use crate::foreign::escaped;
 use crate::output;
 use crate::whole_file::{WholeFile, unwritten};
 
@@ -109,5 +108,5 @@ fn report(input: &Path, conversion: &Conversion) {
     if let Some(damage) = &conversion.reading.damage {
         line.push_str(&format!("; it is damaged ({damage}) and was converted up to the damage"));
     }
-    output::status(&escaped(&line));
+    output::status(&line);
 }

@@ -8,8 +8,11 @@ use serde_json::json;
 use super::progress::Progress;
 use super::{UNREADABLE, ViewCommand, open};
 use crate::failure::Failure;
-use crate::foreign::escaped;
+use crate::foreign::Foreign;
 use crate::output;
+
+/// The maximum length of a line in bytes: the file and the peer choose names and reasons in it.
+const MAX_LINE: usize = 4096;
 
 /// How many types of unused events are named.
 const MAX_NAMES: usize = 8;
@@ -63,7 +66,8 @@ fn nothing_read(reports: &[Report]) -> Option<String> {
 /// The report as text. What the file or the peer says is escaped, line by line.
 fn paragraph(path: &Path, report: &Report) -> String {
     let lines = lines(path, report);
-    let lines: Vec<_> = lines.iter().map(|line| escaped(line)).collect();
+    let lines: Vec<_> =
+        lines.iter().map(|line| Foreign(line).within(MAX_LINE).to_string()).collect();
     lines.join("\n")
 }
 

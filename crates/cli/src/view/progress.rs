@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::output;
+use crate::{bars, output};
 
 /// No progress is shown for a file that is read in less time than this.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Progress {
 }
 
 fn spinner() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
+    let bar = ProgressBar::with_draw_target(None, bars::target());
     match ProgressStyle::with_template("{spinner} {msg}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

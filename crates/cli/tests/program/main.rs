@@ -7,6 +7,7 @@ mod balance_restart;
 mod certificates;
 mod demo;
 mod doctor;
+mod foreign;
 mod hot_restart;
 mod http3;
 mod interrupted;

@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use clearway_units::foreign::escaped;
+
 /// The largest integer that every JSON reader represents exactly (RFC 7493 §2.2).
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
@@ -183,8 +185,20 @@ fn hex_digit(value: u8) -> u8 {
 }
 
 /// A string, escaped as RFC 8259 §7 requires. A record never contains a line break or the record separator,
-/// because control characters are escaped.
+/// because control characters are escaped. What else could change how a terminal shows the log is escaped, too.
 fn write_text(output: &mut Vec<u8>, text: &str) {
+    if !text.is_ascii() || text.contains('\u{7f}') {
+        let mut quoted = Vec::with_capacity(text.len().saturating_add(2));
+        write_bytes(&mut quoted, text);
+        // Only whole ASCII characters were added.
+        let quoted = String::from_utf8(quoted).unwrap_or_default();
+        output.extend_from_slice(escaped(&quoted).as_bytes());
+    } else {
+        write_bytes(output, text);
+    }
+}
+
+fn write_bytes(output: &mut Vec<u8>, text: &str) {
     output.push(b'"');
     for byte in text.bytes() {
         match byte {

@@ -68,8 +68,12 @@ fn floats_are_numbers_or_absent() {
 
 #[test]
 fn text_is_escaped() {
-    let json = written(|json| json.text("t", "a\"b\\c\nd\re\tf\u{1e}g\u{0}h\u{7f}ü€😀"));
-    assert_eq!(json, "{\"t\":\"a\\\"b\\\\c\\nd\\re\\tf\\u001eg\\u0000h\u{7f}ü€😀\"}");
+    let json =
+        written(|json| json.text("t", "a\"b\\c\nd\re\tf\u{1e}g\u{0}h\u{7f}\u{9b}\u{202e}ü€😀"));
+    assert_eq!(
+        json,
+        "{\"t\":\"a\\\"b\\\\c\\nd\\re\\tf\\u001eg\\u0000h\\u007f\\u009b\\u202eü€😀\"}"
+    );
 }
 
 proptest! {

@@ -1,5 +1,6 @@
 //! The terminal, as ratatui draws in it. Its own backends bring a second version of libraries that this program has.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use ratatui::Terminal;
@@ -10,6 +11,7 @@ use ratatui::style::{Color, Modifier};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::failure::Failure;
+use crate::foreign::escaped;
 
 /// A second screen without cursor, and back from it. What the user had before is there again afterwards.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
@@ -94,7 +96,12 @@ impl<W: Write> Backend for Drawing<W> {
                 // No other is used here.
                 _ => {}
             }
-            write!(bytes, "m{}", cell.symbol())?;
+            // A symbol is what the terminal shows in one place. ratatui leaves out control characters, but not others.
+            let symbol = match escaped(cell.symbol()) {
+                Cow::Borrowed(symbol) => symbol,
+                Cow::Owned(_) => "\u{fffd}",
+            };
+            write!(bytes, "m{symbol}")?;
         }
         bytes.extend(PLAIN);
         self.0.write_all(&bytes)
@@ -155,5 +162,15 @@ mod tests {
         let mut drawing = Drawing(Vec::new());
         drawing.draw([(3, 1, &cell)].into_iter()).unwrap();
         assert_eq!(drawing.0, b"\x1b[2;4H\x1b[0;1;31mx\x1b[0m");
+        for hostile in ["\u{1b}[2J", "\u{202e}", "a\u{200b}"] {
+            let mut drawing = Drawing(Vec::new());
+            drawing.draw([(0, 0, &Cell::new(hostile_symbol(hostile)))].into_iter()).unwrap();
+            assert_eq!(drawing.0, "\x1b[1;1H\x1b[0m\u{fffd}\x1b[0m".as_bytes());
+        }
+    }
+
+    /// Cells take symbols that live as long as the program.
+    fn hostile_symbol(text: &str) -> &'static str {
+        Box::leak(text.to_owned().into_boxed_str())
     }
 }
