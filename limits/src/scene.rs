@@ -55,6 +55,8 @@ pub struct Scene {
     largest_sent: Option<PacketNumber>,
     /// Whether the victim may transmit datagrams.
     pub may_transmit: bool,
+    /// The 1-RTT packets that the victim has sent, with the sizes of their datagrams, if they are to be recorded.
+    pub sent: Option<Vec<(PacketNumber, usize)>>,
     datagram: Vec<u8>,
     scratch: Vec<u8>,
     data: bytes::Bytes,
@@ -192,6 +194,7 @@ impl Scene {
             next_number: 1_000,
             largest_sent: None,
             may_transmit: true,
+            sent: None,
             datagram: vec![0; DATAGRAM + 100],
             scratch: vec![0; 16 * DATAGRAM],
             data: bytes::Bytes::from(vec![7; 1 << 16]),
@@ -351,7 +354,11 @@ impl Scene {
             self.victim.transmitted(handle, now);
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for packet in self.scratch[..transmit.size].chunks(size) {
-                self.largest_sent = number_of(packet, self.largest_sent).max(self.largest_sent);
+                let number = number_of(packet, self.largest_sent);
+                self.largest_sent = number.max(self.largest_sent);
+                if let (Some(sent), Some(number)) = (&mut self.sent, number) {
+                    sent.push((number, packet.len()));
+                }
             }
         }
         while self.victim.next_reply().is_some() {}

@@ -3,6 +3,7 @@
 use clearway_transport::Side;
 use clearway_wire::{Direction, Frame, Initiator, StreamId, VarInt, frame};
 
+use super::packets::LEDGER;
 use super::{Attack, KIB, MIB, Target};
 use crate::scene::{Application, Scene};
 
@@ -62,6 +63,20 @@ pub(super) fn attacks() -> Vec<Attack> {
             because: "the stream limit is raised only for streams that were accepted and are closed",
         },
         Attack {
+            name: "partial resets of data that never comes",
+            target: on_server(Application::Reads),
+            drive: partial_resets,
+            bound: STREAMS * 2 * STREAM + LEDGER,
+            because: "200 streams at a time, and the records of sent ACKs",
+        },
+        Attack {
+            name: "partial resets that shrink again and again",
+            target: on_server(Application::Idle),
+            drive: shrinking_partial_resets,
+            bound: 2 * CONNECTION_WINDOW + STREAMS * STREAM,
+            because: "only the smallest reliable size is kept, and the data of the connection's window",
+        },
+        Attack {
             name: "streams stopped by the peer",
             target: on_server(Application::Writes),
             drive: stopped_streams,
@@ -85,6 +100,38 @@ fn stream(direction: Direction, index: u64) -> StreamId {
 
 fn varint(value: u64) -> VarInt {
     VarInt::new(value).expect("a small number")
+}
+
+fn partial_reset(stream_id: StreamId, final_size: u64, reliable_size: u64) -> Frame<'static> {
+    Frame::ResetStreamAt(frame::ResetStreamAt {
+        stream_id,
+        error_code: varint(7),
+        final_size: varint(final_size),
+        reliable_size: varint(reliable_size),
+    })
+}
+
+/// All that the stream limit and the connection's window permit, of which nothing can be delivered.
+fn partial_resets(scene: &mut Scene) {
+    for index in 0..20_000 {
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            scene.send(&[partial_reset(stream(direction, index % 100), 5_000, 4_000)]);
+        }
+    }
+    assert!(!scene.is_closed(), "{:?}", scene.closed);
+}
+
+fn shrinking_partial_resets(scene: &mut Scene) {
+    let data = [7; 1_000];
+    for index in 0..100 {
+        let id = stream(Direction::Bidirectional, index);
+        // A gap at the beginning, so that the data after it is kept.
+        scene.send(&[data_frame(id, 1, &data, false)]);
+        for reliable_size in (0..200).rev() {
+            scene.send(&[partial_reset(id, 1_001, 5 * reliable_size)]);
+        }
+    }
+    assert!(!scene.is_closed(), "{:?}", scene.closed);
 }
 
 fn data_frame(stream_id: StreamId, offset: u64, data: &[u8], fin: bool) -> Frame<'_> {

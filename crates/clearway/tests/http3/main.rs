@@ -15,3 +15,4 @@ mod shutdown;
 mod slow_readers;
 mod streaming;
 mod support;
+mod tunnel_floods;

@@ -1,0 +1,113 @@
+//! A peer that lies about probes of the path's MTU (RFC 8899): it acknowledges what never arrived, or not what did.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clearway_limits::scene::{Application, Scene};
+use clearway_transport::Side;
+use clearway_wire::{Frame, PacketNumber, StreamId, VarInt, frame};
+
+/// The time between two acknowledgments of the peer.
+const ROUND: Duration = Duration::from_millis(10);
+
+fn varint(value: u64) -> VarInt {
+    VarInt::new(value).expect("a small number")
+}
+
+/// The ranges of these ascending numbers, the last one first.
+fn ranges(numbers: &[PacketNumber]) -> Vec<RangeInclusive<PacketNumber>> {
+    let mut ranges: Vec<RangeInclusive<PacketNumber>> = Vec::new();
+    for number in numbers.iter().rev().copied() {
+        match ranges.last_mut() {
+            Some(last) if last.start().get() == number.get() + 1 => *last = number..=*last.end(),
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
+}
+
+/// What came of a lie.
+#[derive(Debug)]
+struct Outcome {
+    /// How many datagrams were larger than what the connection used at the time.
+    probes: usize,
+    /// How many bytes were sent.
+    bytes: usize,
+    /// How many of these the peer has acknowledged.
+    acknowledged: usize,
+    datagram_size: usize,
+}
+
+/// A server sends as much as it may for `time`; its client acknowledges the packets that `admits` returns `true` for, by
+/// their datagram's size, the size that is in use, and how many were decided before.
+fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> Outcome {
+    let mut scene = Scene::new(Side::Server, Application::Writes);
+    let id = StreamId::from_varint(VarInt::ZERO);
+    let request = frame::Stream { stream_id: id, offset: VarInt::ZERO, data: b"x", fin: true };
+    scene.sent = Some(Vec::new());
+    let maximum = varint(1 << 40);
+    scene.send(&[Frame::Stream(request)]);
+    scene.send(&[
+        Frame::MaxData(frame::MaxData { maximum }),
+        Frame::MaxStreamData(frame::MaxStreamData { stream_id: id, maximum }),
+    ]);
+    let mut outcome = Outcome { probes: 0, bytes: 0, acknowledged: 0, datagram_size: 0 };
+    let end = scene.now + time;
+    let mut decided = 0;
+    while scene.now < end {
+        assert!(!scene.is_closed(), "{:?}", scene.closed);
+        let in_use = scene.connection().datagram_size();
+        let sent = std::mem::take(scene.sent.as_mut().expect("a record"));
+        let mut admitted: Vec<PacketNumber> = Vec::new();
+        for (number, size) in sent {
+            outcome.bytes += size;
+            outcome.probes += usize::from(size > in_use);
+            if admits(size, in_use, decided) {
+                outcome.acknowledged += size;
+                admitted.push(number);
+            }
+            decided += 1;
+        }
+        scene.now += ROUND;
+        match admitted.is_empty() {
+            true => scene.turn(),
+            // As many as fit an ACK frame; the rest is lost to it.
+            false => scene.acknowledge(ranges(&admitted).into_iter().take(200)),
+        }
+    }
+    outcome.datagram_size = scene.connection().datagram_size();
+    outcome
+}
+
+/// It gets larger datagrams than its path carries, which harms nobody else, and not more than the driver has room for.
+#[test]
+fn who_acknowledges_everything_has_as_large_datagrams_as_the_driver_sends() {
+    let outcome = lie(Duration::from_secs(10), |_, _, _| true);
+    assert!((1200..=16 * 1200).contains(&outcome.datagram_size), "{outcome:?}");
+    assert!(outcome.probes < 60, "{outcome:?}");
+}
+
+/// Each probe has the size raised, and then the data of that size disappears: the size falls, and the search does not begin
+/// again at once.
+#[test]
+fn who_acknowledges_only_probes_does_not_start_a_search_without_end() {
+    let outcome = lie(Duration::from_secs(120), |size, in_use, _| size > in_use || size <= 1200);
+    assert!(outcome.probes < 100, "{outcome:?}");
+    assert!(outcome.datagram_size <= 16 * 1200, "{outcome:?}");
+}
+
+/// No probe succeeds, and everything else does: as on a path that carries no more.
+#[test]
+fn who_acknowledges_no_probe_costs_a_few_probes() {
+    let outcome = lie(Duration::from_secs(120), |size, in_use, _| size <= in_use);
+    assert!(outcome.probes < 100, "{outcome:?}");
+    assert_eq!(outcome.datagram_size, 1200, "{outcome:?}");
+}
+
+/// It acknowledges every second packet, whatever its size: losses that say nothing of the size.
+#[test]
+fn who_acknowledges_every_second_packet_learns_of_no_other_cost() {
+    let outcome = lie(Duration::from_secs(60), |_, _, decided| decided % 2 == 0);
+    assert!(outcome.probes < 100, "{outcome:?}");
+    assert!(outcome.acknowledged * 3 > outcome.bytes, "{outcome:?}");
+}
