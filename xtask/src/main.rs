@@ -3,8 +3,10 @@
 #[macro_use(eprint, eprintln, print, println)]
 extern crate clearway_terminal;
 
+mod attack;
 mod balance;
 mod bench;
+mod bounded;
 mod command;
 mod cost;
 mod doctor;
@@ -38,6 +40,13 @@ The project's development tasks.
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
         --doctor             also run `cargo xtask doctor-test` with one run of each fault (needs root)
+  cargo xtask attack         attack a running `serve`, `balance`, `get` and a library server over loopback, with a well-behaved
+                             client beside each attack, and compare what each costs with its bound (ten minutes)
+        --only NAME          only the attacks whose name contains NAME; may be given several times
+        --quick              only the small set that continuous integration runs (less than a minute)
+        --list               only print their names
+        --program FILE       attack this program instead of building it
+        --library FILE       the same for the library's example `peer`
   cargo xtask balance-test   `clearway balance` in front of three `clearway serve` and of three quic-go servers, in network
                              namespaces: clients download while they change their addresses and connection IDs, and
                              servers and balancers come and go (needs root; three minutes)
@@ -190,6 +199,7 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["test", rest @ ..] => test::run(rest),
+        ["attack", rest @ ..] => attack::run(rest),
         ["balance-test", rest @ ..] => balance::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["cost", rest @ ..] => cost::run(rest),

@@ -258,7 +258,7 @@ fn pinned(program: &Path, core: usize) -> Command {
 }
 
 /// User and system time of a process (proc(5): fields 14 and 15 of stat, in ticks of 10 ms).
-fn cpu_seconds(pid: u32) -> Result<f64, String> {
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);

@@ -1,7 +1,6 @@
 //! `cargo xtask peers-debian`: Clearway with the HTTP/3 programs of Debian sid, in both roles, over loopback.
 
 mod backend;
-mod bounded;
 mod browsers;
 mod chroot;
 mod curl;

@@ -4,10 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use super::Bench;
-use super::bounded::Server as Process;
 use super::problem::{Problem, ensure};
 use super::rows::{Client, Test, link, path};
 use super::servers::Server;
+use crate::bounded::Server as Process;
 use crate::command::output;
 
 /// The request with which the page reports.

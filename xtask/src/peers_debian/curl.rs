@@ -1,10 +1,10 @@
 //! curl as the client.
 
 use super::Bench;
-use super::bounded::{Finished, finish, last_lines};
 use super::problem::{Problem, ensure};
 use super::rows::{Test, link, path};
 use super::servers::{Server, Site};
+use crate::bounded::{Finished, finish, last_lines};
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {
     if test == Test::Version2 && !server.is_ours() {

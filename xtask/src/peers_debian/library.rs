@@ -3,10 +3,10 @@
 use std::process::Command;
 
 use super::Bench;
-use super::bounded::finish;
 use super::problem::{Problem, ensure};
 use super::rows::{Test, link, path};
 use super::servers::Server;
+use crate::bounded::finish;
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {
     if matches!(test, Test::Resumption | Test::KeyUpdate | Test::Version2) {

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 
 use super::Bench;
-use super::bounded::Server as Process;
 use super::files::QLOG;
 use super::problem::Problem;
+use crate::bounded::Server as Process;
 
 /// How many ports are tried before none counts as free.
 const PORTS_TRIED: usize = 16;

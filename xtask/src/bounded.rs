@@ -98,6 +98,16 @@ impl Server {
         Ok(Self { guard: Guard(child), log: log.to_owned() })
     }
 
+    /// Its process ID.
+    pub(crate) fn id(&self) -> u32 {
+        self.guard.0.id()
+    }
+
+    /// Whether it has not ended yet.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.guard.0.try_wait(), Ok(None))
+    }
+
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()

@@ -1,0 +1,144 @@
+//! The well-behaved client: it asks for a small file all the while, from an address of its own.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::endpoint::{Endpoint, Settings};
+use super::http3;
+
+/// The address of the well-behaved client: of another prefix than the attackers'.
+pub(super) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 200, 0, 1));
+/// The pause between two requests.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long an answer may take before it counts as a failure.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The pause after which an unanswered request is sent again, as a client does after its probe timeout.
+const REPEAT: Duration = Duration::from_millis(150);
+/// How many requests use one connection.
+const REQUESTS: usize = 40;
+
+/// What the client has seen.
+#[derive(Default, Clone)]
+pub(super) struct Seen {
+    /// The latency of each answered request, and of each handshake.
+    pub(super) latencies: Vec<Duration>,
+    pub(super) failures: Vec<String>,
+    /// The longest time without an answer.
+    pub(super) gap: Duration,
+}
+
+impl Seen {
+    /// The latency that this part of the requests does not exceed.
+    pub(super) fn percentile(&self, part: f64) -> Duration {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let place = (sorted.len().saturating_sub(1) as f64 * part).round() as usize;
+        sorted.get(place).copied().unwrap_or_default()
+    }
+}
+
+/// A client that runs until it is stopped.
+pub(super) struct Client {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Seen>>,
+}
+
+impl Client {
+    pub(super) fn start(server: SocketAddr, mut settings: Settings, path: &'static str) -> Self {
+        settings.local = HOME;
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = stop.clone();
+        let thread = std::thread::spawn(move || run(server, &settings, path, &flag));
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Stops the client, and returns what it has seen.
+    pub(super) fn stop(mut self) -> Seen {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Seen {
+            failures: vec!["the client's thread panicked".to_owned()],
+            ..Seen::default()
+        })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(server: SocketAddr, settings: &Settings, path: &str, stop: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    let mut last = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let mut endpoint = match Endpoint::connect(server, settings, PATIENCE) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                seen.failures.push(error);
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+        };
+        seen.latencies.push(began.elapsed());
+        http3::open(&mut endpoint, &[]);
+        for _ in 0..REQUESTS {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let began = Instant::now();
+            match ask(&mut endpoint, path) {
+                Ok(()) => {
+                    seen.latencies.push(began.elapsed());
+                    seen.gap = seen.gap.max(last.elapsed());
+                    last = Instant::now();
+                }
+                Err(error) => {
+                    seen.failures.push(error);
+                    break;
+                }
+            }
+            if endpoint.pump(PAUSE).is_err() {
+                break;
+            }
+        }
+        endpoint.close();
+    }
+    seen.gap = seen.gap.max(last.elapsed());
+    seen
+}
+
+/// Asks for a path, and waits for the complete response.
+///
+/// # Errors
+/// If it does not come in time, or its status is not 200.
+pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
+    let stream = http3::request(endpoint, path);
+    let mut repeated = Instant::now();
+    let request = http3::get(path);
+    endpoint.until(PATIENCE, |endpoint| {
+        if repeated.elapsed() > REPEAT {
+            repeated = Instant::now();
+            endpoint.send(&super::endpoint::stream_frame(stream, 0, &request, true));
+        }
+        let incoming = endpoint.streams.get(&stream);
+        incoming.is_some_and(|incoming| incoming.is_complete() || incoming.reset.is_some())
+    })?;
+    let incoming = endpoint.streams.remove(&stream);
+    match incoming {
+        Some(incoming) if incoming.is_complete() => match http3::status(&incoming) {
+            Some(200) => Ok(()),
+            Some(status) => Err(format!("status {status}")),
+            None => Err(format!("no status in {:02x?}", incoming.data.get(..16))),
+        },
+        Some(incoming) => Err(format!("reset with {:?}", incoming.reset)),
+        None => Err(format!("no answer in time (closed: {:?})", endpoint.closed)),
+    }
+}

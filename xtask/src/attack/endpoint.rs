@@ -1,0 +1,758 @@
+//! A QUIC endpoint of which every frame can be forged. TLS is rustls's; packets and frames are written by hand.
+//!
+//! It completes handshakes, acknowledges unless told otherwise, and repeats its part of a handshake. It has no congestion control,
+//! no loss recovery for streams and no rules: whoever uses it decides what is sent.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clearway_wire::header::{HeaderKind, LongHeader, ProtectedHeader, ShortHeader, set_length};
+use clearway_wire::{
+    ConnectionId, Frame, Initiator, LongPacketType, PacketNumber, PacketType, Reader,
+    TransportParameters, VarInt, Version, Writer, frame,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::pki_types::ServerName;
+use rustls::quic::{self, Connection, DirectionalKeys, KeyChange, Keys, Secrets};
+
+/// The size of a datagram with an Initial packet (RFC 9000 §14.1).
+pub(super) const DATAGRAM: usize = 1_200;
+/// The room for frames in a 1-RTT packet of a full datagram.
+pub(super) const PAYLOAD: usize = 1_150;
+const TAG_LEN: usize = 16;
+const ID_LEN: usize = 8;
+const NUMBER_LEN: usize = 4;
+/// How far after the beginning of the packet number the sample for header protection begins (RFC 9001 §5.4.2).
+const SAMPLE_DISTANCE: usize = 4;
+/// The pause after which an unfinished flight is sent again.
+const REPEAT: Duration = Duration::from_millis(250);
+/// The most ranges that are remembered for acknowledgments.
+const MAX_RANGES: usize = 32;
+/// The most bytes that are kept of a stream; more are only counted.
+const MAX_KEPT: usize = 1 << 16;
+const INITIAL: usize = 0;
+const HANDSHAKE: usize = 1;
+const APPLICATION: usize = 2;
+
+/// Bytes and datagrams that all endpoints of an attack have sent.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub(super) bytes: AtomicU64,
+    pub(super) datagrams: AtomicU64,
+}
+
+impl Sent {
+    pub(super) fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.datagrams.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What a client is made with.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) tls: Arc<rustls::ClientConfig>,
+    pub(super) parameters: TransportParameters,
+    /// The local address.
+    pub(super) local: IpAddr,
+    /// Bytes before each datagram.
+    pub(super) prefix: Vec<u8>,
+    pub(super) counter: Arc<Sent>,
+}
+
+/// What has arrived on a stream.
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// The first bytes, in order.
+    pub(super) data: Vec<u8>,
+    /// The number of bytes that have arrived, repetitions included.
+    pub(super) bytes: u64,
+    pieces: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+    end: Option<u64>,
+    /// The error code of RESET_STREAM.
+    pub(super) reset: Option<u64>,
+}
+
+impl Incoming {
+    /// Whether all content has arrived.
+    pub(super) fn is_complete(&self) -> bool {
+        self.end == Some(self.next)
+    }
+
+    fn add(&mut self, offset: u64, data: &[u8], fin: bool) {
+        self.bytes += data.len() as u64;
+        let end = offset + data.len() as u64;
+        if fin {
+            self.end = Some(end);
+        }
+        if end > self.next {
+            self.pieces.insert(offset, data.to_vec());
+        }
+        while let Some((&offset, _)) = self.pieces.first_key_value()
+            && offset <= self.next
+            && let Some((_, piece)) = self.pieces.pop_first()
+        {
+            let known = (self.next - offset) as usize;
+            if let Some(new) = piece.get(known..).filter(|new| !new.is_empty()) {
+                self.next += new.len() as u64;
+                let room = MAX_KEPT.saturating_sub(self.data.len());
+                self.data.extend(&new[..new.len().min(room)]);
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Space {
+    keys: Option<Keys>,
+    next_number: u64,
+    largest: Option<PacketNumber>,
+    /// Received packet numbers in ascending ranges.
+    received: Vec<(u64, u64)>,
+    is_ack_due: bool,
+    /// CRYPTO data to send, all of it.
+    output: Vec<u8>,
+    sent: usize,
+    input: Incoming,
+    read: usize,
+}
+
+impl Space {
+    fn note(&mut self, number: u64) {
+        match self.received.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => self.received.push((number, number)),
+        }
+        self.received.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (first, last) in self.received.drain(..) {
+            match merged.last_mut() {
+                Some((_, end)) if first <= *end + 1 => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        let old = merged.len().saturating_sub(MAX_RANGES);
+        self.received = merged.split_off(old);
+    }
+}
+
+/// A connection's end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Closed {
+    pub(super) is_application: bool,
+    pub(super) code: u64,
+    pub(super) reason: String,
+}
+
+/// One end of a connection.
+pub(super) struct Endpoint {
+    socket: Arc<UdpSocket>,
+    remote: SocketAddr,
+    tls: Connection,
+    is_client: bool,
+    prefix: Vec<u8>,
+    /// The peer's connection ID.
+    pub(super) destination: ConnectionId,
+    source: ConnectionId,
+    /// The first destination of the client, from which Initial keys are derived.
+    token: Vec<u8>,
+    spaces: [Space; 3],
+    level: usize,
+    next_secrets: Option<Secrets>,
+    key_phase: bool,
+    last_flight: Instant,
+    /// Whether the handshake is confirmed.
+    pub(super) is_confirmed: bool,
+    /// Whether received packets are acknowledged.
+    pub(super) acknowledges: bool,
+    pub(super) closed: Option<Closed>,
+    pub(super) streams: BTreeMap<u64, Incoming>,
+    next_stream: [u64; 2],
+    offsets: BTreeMap<u64, u64>,
+    /// How many bidirectional streams the peer permits.
+    pub(super) max_streams: u64,
+    /// Tokens of NEW_TOKEN frames.
+    pub(super) received_datagrams: u64,
+    pub(super) received_bytes: u64,
+    counter: Arc<Sent>,
+}
+
+fn random_id() -> ConnectionId {
+    let mut id = [0; ID_LEN];
+    random(&mut id);
+    ConnectionId::new(&id).expect("an ID of 8 bytes")
+}
+
+/// Fills bytes at random.
+pub(super) fn random(bytes: &mut [u8]) {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.secure_random.fill(bytes).expect("random bytes of the kernel");
+}
+
+/// Both directions' Initial keys (RFC 9001 §5.2).
+pub(super) fn initial_keys(destination: &ConnectionId, is_client: bool) -> Keys {
+    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+    let suite = suite.tls13().expect("a suite of TLS 1.3");
+    let algorithm = suite.quic.expect("a suite of QUIC");
+    let side = if is_client { rustls::Side::Client } else { rustls::Side::Server };
+    Keys::initial(quic::Version::V1, suite, algorithm, destination.as_bytes(), side)
+}
+
+/// Parameters that permit the peer as much as possible.
+pub(super) fn generous() -> TransportParameters {
+    let much = VarInt::from_u32(1 << 29);
+    TransportParameters {
+        max_idle_timeout: VarInt::from_u32(60_000),
+        initial_max_data: much,
+        initial_max_stream_data_bidi_local: much,
+        initial_max_stream_data_bidi_remote: much,
+        initial_max_stream_data_uni: much,
+        initial_max_streams_bidi: VarInt::from_u32(10_000),
+        initial_max_streams_uni: VarInt::from_u32(100),
+        active_connection_id_limit: VarInt::from_u32(8),
+        max_datagram_frame_size: VarInt::from_u32(1_200),
+        ..TransportParameters::default()
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Endpoint {
+    /// Completes a handshake with a server.
+    ///
+    /// # Errors
+    /// If that takes longer than `limit`, or the server closes the connection.
+    pub(super) fn connect(
+        server: SocketAddr,
+        settings: &Settings,
+        limit: Duration,
+    ) -> Result<Self, String> {
+        let mut client = Self::begin(server, settings)?;
+        client.flush()?;
+        let is_confirmed = client.until(limit, |client| client.is_confirmed)?;
+        match (is_confirmed, &client.closed) {
+            (true, _) => Ok(client),
+            (false, Some(closed)) => Err(format!("closed in the handshake: {closed:?}")),
+            (false, None) => Err("no handshake in time".to_owned()),
+        }
+    }
+
+    /// A client that has sent nothing yet.
+    pub(super) fn begin(server: SocketAddr, settings: &Settings) -> Result<Self, String> {
+        let socket = UdpSocket::bind((settings.local, 0)).map_err(text)?;
+        socket.set_nonblocking(true).map_err(text)?;
+        // The kernel doubles the value and permits less without privileges.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4 << 20);
+        let source = random_id();
+        let mut parameters = settings.parameters.clone();
+        parameters.initial_source_connection_id = Some(source);
+        let mut encoded = Vec::new();
+        parameters.encode(&mut encoded, None);
+        let name = ServerName::try_from("localhost").map_err(text)?;
+        let tls =
+            quic::ClientConnection::new(settings.tls.clone(), quic::Version::V1, name, encoded);
+        let destination = random_id();
+        let mut client = Self::new(
+            (Arc::new(socket), server),
+            Connection::Client(tls.map_err(text)?),
+            (destination, source, destination),
+            settings.counter.clone(),
+        );
+        client.prefix.clone_from(&settings.prefix);
+        client.write_tls();
+        Ok(client)
+    }
+
+    /// Answers a client whose first datagram a socket has received.
+    pub(super) fn accept(
+        (socket, client): (Arc<UdpSocket>, SocketAddr),
+        first: &mut [u8],
+        (tls, parameters): (&Arc<rustls::ServerConfig>, &TransportParameters),
+        counter: Arc<Sent>,
+    ) -> Result<Self, String> {
+        let header = ProtectedHeader::decode(first, ID_LEN).map_err(text)?;
+        let HeaderKind::Long { packet_type: LongPacketType::Initial, destination, source, .. } =
+            header.kind
+        else {
+            return Err("the first packet is not an Initial".to_owned());
+        };
+        let ours = random_id();
+        let mut parameters = parameters.clone();
+        parameters.initial_source_connection_id = Some(ours);
+        parameters.original_destination_connection_id = Some(destination);
+        let mut encoded = Vec::new();
+        parameters.encode(&mut encoded, None);
+        let tls = quic::ServerConnection::new(tls.clone(), quic::Version::V1, encoded);
+        let tls = Connection::Server(tls.map_err(text)?);
+        let mut server = Self::new((socket, client), tls, (source, ours, destination), counter);
+        server.receive(first)?;
+        server.flush()?;
+        Ok(server)
+    }
+
+    fn new(
+        (socket, remote): (Arc<UdpSocket>, SocketAddr),
+        tls: Connection,
+        (destination, source, first): (ConnectionId, ConnectionId, ConnectionId),
+        counter: Arc<Sent>,
+    ) -> Self {
+        let is_client = matches!(tls, Connection::Client(_));
+        let mut spaces: [Space; 3] = Default::default();
+        spaces[INITIAL].keys = Some(initial_keys(&first, is_client));
+        Self {
+            socket,
+            remote,
+            tls,
+            is_client,
+            prefix: Vec::new(),
+            destination,
+            source,
+            token: Vec::new(),
+            spaces,
+            level: INITIAL,
+            next_secrets: None,
+            key_phase: false,
+            last_flight: Instant::now(),
+            is_confirmed: false,
+            acknowledges: true,
+            closed: None,
+            streams: BTreeMap::new(),
+            next_stream: if is_client { [0, 2] } else { [1, 3] },
+            offsets: BTreeMap::new(),
+            max_streams: 0,
+            received_datagrams: 0,
+            received_bytes: 0,
+            counter,
+        }
+    }
+
+    /// The ID that packets of the peer to this endpoint begin with.
+    pub(super) fn source(&self) -> ConnectionId {
+        self.source
+    }
+
+    /// The endpoint's socket.
+    pub(super) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// From now on packets are sent from another local address.
+    pub(super) fn move_to(&mut self, local: IpAddr) -> Result<(), String> {
+        let socket = UdpSocket::bind((local, 0)).map_err(text)?;
+        socket.set_nonblocking(true).map_err(text)?;
+        self.socket = Arc::new(socket);
+        Ok(())
+    }
+
+    fn write_tls(&mut self) {
+        loop {
+            let mut bytes = Vec::new();
+            let change = self.tls.write_hs(&mut bytes);
+            let is_over = bytes.is_empty() && change.is_none();
+            self.spaces[self.level].output.extend(bytes);
+            match change {
+                Some(KeyChange::Handshake { keys }) => {
+                    self.level = HANDSHAKE;
+                    self.spaces[HANDSHAKE].keys = Some(keys);
+                }
+                Some(KeyChange::OneRtt { keys, next }) => {
+                    self.level = APPLICATION;
+                    self.spaces[APPLICATION].keys = Some(keys);
+                    self.next_secrets = Some(next);
+                }
+                None if is_over => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Sends a datagram as it is.
+    pub(super) fn send_datagram(&self, datagram: &[u8]) {
+        self.send_from(&self.socket, datagram);
+    }
+
+    /// The same from another socket.
+    pub(super) fn send_from(&self, socket: &UdpSocket, datagram: &[u8]) {
+        self.counter.add(datagram.len());
+        if self.prefix.is_empty() {
+            // A full buffer loses the datagram, as a path may.
+            let _ = socket.send_to(datagram, self.remote);
+        } else {
+            let _ = socket.send_to(&[&self.prefix, datagram].concat(), self.remote);
+        }
+    }
+
+    /// A 1-RTT packet with this payload.
+    pub(super) fn packet(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.seal(APPLICATION, payload)
+    }
+
+    /// Sends a 1-RTT packet with this payload.
+    pub(super) fn send(&mut self, payload: &[u8]) {
+        let packet = self.packet(payload);
+        self.send_datagram(&packet);
+    }
+
+    /// Sends a 1-RTT packet with these frames.
+    pub(super) fn send_frames(&mut self, frames: &[Frame<'_>]) {
+        self.send(&encode(frames));
+    }
+
+    /// Sends a packet of an earlier space: 0 for Initial, 1 for Handshake.
+    pub(super) fn send_in(&mut self, space: usize, payload: &[u8]) {
+        if self.spaces[space].keys.is_some() {
+            let packet = self.seal(space, payload);
+            self.send_datagram(&packet);
+        }
+    }
+
+    /// Leaves packet numbers out, as if the path had lost these packets.
+    pub(super) fn skip_numbers(&mut self, count: u64) {
+        self.spaces[APPLICATION].next_number += count;
+    }
+
+    /// The largest packet number received in a 1-RTT packet.
+    pub(super) fn largest_received(&self) -> Option<u64> {
+        self.spaces[APPLICATION].largest.map(PacketNumber::get)
+    }
+
+    fn seal(&mut self, space: usize, payload: &[u8]) -> Vec<u8> {
+        let number = self.spaces[space].next_number;
+        self.spaces[space].next_number += 1;
+        let number = PacketNumber::new(number).expect("a packet number");
+        let mut datagram = vec![0; payload.len().max(DATAGRAM) + 200];
+        let mut writer = Writer::new(&mut datagram);
+        let (number_at, length_at) = if space == APPLICATION {
+            let (destination, key_phase) = (self.destination, self.key_phase);
+            let header = ShortHeader { destination, spin: false, key_phase };
+            (header.encode(&mut writer, number, NUMBER_LEN).expect("room"), None)
+        } else {
+            let packet_type = match space {
+                INITIAL => LongPacketType::Initial,
+                _ => LongPacketType::Handshake,
+            };
+            let (destination, source) = (self.destination, self.source);
+            let token = &self.token;
+            let header =
+                LongHeader { packet_type, version: Version::V1, destination, source, token };
+            let offsets = header.encode(&mut writer, number, NUMBER_LEN).expect("room");
+            (offsets.packet_number, Some(offsets.length))
+        };
+        let start = number_at + NUMBER_LEN;
+        // Header protection takes its sample after the longest packet number.
+        let mut end = start + payload.len().max(4);
+        if space == INITIAL {
+            end = end.max(DATAGRAM - TAG_LEN);
+        }
+        datagram[start..start + payload.len()].copy_from_slice(payload);
+        if let Some(length_at) = length_at {
+            set_length(&mut datagram, length_at, end + TAG_LEN - number_at).expect("a length");
+        }
+        datagram.truncate(end + TAG_LEN);
+        let keys = &self.spaces[space].keys.as_ref().expect("keys of a space in use").local;
+        protect(keys, &mut datagram, number_at, end, number.get());
+        datagram
+    }
+
+    /// Sends what the handshake and acknowledgments call for.
+    ///
+    /// # Errors
+    /// None at present.
+    pub(super) fn flush(&mut self) -> Result<(), String> {
+        for space in [INITIAL, HANDSHAKE, APPLICATION] {
+            while self.spaces[space].keys.is_some() {
+                let mut payload = vec![0; PAYLOAD];
+                let mut writer = Writer::new(&mut payload);
+                let state = &mut self.spaces[space];
+                if state.is_ack_due && (self.acknowledges || space != APPLICATION) {
+                    let number = |number| PacketNumber::new(number).expect("a packet number");
+                    let ranges = state.received.iter().rev();
+                    let ranges = ranges.map(|(first, last)| number(*first)..=number(*last));
+                    let _ = frame::Ack::encode_ranges(&mut writer, VarInt::ZERO, ranges, None);
+                }
+                state.is_ack_due = false;
+                let rest = &state.output[state.sent..];
+                let part = &rest[..rest.len().min(writer.remaining().saturating_sub(16))];
+                if !part.is_empty() {
+                    let offset = VarInt::saturating(state.sent as u64);
+                    let frame = Frame::Crypto(frame::Crypto { offset, data: part });
+                    if frame.encode(&mut writer).is_ok() {
+                        state.sent += part.len();
+                    }
+                }
+                let length = writer.written();
+                if length == 0 {
+                    break;
+                }
+                let packet = self.seal(space, &payload[..length]);
+                self.send_datagram(&packet);
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes what has arrived, waits for more until `is_done` or the limit, and returns whether `is_done`.
+    pub(super) fn until(
+        &mut self,
+        limit: Duration,
+        mut is_done: impl FnMut(&mut Self) -> bool,
+    ) -> Result<bool, String> {
+        let began = Instant::now();
+        loop {
+            self.drain()?;
+            if is_done(self) {
+                return Ok(true);
+            }
+            if self.closed.is_some() || began.elapsed() >= limit {
+                return Ok(false);
+            }
+            let left = limit.saturating_sub(began.elapsed()).min(Duration::from_millis(20));
+            let timeout = Timespec::try_from(left).map_err(text)?;
+            let socket = self.socket.clone();
+            // An interrupted call is a short wait.
+            let _ = poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout));
+        }
+    }
+
+    /// Processes what arrives during `time`.
+    pub(super) fn pump(&mut self, time: Duration) -> Result<(), String> {
+        self.until(time, |_| false).map(drop)
+    }
+
+    /// Processes what has arrived, and sends what is due.
+    pub(super) fn drain(&mut self) -> Result<(), String> {
+        let mut buffer = [0; 2_048];
+        for _ in 0..1_000 {
+            let Ok((length, _)) = self.socket.recv_from(&mut buffer) else { break };
+            self.receive(&mut buffer[..length])?;
+        }
+        if !self.is_confirmed && self.last_flight.elapsed() > REPEAT {
+            self.last_flight = Instant::now();
+            self.spaces.iter_mut().for_each(|space| space.sent = 0);
+        }
+        self.flush()
+    }
+
+    /// Processes a datagram of the peer. What cannot be read is ignored.
+    pub(super) fn receive(&mut self, datagram: &mut [u8]) -> Result<(), String> {
+        self.received_datagrams += 1;
+        self.received_bytes += datagram.len() as u64;
+        let mut rest = datagram;
+        if !self.prefix.is_empty() && rest.first().is_some_and(|first| *first < 0x40) {
+            let cut = self.prefix.len().min(rest.len());
+            rest = &mut rest[cut..];
+        }
+        while !rest.is_empty() {
+            let Ok(header) = ProtectedHeader::decode(rest, ID_LEN) else { return Ok(()) };
+            let length = header.packet_len;
+            if let HeaderKind::Retry(retry) = header.kind {
+                let (destination, token) = (retry.source, retry.token.to_vec());
+                self.retry(destination, token);
+                return Ok(());
+            }
+            let Some((packet_type, number_at)) = header.packet_type() else { return Ok(()) };
+            let space = match packet_type {
+                PacketType::Initial => INITIAL,
+                PacketType::Handshake => HANDSHAKE,
+                PacketType::OneRtt => APPLICATION,
+                PacketType::ZeroRtt => return Ok(()),
+            };
+            if let HeaderKind::Long { source, .. } = header.kind
+                && self.is_client
+            {
+                self.destination = source;
+            }
+            let (packet, next) = rest.split_at_mut(length);
+            if let Some(payload) = self.open(space, packet, number_at) {
+                self.process(space, &payload)?;
+            }
+            rest = next;
+        }
+        Ok(())
+    }
+
+    fn retry(&mut self, destination: ConnectionId, token: Vec<u8>) {
+        if self.is_client && self.token.is_empty() {
+            self.destination = destination;
+            self.token = token;
+            self.spaces[INITIAL].keys = Some(initial_keys(&destination, true));
+            self.spaces[INITIAL].sent = 0;
+        }
+    }
+
+    fn open(&mut self, space: usize, packet: &mut [u8], number_at: usize) -> Option<Vec<u8>> {
+        let state = &mut self.spaces[space];
+        let keys = &state.keys.as_ref()?.remote;
+        let (head, sampled) = packet.split_at_mut_checked(number_at + SAMPLE_DISTANCE)?;
+        let (first, rest) = head.split_first_mut()?;
+        let sample = sampled.get(..keys.header.sample_len())?;
+        keys.header.decrypt_in_place(sample, first, rest.get_mut(number_at - 1..)?).ok()?;
+        let number_len = usize::from(*first & 3) + 1;
+        let (head, payload) = packet.split_at_mut_checked(number_at + number_len)?;
+        let number = PacketNumber::decode_truncated(&head[number_at..], state.largest);
+        let payload = keys.packet.decrypt_in_place(number.get(), head, payload).ok()?.to_vec();
+        state.largest = state.largest.max(Some(number));
+        state.note(number.get());
+        Some(payload)
+    }
+
+    fn process(&mut self, space: usize, payload: &[u8]) -> Result<(), String> {
+        let mut reader = Reader::new(payload);
+        while reader.remaining() > 0 {
+            let Ok(frame) = Frame::decode(&mut reader) else { return Ok(()) };
+            self.spaces[space].is_ack_due |= frame.is_ack_eliciting();
+            match frame {
+                Frame::Crypto(crypto) => self.read_tls(space, crypto)?,
+                Frame::HandshakeDone => self.is_confirmed = true,
+                Frame::Stream(stream) => {
+                    let incoming = self.streams.entry(stream.stream_id.get()).or_default();
+                    incoming.add(stream.offset.get(), stream.data, stream.fin);
+                }
+                Frame::ResetStream(reset) => {
+                    let incoming = self.streams.entry(reset.stream_id.get()).or_default();
+                    incoming.reset = Some(reset.error_code.get());
+                }
+                Frame::MaxStreams(limit)
+                    if limit.direction == clearway_wire::Direction::Bidirectional =>
+                {
+                    self.max_streams = self.max_streams.max(limit.maximum.get());
+                }
+                Frame::ConnectionClose(close) => {
+                    let is_application = close.kind == frame::CloseKind::Application;
+                    let reason = String::from_utf8_lossy(close.reason).into_owned();
+                    let code = close.error_code.get();
+                    self.closed = Some(Closed { is_application, code, reason });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_tls(&mut self, space: usize, crypto: frame::Crypto<'_>) -> Result<(), String> {
+        let state = &mut self.spaces[space];
+        state.input.add(crypto.offset.get(), crypto.data, false);
+        let new = state.input.data[state.read..].to_vec();
+        state.read += new.len();
+        if !new.is_empty() {
+            self.tls.read_hs(&new).map_err(|error| format!("TLS: {error}"))?;
+            self.write_tls();
+        }
+        if let Some(parameters) = self.tls.quic_transport_parameters() {
+            let from = if self.is_client { Initiator::Server } else { Initiator::Client };
+            if let Ok(parameters) = TransportParameters::decode(parameters, from) {
+                let limit = parameters.initial_max_streams_bidi.get();
+                self.max_streams = self.max_streams.max(limit);
+            }
+        }
+        if !self.is_client && !self.tls.is_handshaking() && !self.is_confirmed {
+            self.is_confirmed = true;
+            self.flush()?;
+            self.send_frames(&[Frame::HandshakeDone]);
+        }
+        Ok(())
+    }
+
+    /// The next stream ID of this endpoint, bidirectional or unidirectional.
+    pub(super) fn next_stream(&mut self, is_unidirectional: bool) -> u64 {
+        let next = &mut self.next_stream[usize::from(is_unidirectional)];
+        let id = *next;
+        *next += 4;
+        id
+    }
+
+    /// Sends data on a stream, after what has been sent there.
+    pub(super) fn send_stream(&mut self, stream: u64, data: &[u8], fin: bool) {
+        let offset = self.offsets.entry(stream).or_default();
+        let mut at = *offset;
+        *offset += data.len() as u64;
+        let mut rest = data;
+        loop {
+            let (part, next) = rest.split_at(rest.len().min(PAYLOAD - 24));
+            self.send(&stream_frame(stream, at, part, fin && next.is_empty()));
+            at += part.len() as u64;
+            rest = next;
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Changes to the next keys (RFC 9001 §6). What the peer then sends with its own next keys is not read.
+    pub(super) fn update_keys(&mut self) {
+        if let (Some(secrets), Some(keys)) =
+            (&mut self.next_secrets, &mut self.spaces[APPLICATION].keys)
+        {
+            keys.local.packet = secrets.next_packet_keys().local;
+            self.key_phase = !self.key_phase;
+        }
+    }
+
+    /// Closes the connection without an error.
+    pub(super) fn close(&mut self) {
+        let kind = frame::CloseKind::Application;
+        let (error_code, reason) = (VarInt::from_u32(0x100), &b""[..]);
+        self.send_frames(&[Frame::ConnectionClose(frame::ConnectionClose {
+            error_code,
+            kind,
+            reason,
+        })]);
+    }
+}
+
+/// Encrypts a packet whose payload ends at `end`, and protects its header.
+pub(super) fn protect(
+    keys: &DirectionalKeys,
+    packet: &mut [u8],
+    number_at: usize,
+    end: usize,
+    number: u64,
+) {
+    let (head, rest) = packet.split_at_mut(number_at + NUMBER_LEN);
+    let (payload, tag) = rest.split_at_mut(end - number_at - NUMBER_LEN);
+    let made = keys.packet.encrypt_in_place(number, head, payload).expect("a payload to encrypt");
+    tag[..TAG_LEN].copy_from_slice(made.as_ref());
+    let (head, sampled) = packet.split_at_mut(number_at + SAMPLE_DISTANCE);
+    let (first, rest) = head.split_at_mut(1);
+    let sample = &sampled[..keys.header.sample_len()];
+    keys.header
+        .encrypt_in_place(sample, &mut first[0], &mut rest[number_at - 1..])
+        .expect("a sample of the right length");
+}
+
+/// Frames as bytes.
+pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
+    let mut bytes = vec![0; frames.iter().map(Frame::encoded_len).sum()];
+    let mut writer = Writer::new(&mut bytes);
+    frames.iter().for_each(|frame| frame.encode(&mut writer).expect("room for the frames"));
+    bytes
+}
+
+/// An integer of QUIC.
+pub(super) fn varint(value: u64) -> VarInt {
+    VarInt::new(value).expect("a value below 2^62")
+}
+
+/// An integer of QUIC as bytes.
+pub(super) fn varint_bytes(value: u64) -> Vec<u8> {
+    let mut bytes = [0; 8];
+    let mut writer = Writer::new(&mut bytes);
+    varint(value).encode(&mut writer).expect("room for 8 bytes");
+    writer.filled().to_vec()
+}
+
+/// A STREAM frame with offset and length.
+pub(super) fn stream_frame(stream: u64, offset: u64, data: &[u8], fin: bool) -> Vec<u8> {
+    let mut bytes = vec![0x0e | u8::from(fin)];
+    bytes.extend(varint_bytes(stream));
+    bytes.extend(varint_bytes(offset));
+    bytes.extend(varint_bytes(data.len() as u64));
+    bytes.extend(data);
+    bytes
+}

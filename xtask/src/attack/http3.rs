@@ -1,0 +1,147 @@
+//! HTTP/3 and QPACK as bytes: nothing is checked, so that everything can be forged.
+
+use super::endpoint::{Endpoint, Incoming, varint_bytes};
+
+/// The type of DATA frames.
+pub(super) const DATA: u64 = 0;
+/// The type of HEADERS frames.
+pub(super) const HEADERS: u64 = 1;
+/// The type of SETTINGS frames.
+const SETTINGS: u64 = 4;
+
+/// A frame with this type and payload.
+pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Vec<u8> {
+    [varint_bytes(frame_type), varint_bytes(payload.len() as u64), payload.to_vec()].concat()
+}
+
+/// An integer with a prefix of `prefix` bits (RFC 7541 §5.1).
+pub(super) fn prefixed(flags: u8, prefix: u8, value: u64) -> Vec<u8> {
+    let most = (1 << prefix) - 1;
+    if value < most {
+        return vec![flags | value as u8];
+    }
+    let mut bytes = vec![flags | most as u8];
+    let mut rest = value - most;
+    while rest >= 128 {
+        bytes.push(rest as u8 & 127 | 128);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+    bytes
+}
+
+/// A literal field line with a literal name.
+pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
+    let (name_length, value_length) = (name.len() as u64, value.len() as u64);
+    let mut bytes = prefixed(0x20, 3, name_length);
+    bytes.extend(name.as_bytes());
+    bytes.extend(prefixed(0, 7, value_length));
+    bytes.extend(value.as_bytes());
+    bytes
+}
+
+/// A field section that refers to no table entry.
+pub(super) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
+    let lines = fields.iter().flat_map(|(name, value)| literal(name, value));
+    [0, 0].into_iter().chain(lines).collect()
+}
+
+/// The fields of a request for a path.
+pub(super) fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
+    [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)].into()
+}
+
+/// A HEADERS frame that asks for a path.
+pub(super) fn get(path: &str) -> Vec<u8> {
+    frame(HEADERS, &section(&fields("GET", path)))
+}
+
+/// Opens the control stream with these SETTINGS.
+pub(super) fn open(endpoint: &mut Endpoint, settings: &[(u64, u64)]) -> u64 {
+    let control = endpoint.next_stream(true);
+    let values = settings
+        .iter()
+        .flat_map(|(name, value)| [varint_bytes(*name), varint_bytes(*value)].concat());
+    let values: Vec<u8> = values.collect();
+    endpoint.send_stream(control, &[vec![0], frame(SETTINGS, &values)].concat(), false);
+    control
+}
+
+/// Sends a request without content, and returns its stream.
+pub(super) fn request(endpoint: &mut Endpoint, path: &str) -> u64 {
+    let stream = endpoint.next_stream(false);
+    endpoint.send_stream(stream, &get(path), true);
+    stream
+}
+
+/// The status of a response whose first field line is an entry of the static table, as ours are.
+pub(super) fn status(incoming: &Incoming) -> Option<u16> {
+    let mut bytes = incoming.data.as_slice();
+    let mut integer = || {
+        let first = *bytes.first()?;
+        let length = 1 << (first >> 6);
+        let value =
+            bytes.get(..length)?.iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        bytes = bytes.get(length..)?;
+        Some(value & !(3_u64.checked_shl(8 * length as u32 - 2).unwrap_or(0)))
+    };
+    let (frame_type, _) = (integer()?, integer()?);
+    let line = bytes.get(2..5).unwrap_or_default();
+    let index = match line {
+        [0xff, rest, ..] => 63 + u16::from(*rest),
+        [first, ..] if first & 0xc0 == 0xc0 => u16::from(first & 0x3f),
+        // `:status` by name, with a value in three digits or in Huffman's code.
+        [0x5f, 0x09, ..] => return literal_status(bytes.get(4..)?),
+        _ => return None,
+    };
+    let known = [
+        (24, 103),
+        (25, 200),
+        (26, 304),
+        (27, 404),
+        (28, 503),
+        (63, 100),
+        (64, 204),
+        (65, 206),
+        (66, 302),
+        (67, 400),
+        (68, 403),
+        (69, 421),
+        (70, 425),
+        (71, 500),
+    ];
+    let found = known.into_iter().find(|(known, _)| *known == index);
+    found.filter(|_| frame_type == HEADERS).map(|(_, status)| status)
+}
+
+fn literal_status(value: &[u8]) -> Option<u16> {
+    match value {
+        [3, digits @ ..] => std::str::from_utf8(digits.get(..3)?).ok()?.parse().ok(),
+        // In Huffman's code: it is not one of the above.
+        [_, ..] => Some(0),
+        [] => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_those_of_rfc_7541() {
+        assert_eq!(prefixed(0, 5, 10), [10]);
+        assert_eq!(prefixed(0, 5, 1337), [31, 154, 10]);
+    }
+
+    #[test]
+    fn the_status_is_read_from_the_static_table() {
+        let of = |section: &[u8]| {
+            let mut incoming = Incoming::default();
+            incoming.data = frame(HEADERS, section);
+            status(&incoming)
+        };
+        assert_eq!(of(&[0, 0, 0xd9]), Some(200));
+        assert_eq!(of(&[0, 0, 0xff, 6]), Some(421));
+        assert_eq!(of(&[0, 0, 0xc1]), None);
+    }
+}

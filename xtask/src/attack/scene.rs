@@ -1,0 +1,185 @@
+//! What an attack runs on: files, certificates, a target in a process of its own, and attackers.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clearway_wire::TransportParameters;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+use super::endpoint::{Endpoint, Sent, Settings, generous};
+use crate::bounded::Server;
+
+/// How long an attacker's handshake may take.
+pub(super) const HANDSHAKE: Duration = Duration::from_secs(5);
+/// The name of the small file, which the well-behaved client asks for.
+pub(super) const SMALL: &str = "/small.txt";
+/// The name of the large file.
+pub(super) const LARGE: &str = "/large.bin";
+const LARGE_LEN: usize = 20_000_000;
+
+/// What all attacks share.
+pub(super) struct Site {
+    /// A folder for this run.
+    pub(super) folder: PathBuf,
+    /// `clearway`.
+    pub(super) program: PathBuf,
+    /// The library's example `peer`.
+    pub(super) library: PathBuf,
+    client: Arc<rustls::ClientConfig>,
+    /// For hostile servers.
+    pub(super) server: Arc<rustls::ServerConfig>,
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> String {
+    let path = path.display().to_string();
+    move |error| format!("{path}: {error}")
+}
+
+impl Site {
+    pub(super) fn new(folder: &Path, program: PathBuf, library: PathBuf) -> Result<Self, String> {
+        let files = folder.join("www");
+        fs::create_dir_all(&files).map_err(failed(&files))?;
+        let write = |name: &str, content: &[u8]| {
+            let path = folder.join(name);
+            fs::write(&path, content).map_err(failed(&path))
+        };
+        write(&format!("www{SMALL}"), &[b'x'; 1_000])?;
+        write(&format!("www{LARGE}"), &vec![b'x'; LARGE_LEN])?;
+        let text = |error: &dyn std::fmt::Display| format!("the certificate: {error}");
+        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).map_err(|error| text(&error))?;
+        write("cert.pem", made.cert.pem().as_bytes())?;
+        write("key.pem", made.signing_key.serialize_pem().as_bytes())?;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(made.cert.der().clone()).map_err(|error| text(&error))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let versions = [&rustls::version::TLS13];
+        let client = rustls::ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&versions)
+            .map_err(|error| text(&error))?;
+        let mut client = client.with_root_certificates(roots).with_no_client_auth();
+        client.alpn_protocols = vec![b"h3".to_vec()];
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| text(&error))?
+            .with_no_client_auth();
+        let mut server = server
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .map_err(|error| text(&error))?;
+        server.alpn_protocols = vec![b"h3".to_vec()];
+        Ok(Self {
+            folder: folder.to_owned(),
+            program,
+            library,
+            client: Arc::new(client),
+            server: Arc::new(server),
+        })
+    }
+
+    /// The path of a file in the folder.
+    pub(super) fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// Settings of a client that sends from 127.0.0.1.
+    pub(super) fn settings(&self, counter: &Arc<Sent>) -> Settings {
+        Settings {
+            tls: self.client.clone(),
+            parameters: generous(),
+            local: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            prefix: Vec::new(),
+            counter: counter.clone(),
+        }
+    }
+
+    /// The same for a protocol of another name.
+    pub(super) fn settings_for(&self, counter: &Arc<Sent>, protocol: &str) -> Settings {
+        let mut tls = (*self.client).clone();
+        tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Settings { tls: Arc::new(tls), ..self.settings(counter) }
+    }
+
+    /// The command `clearway serve` for the files, at any free port.
+    pub(super) fn serve(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["serve", &self.path("www"), "--cert", &self.path("cert.pem")]);
+        command.args(["--key", &self.path("key.pem"), "--quiet"]).args(options);
+        if !options.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        command
+    }
+
+    /// The library's example server for the files.
+    pub(super) fn library(&self, address: SocketAddr) -> Command {
+        let mut command = Command::new(&self.library);
+        command.args(["server", &address.to_string()]);
+        command.args(["cert.pem", "key.pem", "www"].map(|name| self.path(name)));
+        command
+    }
+}
+
+/// Starts a server, and returns it with the address that it prints.
+pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr), String> {
+    let mut server = Server::start(command, log)?;
+    server.wait(|log| address(log).is_some())?;
+    let address = address(&server.log()).ok_or("the server prints no address")?;
+    Ok((server, address))
+}
+
+/// The address in `listening ADDRESS`, `listening on https://ADDRESS (h3)` and what `balance` prints.
+fn address(log: &str) -> Option<SocketAddr> {
+    log.lines().find_map(|line| {
+        let rest = line.split_once("listening ").map(|(_, rest)| rest)?;
+        let rest = rest.strip_prefix("on ").unwrap_or(rest);
+        let rest = rest.strip_prefix("https://").unwrap_or(rest);
+        rest.split([' ', ',', ';']).next()?.parse().ok()
+    })
+}
+
+/// One attack that is running.
+pub(super) struct Scene<'a> {
+    pub(super) site: &'a Site,
+    /// A folder for this attack.
+    pub(super) folder: PathBuf,
+    /// Where the attackers send.
+    pub(super) address: SocketAddr,
+    /// The process that is measured.
+    pub(super) process: u32,
+    /// What attackers have sent.
+    pub(super) counter: Arc<Sent>,
+    /// What the attack has shown, for a person.
+    pub(super) notes: Vec<String>,
+    /// Why the attack has succeeded, beside what is measured.
+    pub(super) faults: Vec<String>,
+}
+
+impl Scene<'_> {
+    /// A connected attacker with HTTP/3's control stream.
+    pub(super) fn attacker(&self) -> Result<Endpoint, String> {
+        self.attacker_with(generous())
+    }
+
+    /// The same with other transport parameters.
+    pub(super) fn attacker_with(
+        &self,
+        parameters: TransportParameters,
+    ) -> Result<Endpoint, String> {
+        let settings = Settings { parameters, ..self.site.settings(&self.counter) };
+        let mut endpoint = Endpoint::connect(self.address, &settings, HANDSHAKE)?;
+        super::http3::open(&mut endpoint, &[]);
+        Ok(endpoint)
+    }
+
+    /// Notes a fault unless `holds`.
+    pub(super) fn check(&mut self, holds: bool, fault: impl FnOnce() -> String) {
+        if !holds {
+            self.faults.push(fault());
+        }
+    }
+}

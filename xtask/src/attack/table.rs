@@ -1,0 +1,110 @@
+//! The table of attacks and what they cost.
+
+use std::time::Duration;
+
+use super::client::Seen;
+use super::rows::Bound;
+use super::watch::Cost;
+
+/// The first line of the table.
+pub(super) const HEAD: &str = "\
+attack                     sent    datagrams  memory     cpu       fds  disk       client: answers  p50      p95      longest  failed  verdict";
+
+/// The outcome of one attack.
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    pub(super) sent: u64,
+    pub(super) datagrams: u64,
+    pub(super) cost: Cost,
+    pub(super) seen: Seen,
+    pub(super) notes: Vec<String>,
+    /// What does not hold; empty if the attack was held off.
+    pub(super) faults: Vec<String>,
+}
+
+/// Bytes in the largest unit of which there is one.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{} kB", count / 1_000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
+
+fn time(time: Duration) -> String {
+    match time.as_micros() {
+        0..1_000 => format!("{} us", time.as_micros()),
+        1_000..10_000 => format!("{:.1} ms", time.as_secs_f64() * 1_000.0),
+        _ => format!("{} ms", time.as_millis()),
+    }
+}
+
+/// What does not hold.
+pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut check = |holds: bool, fault: String| {
+        if !holds {
+            faults.push(fault);
+        }
+    };
+    check(cost.memory <= bound.memory, format!("memory above {}", bytes(bound.memory)));
+    check(cost.cpu <= bound.cpu, format!("more than {} s of processor time", bound.cpu));
+    let descriptors = bound.descriptors;
+    check(cost.descriptors <= descriptors, format!("more than {descriptors} descriptors"));
+    check(cost.disk <= bound.disk, format!("more than {} on disk", bytes(bound.disk)));
+    let latency = seen.percentile(0.95);
+    check(latency <= bound.latency, format!("p95 above {}", time(bound.latency)));
+    let (count, failures) = (seen.failures.len(), bound.failures);
+    let first = seen.failures.first().map_or("", String::as_str);
+    check(count <= failures, format!("{count} requests failed, at most {failures} may: {first}"));
+    check(!seen.latencies.is_empty(), "the client got no answer".to_owned());
+    faults
+}
+
+impl Line {
+    /// The line of the table.
+    pub(super) fn text(&self) -> String {
+        let (cost, seen) = (&self.cost, &self.seen);
+        let verdict = match self.faults.as_slice() {
+            [] => "held".to_owned(),
+            faults => format!("FAILED: {}", faults.join("; ")),
+        };
+        let notes = match self.notes.as_slice() {
+            [] => String::new(),
+            notes => format!(" ({})", notes.join("; ")),
+        };
+        format!(
+            "{:<25}  {:>7} {:>9}  {:>9}  {:>6.2} s  {:>4}  {:>9}  {:>15}  {:>7}  {:>7}  {:>7}  {:>6}  {verdict}{notes}",
+            self.name,
+            bytes(self.sent),
+            self.datagrams,
+            bytes(cost.memory),
+            cost.cpu,
+            cost.descriptors,
+            bytes(cost.disk),
+            seen.latencies.len(),
+            time(seen.percentile(0.5)),
+            time(seen.percentile(0.95)),
+            time(seen.gap),
+            seen.failures.len(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attack::rows::USUAL;
+
+    #[test]
+    fn each_bound_is_compared() {
+        let seen = Seen { latencies: vec![Duration::from_millis(1)], ..Seen::default() };
+        assert!(outcome(&USUAL, &Cost::default(), &seen).is_empty());
+        let cost = Cost { memory: u64::MAX, cpu: 1e9, descriptors: u64::MAX, disk: u64::MAX };
+        assert_eq!(outcome(&USUAL, &cost, &seen).len(), 4);
+        let slow = Seen { latencies: vec![Duration::from_secs(9)], ..Seen::default() };
+        assert_eq!(outcome(&USUAL, &Cost::default(), &slow).len(), 1);
+        // Neither an answer nor a failure: the client did nothing.
+        assert_eq!(outcome(&USUAL, &Cost::default(), &Seen::default()).len(), 1);
+    }
+}
