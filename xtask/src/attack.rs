@@ -2,14 +2,19 @@
 //! cost.
 
 mod client;
+mod encoding;
 mod endpoint;
 mod http3;
+mod incoming;
+mod protection;
 mod rows;
 mod scene;
 mod table;
 mod watch;
 
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,9 +22,10 @@ use std::time::Duration;
 use self::client::Client;
 use self::endpoint::Sent;
 use self::rows::{Row, Target};
-use self::scene::{SMALL, Scene, Site, start};
+use self::scene::{Scene, Site, start};
 use self::table::{Line, outcome};
 use self::watch::Watch;
+use crate::bounded::Server;
 use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, pause, watch_signals};
 
@@ -48,7 +54,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         return Ok(());
     }
     watch_signals()?;
-    let site = prepare(&options)?;
+    let site = prepare(&options, &chosen)?;
     println!("{}", table::HEAD);
     let mut failed = Vec::new();
     for row in &chosen {
@@ -115,77 +121,157 @@ fn chosen(options: &Options) -> Result<Vec<Row>, String> {
     }
 }
 
-fn prepare(options: &Options) -> Result<Site, String> {
+fn prepare(options: &Options, chosen: &[Row]) -> Result<Site, String> {
     let program = match &options.program {
         Some(program) => program.clone(),
+        // Continuous integration has built it for the tests.
+        None if options.is_quick => command::tested("clearway")?,
         None => command::program()?,
     };
+    let needs_library = chosen.iter().any(|row| matches!(row.target, Target::Library));
     let library = match &options.library {
         Some(library) => library.clone(),
-        None => {
-            let words = ["build", "--release", "-p", "clearway", "--example", "peer"];
-            command::run("building the example peer", &mut cargo(&words))?;
-            target().join("release/examples/peer")
-        }
+        None => target().join("release/examples/peer"),
     };
+    if needs_library && options.library.is_none() {
+        let words = ["build", "--release", "-p", "clearway", "--example", "peer"];
+        command::run("building the example peer", &mut cargo(&words))?;
+    }
     // The path is unique, so that two runs do not share files.
     let folder = target().join("attack").join(std::process::id().to_string());
     Site::new(&folder, program, library)
 }
 
+/// The programs that an attack runs against.
+struct Running {
+    /// What is measured; its address is where clients send.
+    target: Option<(Server, SocketAddr)>,
+    metrics: Option<SocketAddr>,
+    /// Servers behind a balancer.
+    _behind: Option<Server>,
+}
+
+impl Running {
+    fn start(site: &Site, target: Target, folder: &Path, log: &Path) -> Result<Self, String> {
+        let path = folder.display().to_string();
+        let serve = |options: &[&str]| {
+            let options: Vec<String> =
+                options.iter().map(|option| option.replace("{folder}", &path)).collect();
+            let options: Vec<&str> = options.iter().map(String::as_str).collect();
+            site.serve(&options)
+        };
+        let (mut metrics, mut behind) = (None, None);
+        let target = match target {
+            Target::Alone => None,
+            Target::Serve(options) => Some(start(serve(&[&["--quiet"], options].concat()), log)?),
+            Target::ServeLoud => Some(start(serve(&[]), log)?),
+            Target::ServeWithMetrics => {
+                let address = free_tcp_address()?;
+                metrics = Some(address);
+                let address = address.to_string();
+                Some(start(serve(&["--quiet", "--metrics", &address]), log)?)
+            }
+            Target::Library => Some(start(site.library(free_address()?), log)?),
+            Target::Balance { preface, serve: options } => {
+                let log_behind = log.with_extension("behind.log");
+                let options = [&["--quiet"], options].concat();
+                let (server, address) = start(serve(&options), &log_behind)?;
+                behind = Some(server);
+                let backends = folder.join("backends.toml");
+                let text = format!(
+                    "[[server]]\nname = \"a\"\naddress = \"{address}\"\npreface = {preface}\n\
+                     [health]\noff = true\n"
+                );
+                std::fs::write(&backends, text).map_err(|error| error.to_string())?;
+                let mut command = Command::new(&site.program);
+                command.args(["balance", "--listen", "127.0.0.1:0", "--backends"]).arg(backends);
+                Some(start(command, log)?)
+            }
+        };
+        Ok(Self { target, metrics, _behind: behind })
+    }
+}
+
+/// An address whose port is free for UDP.
+fn free_address() -> Result<SocketAddr, String> {
+    let socket = UdpSocket::bind("127.0.0.1:0");
+    socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
+}
+
+/// An address whose port is free for TCP.
+fn free_tcp_address() -> Result<SocketAddr, String> {
+    let socket = TcpListener::bind("127.0.0.1:0");
+    socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
+}
+
 /// Runs one attack.
 ///
 /// # Errors
-/// If it cannot be run: that its bound does not hold is in the line.
+/// If the user interrupts: what else goes wrong is in the line.
 fn attack(site: &Site, row: &Row) -> Result<Line, String> {
-    let failed = |error: String| format!("{}: {error}", row.name);
     let folder = site.folder.join(row.name);
-    std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
-    let Target::Serve(options) = row.target;
-    let path = folder.display().to_string();
-    let options: Vec<String> =
-        options.iter().map(|option| option.replace("{folder}", &path)).collect();
-    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", row.name))?;
     let log = site.folder.join(format!("{}.log", row.name));
-    let (mut server, address) = start(site.serve(&options), &log).map_err(failed)?;
     let counter = Arc::new(Sent::default());
-    let quiet = Arc::new(Sent::default());
-    let client = Client::start(address, site.settings(&quiet), SMALL);
-    pause(BEFORE)?;
-    let watch = Watch::start(server.id(), &folder);
+    let mut line = Line::new(row.name);
+    let mut running = match Running::start(site, row.target, &folder, &log) {
+        Ok(running) => running,
+        Err(error) => {
+            check_interrupt()?;
+            line.faults.push(format!("the target does not start: {error}"));
+            return Ok(line);
+        }
+    };
+    let unused = SocketAddr::from(([127, 0, 0, 1], 0));
+    let address = running.target.as_ref().map_or(unused, |(_, address)| *address);
+    let mut beside = None;
+    if let Some((server, _)) = &running.target {
+        let quiet = Arc::new(Sent::default());
+        let is_old = matches!(row.target, Target::Serve(["--http09", ..]));
+        let settings = match is_old {
+            true => site.settings_for(&quiet, "hq-interop"),
+            false => site.settings(&quiet),
+        };
+        let client = Client::start(address, settings, is_old);
+        pause(BEFORE)?;
+        beside = Some((client, Watch::start(server.id(), &folder)));
+    }
     let mut scene = Scene {
         site,
         folder,
         address,
-        process: server.id(),
+        metrics: running.metrics,
+        log: log.clone(),
+        measured: None,
         counter: counter.clone(),
         notes: Vec::new(),
         faults: Vec::new(),
     };
     let driven = (row.drive)(&mut scene);
-    pause(AFTER)?;
-    let cost = watch.stop();
-    let seen = client.stop();
-    let mut faults = std::mem::take(&mut scene.faults);
+    check_interrupt()?;
+    line.faults = scene.faults;
+    line.notes = scene.notes;
+    line.cost = scene.measured.unwrap_or_default();
     if let Err(error) = driven {
-        faults.push(format!("the attack could not be finished: {error}"));
+        line.faults.push(format!("the attack could not be finished: {error}"));
     }
-    if !server.is_running() {
-        faults.push("the target has ended".to_owned());
+    if let Some((client, watch)) = beside {
+        pause(AFTER)?;
+        line.cost = watch.stop();
+        line.seen = client.stop();
+        line.faults.extend(outcome(&row.bound, &line.cost, &line.seen));
+    } else {
+        line.faults.extend(table::costs(&row.bound, &line.cost));
     }
-    if server.log().contains("panicked") {
-        faults.push("the target panicked".to_owned());
+    if running.target.as_mut().is_some_and(|(server, _)| !server.is_running()) {
+        line.faults.push("the target has ended".to_owned());
     }
-    faults.extend(outcome(&row.bound, &cost, &seen));
-    Ok(Line {
-        name: row.name,
-        sent: counter.bytes.load(Ordering::Relaxed),
-        datagrams: counter.datagrams.load(Ordering::Relaxed),
-        cost,
-        seen,
-        notes: scene.notes,
-        faults,
-    })
+    if std::fs::read_to_string(&log).is_ok_and(|log| log.contains("panicked")) {
+        line.faults.push("the target panicked".to_owned());
+    }
+    line.sent = counter.bytes.load(Ordering::Relaxed);
+    line.datagrams = counter.datagrams.load(Ordering::Relaxed);
+    Ok(line)
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ The project's development tasks.
   cargo xtask attack         attack a running `serve`, `balance`, `get` and a library server over loopback, with a well-behaved
                              client beside each attack, and compare what each costs with its bound (ten minutes)
         --only NAME          only the attacks whose name contains NAME; may be given several times
-        --quick              only the small set that continuous integration runs (less than a minute)
+        --quick              only the small set that continuous integration runs, against the program that the tests build (less
+                             than a minute)
         --list               only print their names
         --program FILE       attack this program instead of building it
         --library FILE       the same for the library's example `peer`

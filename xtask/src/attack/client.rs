@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::encoding::stream_frame;
 use super::endpoint::{Endpoint, Settings};
 use super::http3;
+use super::incoming::Incoming;
+use super::scene::SMALL;
 
 /// The address of the well-behaved client: of another prefix than the attackers'.
 pub(super) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 200, 0, 1));
@@ -47,11 +50,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn start(server: SocketAddr, mut settings: Settings, path: &'static str) -> Self {
+    /// Starts a client of HTTP/3, or of HTTP/0.9 if `is_old`.
+    pub(super) fn start(server: SocketAddr, mut settings: Settings, is_old: bool) -> Self {
         settings.local = HOME;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
-        let thread = std::thread::spawn(move || run(server, &settings, path, &flag));
+        let thread = std::thread::spawn(move || run(server, &settings, is_old, &flag));
         Self { stop, thread: Some(thread) }
     }
 
@@ -74,7 +78,7 @@ impl Drop for Client {
     }
 }
 
-fn run(server: SocketAddr, settings: &Settings, path: &str, stop: &AtomicBool) -> Seen {
+fn run(server: SocketAddr, settings: &Settings, is_old: bool, stop: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -88,13 +92,19 @@ fn run(server: SocketAddr, settings: &Settings, path: &str, stop: &AtomicBool) -
             }
         };
         seen.latencies.push(began.elapsed());
-        http3::open(&mut endpoint, &[]);
+        if !is_old {
+            http3::open(&mut endpoint, &[]);
+        }
         for _ in 0..REQUESTS {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             let began = Instant::now();
-            match ask(&mut endpoint, path) {
+            let answer = match is_old {
+                true => ask_old(&mut endpoint, SMALL),
+                false => ask(&mut endpoint, SMALL),
+            };
+            match answer {
                 Ok(()) => {
                     seen.latencies.push(began.elapsed());
                     seen.gap = seen.gap.max(last.elapsed());
@@ -120,24 +130,38 @@ fn run(server: SocketAddr, settings: &Settings, path: &str, stop: &AtomicBool) -
 /// # Errors
 /// If it does not come in time, or its status is not 200.
 pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
-    let stream = http3::request(endpoint, path);
+    let incoming = exchange(endpoint, &http3::get(path))?;
+    match http3::status(&incoming) {
+        Some(200) => Ok(()),
+        Some(status) => Err(format!("status {status}")),
+        None => Err(format!("no status in {:02x?}", incoming.data.get(..16))),
+    }
+}
+
+/// The same with HTTP/0.9, where an answer without content is a failure.
+fn ask_old(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
+    let incoming = exchange(endpoint, format!("GET {path}\r\n").as_bytes())?;
+    match incoming.data.len() {
+        1_000 => Ok(()),
+        length => Err(format!("{length} bytes")),
+    }
+}
+
+/// Sends a request, and again until the response is complete.
+fn exchange(endpoint: &mut Endpoint, request: &[u8]) -> Result<Incoming, String> {
+    let stream = endpoint.next_stream(false);
+    endpoint.send_stream(stream, request, true);
     let mut repeated = Instant::now();
-    let request = http3::get(path);
     endpoint.until(PATIENCE, |endpoint| {
         if repeated.elapsed() > REPEAT {
             repeated = Instant::now();
-            endpoint.send(&super::endpoint::stream_frame(stream, 0, &request, true));
+            endpoint.send(&stream_frame(stream, 0, request, true));
         }
         let incoming = endpoint.streams.get(&stream);
         incoming.is_some_and(|incoming| incoming.is_complete() || incoming.reset.is_some())
     })?;
-    let incoming = endpoint.streams.remove(&stream);
-    match incoming {
-        Some(incoming) if incoming.is_complete() => match http3::status(&incoming) {
-            Some(200) => Ok(()),
-            Some(status) => Err(format!("status {status}")),
-            None => Err(format!("no status in {:02x?}", incoming.data.get(..16))),
-        },
+    match endpoint.streams.remove(&stream) {
+        Some(incoming) if incoming.is_complete() => Ok(incoming),
         Some(incoming) => Err(format!("reset with {:?}", incoming.reset)),
         None => Err(format!("no answer in time (closed: {:?})", endpoint.closed)),
     }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::encoding::{encode, stream_frame};
+use super::incoming::Incoming;
+use super::protection::{NUMBER_LEN, SAMPLE_DISTANCE, TAG_LEN, initial_keys, protect, random};
 use clearway_wire::header::{HeaderKind, LongHeader, ProtectedHeader, ShortHeader, set_length};
 use clearway_wire::{
     ConnectionId, Frame, Initiator, LongPacketType, PacketNumber, PacketType, Reader,
@@ -16,23 +19,17 @@ use clearway_wire::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::ServerName;
-use rustls::quic::{self, Connection, DirectionalKeys, KeyChange, Keys, Secrets};
+use rustls::quic::{self, Connection, KeyChange, Keys, Secrets};
 
 /// The size of a datagram with an Initial packet (RFC 9000 §14.1).
 pub(super) const DATAGRAM: usize = 1_200;
 /// The room for frames in a 1-RTT packet of a full datagram.
 pub(super) const PAYLOAD: usize = 1_150;
-const TAG_LEN: usize = 16;
 const ID_LEN: usize = 8;
-const NUMBER_LEN: usize = 4;
-/// How far after the beginning of the packet number the sample for header protection begins (RFC 9001 §5.4.2).
-const SAMPLE_DISTANCE: usize = 4;
 /// The pause after which an unfinished flight is sent again.
 const REPEAT: Duration = Duration::from_millis(250);
 /// The most ranges that are remembered for acknowledgments.
 const MAX_RANGES: usize = 32;
-/// The most bytes that are kept of a stream; more are only counted.
-const MAX_KEPT: usize = 1 << 16;
 const INITIAL: usize = 0;
 const HANDSHAKE: usize = 1;
 const APPLICATION: usize = 2;
@@ -61,49 +58,6 @@ pub(super) struct Settings {
     /// Bytes before each datagram.
     pub(super) prefix: Vec<u8>,
     pub(super) counter: Arc<Sent>,
-}
-
-/// What has arrived on a stream.
-#[derive(Default)]
-pub(super) struct Incoming {
-    /// The first bytes, in order.
-    pub(super) data: Vec<u8>,
-    /// The number of bytes that have arrived, repetitions included.
-    pub(super) bytes: u64,
-    pieces: BTreeMap<u64, Vec<u8>>,
-    next: u64,
-    end: Option<u64>,
-    /// The error code of RESET_STREAM.
-    pub(super) reset: Option<u64>,
-}
-
-impl Incoming {
-    /// Whether all content has arrived.
-    pub(super) fn is_complete(&self) -> bool {
-        self.end == Some(self.next)
-    }
-
-    fn add(&mut self, offset: u64, data: &[u8], fin: bool) {
-        self.bytes += data.len() as u64;
-        let end = offset + data.len() as u64;
-        if fin {
-            self.end = Some(end);
-        }
-        if end > self.next {
-            self.pieces.insert(offset, data.to_vec());
-        }
-        while let Some((&offset, _)) = self.pieces.first_key_value()
-            && offset <= self.next
-            && let Some((_, piece)) = self.pieces.pop_first()
-        {
-            let known = (self.next - offset) as usize;
-            if let Some(new) = piece.get(known..).filter(|new| !new.is_empty()) {
-                self.next += new.len() as u64;
-                let room = MAX_KEPT.saturating_sub(self.data.len());
-                self.data.extend(&new[..new.len().min(room)]);
-            }
-        }
-    }
 }
 
 #[derive(Default)]
@@ -158,8 +112,8 @@ pub(super) struct Endpoint {
     /// The peer's connection ID.
     pub(super) destination: ConnectionId,
     source: ConnectionId,
-    /// The first destination of the client, from which Initial keys are derived.
-    token: Vec<u8>,
+    /// The token of a Retry packet, or one that was set.
+    pub(super) token: Vec<u8>,
     spaces: [Space; 3],
     level: usize,
     next_secrets: Option<Secrets>,
@@ -167,6 +121,8 @@ pub(super) struct Endpoint {
     last_flight: Instant,
     /// Whether the handshake is confirmed.
     pub(super) is_confirmed: bool,
+    /// Whether nothing is sent after a Retry packet.
+    pub(super) stops_at_retry: bool,
     /// Whether received packets are acknowledged.
     pub(super) acknowledges: bool,
     pub(super) closed: Option<Closed>,
@@ -175,7 +131,10 @@ pub(super) struct Endpoint {
     offsets: BTreeMap<u64, u64>,
     /// How many bidirectional streams the peer permits.
     pub(super) max_streams: u64,
-    /// Tokens of NEW_TOKEN frames.
+    /// The largest sequence number of the peer's connection IDs.
+    pub(super) issued: u64,
+    /// The tokens of the peer's NEW_TOKEN frames.
+    pub(super) new_tokens: Vec<Vec<u8>>,
     pub(super) received_datagrams: u64,
     pub(super) received_bytes: u64,
     counter: Arc<Sent>,
@@ -185,21 +144,6 @@ fn random_id() -> ConnectionId {
     let mut id = [0; ID_LEN];
     random(&mut id);
     ConnectionId::new(&id).expect("an ID of 8 bytes")
-}
-
-/// Fills bytes at random.
-pub(super) fn random(bytes: &mut [u8]) {
-    let provider = rustls::crypto::aws_lc_rs::default_provider();
-    provider.secure_random.fill(bytes).expect("random bytes of the kernel");
-}
-
-/// Both directions' Initial keys (RFC 9001 §5.2).
-pub(super) fn initial_keys(destination: &ConnectionId, is_client: bool) -> Keys {
-    let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-    let suite = suite.tls13().expect("a suite of TLS 1.3");
-    let algorithm = suite.quic.expect("a suite of QUIC");
-    let side = if is_client { rustls::Side::Client } else { rustls::Side::Server };
-    Keys::initial(quic::Version::V1, suite, algorithm, destination.as_bytes(), side)
 }
 
 /// Parameters that permit the peer as much as possible.
@@ -320,26 +264,24 @@ impl Endpoint {
             key_phase: false,
             last_flight: Instant::now(),
             is_confirmed: false,
+            stops_at_retry: false,
             acknowledges: true,
             closed: None,
             streams: BTreeMap::new(),
             next_stream: if is_client { [0, 2] } else { [1, 3] },
             offsets: BTreeMap::new(),
             max_streams: 0,
+            issued: 0,
+            new_tokens: Vec::new(),
             received_datagrams: 0,
             received_bytes: 0,
             counter,
         }
     }
 
-    /// The ID that packets of the peer to this endpoint begin with.
-    pub(super) fn source(&self) -> ConnectionId {
-        self.source
-    }
-
-    /// The endpoint's socket.
-    pub(super) fn socket(&self) -> &UdpSocket {
-        &self.socket
+    /// The ClientHello of a client that has sent nothing yet.
+    pub(super) fn first_flight(&self) -> Vec<u8> {
+        self.spaces[INITIAL].output.clone()
     }
 
     /// From now on packets are sent from another local address.
@@ -402,14 +344,6 @@ impl Endpoint {
     /// Sends a 1-RTT packet with these frames.
     pub(super) fn send_frames(&mut self, frames: &[Frame<'_>]) {
         self.send(&encode(frames));
-    }
-
-    /// Sends a packet of an earlier space: 0 for Initial, 1 for Handshake.
-    pub(super) fn send_in(&mut self, space: usize, payload: &[u8]) {
-        if self.spaces[space].keys.is_some() {
-            let packet = self.seal(space, payload);
-            self.send_datagram(&packet);
-        }
     }
 
     /// Leaves packet numbers out, as if the path had lost these packets.
@@ -531,6 +465,10 @@ impl Endpoint {
         for _ in 0..1_000 {
             let Ok((length, _)) = self.socket.recv_from(&mut buffer) else { break };
             self.receive(&mut buffer[..length])?;
+            // Whoever waits for a token decides where it is used.
+            if self.stops_at_retry && !self.token.is_empty() {
+                return Ok(());
+            }
         }
         if !self.is_confirmed && self.last_flight.elapsed() > REPEAT {
             self.last_flight = Instant::now();
@@ -618,6 +556,10 @@ impl Endpoint {
                     let incoming = self.streams.entry(reset.stream_id.get()).or_default();
                     incoming.reset = Some(reset.error_code.get());
                 }
+                Frame::NewConnectionId(new) => {
+                    self.issued = self.issued.max(new.sequence.get());
+                }
+                Frame::NewToken(new) => self.new_tokens.push(new.token.to_vec()),
                 Frame::MaxStreams(limit)
                     if limit.direction == clearway_wire::Direction::Bidirectional =>
                 {
@@ -704,55 +646,4 @@ impl Endpoint {
             reason,
         })]);
     }
-}
-
-/// Encrypts a packet whose payload ends at `end`, and protects its header.
-pub(super) fn protect(
-    keys: &DirectionalKeys,
-    packet: &mut [u8],
-    number_at: usize,
-    end: usize,
-    number: u64,
-) {
-    let (head, rest) = packet.split_at_mut(number_at + NUMBER_LEN);
-    let (payload, tag) = rest.split_at_mut(end - number_at - NUMBER_LEN);
-    let made = keys.packet.encrypt_in_place(number, head, payload).expect("a payload to encrypt");
-    tag[..TAG_LEN].copy_from_slice(made.as_ref());
-    let (head, sampled) = packet.split_at_mut(number_at + SAMPLE_DISTANCE);
-    let (first, rest) = head.split_at_mut(1);
-    let sample = &sampled[..keys.header.sample_len()];
-    keys.header
-        .encrypt_in_place(sample, &mut first[0], &mut rest[number_at - 1..])
-        .expect("a sample of the right length");
-}
-
-/// Frames as bytes.
-pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
-    let mut bytes = vec![0; frames.iter().map(Frame::encoded_len).sum()];
-    let mut writer = Writer::new(&mut bytes);
-    frames.iter().for_each(|frame| frame.encode(&mut writer).expect("room for the frames"));
-    bytes
-}
-
-/// An integer of QUIC.
-pub(super) fn varint(value: u64) -> VarInt {
-    VarInt::new(value).expect("a value below 2^62")
-}
-
-/// An integer of QUIC as bytes.
-pub(super) fn varint_bytes(value: u64) -> Vec<u8> {
-    let mut bytes = [0; 8];
-    let mut writer = Writer::new(&mut bytes);
-    varint(value).encode(&mut writer).expect("room for 8 bytes");
-    writer.filled().to_vec()
-}
-
-/// A STREAM frame with offset and length.
-pub(super) fn stream_frame(stream: u64, offset: u64, data: &[u8], fin: bool) -> Vec<u8> {
-    let mut bytes = vec![0x0e | u8::from(fin)];
-    bytes.extend(varint_bytes(stream));
-    bytes.extend(varint_bytes(offset));
-    bytes.extend(varint_bytes(data.len() as u64));
-    bytes.extend(data);
-    bytes
 }

@@ -1,6 +1,8 @@
 //! HTTP/3 and QPACK as bytes: nothing is checked, so that everything can be forged.
 
-use super::endpoint::{Endpoint, Incoming, varint_bytes};
+use super::encoding::varint_bytes;
+use super::endpoint::Endpoint;
+use super::incoming::Incoming;
 
 /// The type of DATA frames.
 pub(super) const DATA: u64 = 0;

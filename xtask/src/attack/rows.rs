@@ -1,6 +1,12 @@
 //! The attacks.
 
+mod balancer;
 mod frames;
+mod initials;
+mod operator;
+mod requests;
+mod servers;
+mod slow;
 
 use std::time::Duration;
 
@@ -11,6 +17,20 @@ use super::scene::Scene;
 pub(super) enum Target {
     /// `clearway serve` with these options. `{folder}` stands for the attack's folder.
     Serve(&'static [&'static str]),
+    /// The same with `--metrics`.
+    ServeWithMetrics,
+    /// The same without `--quiet`: it logs each request.
+    ServeLoud,
+    /// The library's example server.
+    Library,
+    /// `clearway balance` in front of `clearway serve` with these options.
+    Balance {
+        /// Whether the server gets a preface before each datagram.
+        preface: bool,
+        serve: &'static [&'static str],
+    },
+    /// None that clients use: the attack starts what it attacks.
+    Alone,
 }
 
 /// What must hold.
@@ -28,6 +48,8 @@ pub(super) struct Bound {
     pub(super) latency: Duration,
     /// The most requests of the well-behaved client that may fail.
     pub(super) failures: usize,
+    /// Whether the well-behaved client may get no answer at all.
+    pub(super) is_silent: bool,
 }
 
 const MIB: u64 = 1 << 20;
@@ -38,8 +60,9 @@ pub(super) const USUAL: Bound = Bound {
     cpu: 3.0,
     descriptors: 16,
     disk: MIB,
-    latency: Duration::from_millis(500),
+    latency: Duration::from_secs(1),
     failures: 0,
+    is_silent: false,
 };
 
 /// An attack.
@@ -54,5 +77,16 @@ pub(super) struct Row {
 
 /// All attacks.
 pub(super) fn all() -> Vec<Row> {
-    [frames::rows()].into_iter().flatten().collect()
+    [
+        frames::rows(),
+        initials::rows(),
+        requests::rows(),
+        slow::rows(),
+        operator::rows(),
+        balancer::rows(),
+        servers::rows(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

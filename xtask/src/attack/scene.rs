@@ -11,6 +11,7 @@ use clearway_wire::TransportParameters;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::endpoint::{Endpoint, Sent, Settings, generous};
+use super::watch::Cost;
 use crate::bounded::Server;
 
 /// How long an attacker's handshake may take.
@@ -48,6 +49,7 @@ impl Site {
             fs::write(&path, content).map_err(failed(&path))
         };
         write(&format!("www{SMALL}"), &[b'x'; 1_000])?;
+        write("www/other.txt", &[b'y'; 1_000])?;
         write(&format!("www{LARGE}"), &vec![b'x'; LARGE_LEN])?;
         let text = |error: &dyn std::fmt::Display| format!("the certificate: {error}");
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
@@ -56,7 +58,10 @@ impl Site {
         write("key.pem", made.signing_key.serialize_pem().as_bytes())?;
         let mut roots = rustls::RootCertStore::empty();
         roots.add(made.cert.der().clone()).map_err(|error| text(&error))?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+        // So that a ClientHello fits one datagram.
+        provider.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::X25519];
+        let provider = Arc::new(provider);
         let versions = [&rustls::version::TLS13];
         let client = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&versions)
@@ -108,7 +113,7 @@ impl Site {
     pub(super) fn serve(&self, options: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["serve", &self.path("www"), "--cert", &self.path("cert.pem")]);
-        command.args(["--key", &self.path("key.pem"), "--quiet"]).args(options);
+        command.args(["--key", &self.path("key.pem")]).args(options);
         if !options.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
@@ -149,8 +154,12 @@ pub(super) struct Scene<'a> {
     pub(super) folder: PathBuf,
     /// Where the attackers send.
     pub(super) address: SocketAddr,
-    /// The process that is measured.
-    pub(super) process: u32,
+    /// The address of the metrics, if there are any.
+    pub(super) metrics: Option<SocketAddr>,
+    /// The log of the target.
+    pub(super) log: PathBuf,
+    /// What the attack has measured itself.
+    pub(super) measured: Option<Cost>,
     /// What attackers have sent.
     pub(super) counter: Arc<Sent>,
     /// What the attack has shown, for a person.
@@ -160,6 +169,18 @@ pub(super) struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// A connected attacker that has opened no stream.
+    pub(super) fn bare_attacker(&self) -> Result<Endpoint, String> {
+        Endpoint::connect(self.address, &self.site.settings(&self.counter), HANDSHAKE)
+    }
+
+    /// Notes how the target has ended a connection, if it has.
+    pub(super) fn note_end(&mut self, attacker: &Endpoint) {
+        if let Some(closed) = &attacker.closed {
+            self.notes.push(format!("closed: {:#x} {}", closed.code, closed.reason));
+        }
+    }
+
     /// A connected attacker with HTTP/3's control stream.
     pub(super) fn attacker(&self) -> Result<Endpoint, String> {
         self.attacker_with(generous())

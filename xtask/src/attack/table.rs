@@ -11,6 +11,7 @@ pub(super) const HEAD: &str = "\
 attack                     sent    datagrams  memory     cpu       fds  disk       client: answers  p50      p95      longest  failed  verdict";
 
 /// The outcome of one attack.
+#[derive(Default)]
 pub(super) struct Line {
     pub(super) name: &'static str,
     pub(super) sent: u64,
@@ -39,8 +40,8 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// What does not hold.
-pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
+/// What a target has spent beyond its bound.
+pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, fault: String| {
         if !holds {
@@ -52,16 +53,33 @@ pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
     let descriptors = bound.descriptors;
     check(cost.descriptors <= descriptors, format!("more than {descriptors} descriptors"));
     check(cost.disk <= bound.disk, format!("more than {} on disk", bytes(bound.disk)));
+    faults
+}
+
+/// What does not hold.
+pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
+    let mut faults = costs(bound, cost);
+    let mut check = |holds: bool, fault: String| {
+        if !holds {
+            faults.push(fault);
+        }
+    };
     let latency = seen.percentile(0.95);
     check(latency <= bound.latency, format!("p95 above {}", time(bound.latency)));
     let (count, failures) = (seen.failures.len(), bound.failures);
     let first = seen.failures.first().map_or("", String::as_str);
     check(count <= failures, format!("{count} requests failed, at most {failures} may: {first}"));
-    check(!seen.latencies.is_empty(), "the client got no answer".to_owned());
+    let is_answered = !seen.latencies.is_empty() || bound.is_silent;
+    check(is_answered, "the client got no answer".to_owned());
     faults
 }
 
 impl Line {
+    /// A line without measurements.
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { name, ..Self::default() }
+    }
+
     /// The line of the table.
     pub(super) fn text(&self) -> String {
         let (cost, seen) = (&self.cost, &self.seen);

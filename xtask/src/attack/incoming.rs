@@ -1,0 +1,50 @@
+//! The content of a stream, put in order.
+
+use std::collections::BTreeMap;
+
+/// The most bytes that are kept of a stream; more are only counted.
+const MAX_KEPT: usize = 1 << 16;
+
+/// What has arrived on a stream.
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// The first bytes, in order.
+    pub(super) data: Vec<u8>,
+    /// The number of bytes that have arrived, repetitions included.
+    pub(super) bytes: u64,
+    pieces: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+    end: Option<u64>,
+    /// The error code of RESET_STREAM.
+    pub(super) reset: Option<u64>,
+}
+
+impl Incoming {
+    /// Whether all content has arrived.
+    pub(super) fn is_complete(&self) -> bool {
+        self.end == Some(self.next)
+    }
+
+    /// Adds what a STREAM or CRYPTO frame has.
+    pub(super) fn add(&mut self, offset: u64, data: &[u8], fin: bool) {
+        self.bytes += data.len() as u64;
+        let end = offset + data.len() as u64;
+        if fin {
+            self.end = Some(end);
+        }
+        if end > self.next {
+            self.pieces.insert(offset, data.to_vec());
+        }
+        while let Some((&offset, _)) = self.pieces.first_key_value()
+            && offset <= self.next
+            && let Some((_, piece)) = self.pieces.pop_first()
+        {
+            let known = (self.next - offset) as usize;
+            if let Some(new) = piece.get(known..).filter(|new| !new.is_empty()) {
+                self.next += new.len() as u64;
+                let room = MAX_KEPT.saturating_sub(self.data.len());
+                self.data.extend(&new[..new.len().min(room)]);
+            }
+        }
+    }
+}

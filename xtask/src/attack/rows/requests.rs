@@ -1,0 +1,575 @@
+//! HTTP/3 and QPACK.
+
+use std::time::Duration;
+
+use super::{Bound, MIB, Row, Target, USUAL};
+use crate::attack::encoding::{encode, varint, varint_bytes};
+use crate::attack::endpoint::{Endpoint, PAYLOAD};
+use crate::attack::http3::{
+    DATA, HEADERS, fields, frame, get, literal, open, prefixed, request, section, status,
+};
+use crate::attack::scene::{SMALL, Scene};
+use crate::waiting::check_interrupt;
+use clearway_wire::{Frame, StreamId, frame as quic};
+
+const CLOSING: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_micros(500);
+const STREAM_CREATION_ERROR: u64 = 0x103;
+const CLOSED_CRITICAL_STREAM: u64 = 0x104;
+const FRAME_UNEXPECTED: u64 = 0x105;
+const EXCESSIVE_LOAD: u64 = 0x107;
+const ID_ERROR: u64 = 0x108;
+const SETTINGS_ERROR: u64 = 0x109;
+const DECOMPRESSION_FAILED: u64 = 0x200;
+const ENCODER_STREAM_ERROR: u64 = 0x201;
+const DECODER_STREAM_ERROR: u64 = 0x202;
+
+pub(super) fn rows() -> Vec<Row> {
+    let row = |name, drive| Row {
+        name,
+        target: Target::Serve(&[]),
+        is_quick: false,
+        bound: USUAL,
+        drive,
+    };
+    let quick = |name, drive| Row { is_quick: true, ..row(name, drive) };
+    vec![
+        quick("cancel-storm", cancel),
+        Row { target: Target::Library, ..row("library-cancel-storm", cancel) },
+        row("stop-sending-storm", stop_sending),
+        quick("qpack-bomb", bomb),
+        row("qpack-blocked-streams", blocked),
+        quick("qpack-endless-integer", |scene| {
+            on_stream(
+                scene,
+                &[2],
+                &[[0x3f].as_slice(), &[0xff; 40]].concat(),
+                &[ENCODER_STREAM_ERROR],
+            )
+        }),
+        row("qpack-decoder-integer", |scene| {
+            on_stream(
+                scene,
+                &[3],
+                &[[0x3f].as_slice(), &[0xff; 40]].concat(),
+                &[DECODER_STREAM_ERROR],
+            )
+        }),
+        row("qpack-table-too-large", |scene| {
+            on_stream(scene, &[2], &prefixed(0x20, 5, 1 << 30), &[ENCODER_STREAM_ERROR])
+        }),
+        row("qpack-insert-flood", inserts),
+        row("qpack-unknown-acks", |scene| {
+            on_stream(scene, &[3], &prefixed(0x80, 7, 400), &[DECODER_STREAM_ERROR])
+        }),
+        row("qpack-invalid-section", |scene| {
+            on_request(scene, &frame(HEADERS, &[0, 0, 0xff, 0xff, 0x7f]), &[DECOMPRESSION_FAILED])
+        }),
+        row("headers-too-large", headers_too_large),
+        row("headers-endless", headers_endless),
+        quick("unknown-frame-huge", unknown_frame),
+        row("second-control-stream", |scene| {
+            on_stream(scene, &[0], &[4, 0], &[STREAM_CREATION_ERROR])
+        }),
+        row("control-stream-closed", control_closed),
+        row("settings-twice", |scene| on_control(scene, &[4, 0], &[FRAME_UNEXPECTED])),
+        row("settings-huge", settings_huge),
+        row("settings-of-http2", |scene| settings(scene, &[(2, 0)], &[SETTINGS_ERROR])),
+        row("data-on-control", |scene| {
+            on_control(scene, &frame(DATA, b"data"), &[FRAME_UNEXPECTED])
+        }),
+        row("goaway-flood", |scene| {
+            control_flood(scene, |number| frame(7, &varint_bytes((1 << 40) - number * 4)))
+        }),
+        row("goaway-rising", |scene| {
+            on_control(scene, &[frame(7, &[0]), frame(7, &[8])].concat(), &[ID_ERROR])
+        }),
+        row("max-push-id-flood", |scene| {
+            control_flood(scene, |number| frame(0x0d, &varint_bytes(number)))
+        }),
+        quick("priority-update-flood", |scene| control_flood(scene, priority)),
+        row("priority-update-huge", |scene| {
+            on_control(
+                scene,
+                &[varint_bytes(0xf0700), varint_bytes(1 << 30), vec![0; 100]].concat(),
+                &[EXCESSIVE_LOAD],
+            )
+        }),
+        row("content-length-mismatch", content_length),
+        row("malformed-requests", malformed),
+        row("unknown-streams", unknown_streams),
+        row("upload-flood", upload),
+        row("connect-flood", connects),
+        row("empty-data-frames", empty_data),
+        row("foreign-authority", foreign_authority),
+        Row {
+            bound: Bound { memory: 48 * MIB, descriptors: 300, ..USUAL },
+            ..row("request-flood", request_flood)
+        },
+    ]
+}
+
+/// Waits until the target closes the connection with one of these codes.
+fn expect_close(
+    scene: &mut Scene<'_>,
+    mut attacker: Endpoint,
+    codes: &[u64],
+) -> Result<(), String> {
+    attacker.until(CLOSING, |attacker| attacker.closed.is_some())?;
+    let closed = attacker.closed.clone();
+    let is_expected =
+        closed.as_ref().is_some_and(|closed| closed.is_application && codes.contains(&closed.code));
+    scene.check(is_expected, || format!("a code of {codes:x?} was expected, not {closed:?}"));
+    Ok(())
+}
+
+/// Sends this on a unidirectional stream of the type that comes first.
+fn on_stream(scene: &mut Scene<'_>, kind: &[u8], data: &[u8], codes: &[u64]) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let stream = attacker.next_stream(true);
+    attacker.send_stream(stream, &[kind, data].concat(), false);
+    expect_close(scene, attacker, codes)
+}
+
+fn on_request(scene: &mut Scene<'_>, data: &[u8], codes: &[u64]) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let stream = attacker.next_stream(false);
+    attacker.send_stream(stream, data, false);
+    expect_close(scene, attacker, codes)
+}
+
+fn on_control(scene: &mut Scene<'_>, data: &[u8], codes: &[u64]) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    // The control stream is the first one.
+    attacker.send_stream(2, data, false);
+    expect_close(scene, attacker, codes)
+}
+
+fn settings(scene: &mut Scene<'_>, values: &[(u64, u64)], codes: &[u64]) -> Result<(), String> {
+    let mut attacker = scene.bare_attacker()?;
+    open(&mut attacker, values);
+    expect_close(scene, attacker, codes)
+}
+
+fn settings_huge(scene: &mut Scene<'_>) -> Result<(), String> {
+    let values: Vec<(u64, u64)> = (0..3_000).map(|number| (0x1000 + number, number)).collect();
+    settings(scene, &values, &[EXCESSIVE_LOAD])
+}
+
+fn control_flood(scene: &mut Scene<'_>, make: impl Fn(u64) -> Vec<u8>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for number in 0..10_000 {
+        let data: Vec<u8> = (0..20).flat_map(|place| make(number * 20 + place)).collect();
+        attacker.send_stream(2, &data, false);
+        if number % 16 == 0 {
+            attacker.pump(PAUSE)?;
+            check_interrupt()?;
+        }
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// PRIORITY_UPDATE for requests that have not arrived.
+fn priority(number: u64) -> Vec<u8> {
+    frame(0xf0700, &[varint_bytes(number % 100 * 4), b"u=1,i".to_vec()].concat())
+}
+
+fn control_closed(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    attacker.send_stream(2, b"", true);
+    expect_close(scene, attacker, &[CLOSED_CRITICAL_STREAM])
+}
+
+fn cancel(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for number in 0..10_000 {
+        let stream = attacker.next_stream(false);
+        let headers = get(SMALL);
+        attacker.send(&crate::attack::encoding::stream_frame(stream, 0, &headers, false));
+        let stream_id = StreamId::from_varint(varint(stream));
+        let (error_code, final_size) = (varint(0x10c), varint(headers.len() as u64));
+        attacker.send_frames(&[
+            Frame::ResetStream(quic::ResetStream { stream_id, error_code, final_size }),
+            Frame::StopSending(quic::StopSending { stream_id, error_code }),
+        ]);
+        if number % 16 == 0 {
+            attacker.pump(PAUSE)?;
+        }
+        // The target's limit on streams is kept, so that the budget is what ends this.
+        let next = stream / 4 + 1;
+        attacker.until(CLOSING, |attacker| attacker.max_streams > next)?;
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    expect_close(scene, attacker, &[EXCESSIVE_LOAD])
+}
+
+fn stop_sending(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for number in 0..5_000 {
+        let stream = request(&mut attacker, crate::attack::scene::LARGE);
+        let stream_id = StreamId::from_varint(varint(stream));
+        let error_code = varint(0x10c);
+        attacker.send_frames(&[Frame::StopSending(quic::StopSending { stream_id, error_code })]);
+        if number % 16 == 0 {
+            attacker.pump(PAUSE)?;
+        }
+        let next = stream / 4 + 1;
+        attacker.until(CLOSING, |attacker| attacker.max_streams > next)?;
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    expect_close(scene, attacker, &[EXCESSIVE_LOAD])
+}
+
+/// Opens the encoder stream with a table of 4,000 bytes and one large entry in it.
+fn encoder(attacker: &mut Endpoint) -> u64 {
+    let stream = attacker.next_stream(true);
+    let mut data = vec![2];
+    data.extend(prefixed(0x20, 5, 4_000));
+    data.extend(prefixed(0x40, 5, 1));
+    data.push(b'x');
+    data.extend(prefixed(0, 7, 3_900));
+    data.extend([b'y'; 3_900]);
+    attacker.send_stream(stream, &data, false);
+    stream
+}
+
+/// A section that refers to an entry of 4 kB ten thousand times.
+fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    encoder(&mut attacker);
+    attacker.pump(Duration::from_millis(100))?;
+    for _ in 0..50 {
+        // Required Insert Count 1, Base 1; then relative index 0.
+        let mut section = vec![2, 0];
+        section.extend(fields("GET", "/").iter().flat_map(|(name, value)| literal(name, value)));
+        section.extend([0x80; 10_000]);
+        let stream = attacker.next_stream(false);
+        attacker.send_stream(stream, &frame(HEADERS, &section), true);
+        attacker.pump(Duration::from_millis(5))?;
+        let answer = attacker.streams.get(&stream).and_then(status);
+        scene.check(answer != Some(200), || "a bomb was answered with 200".to_owned());
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// Sections that wait for entries which never come.
+fn blocked(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    encoder(&mut attacker);
+    for _ in 0..50 {
+        let mut section = vec![3, 0];
+        section.extend(fields("GET", "/").iter().flat_map(|(name, value)| literal(name, value)));
+        section.extend(literal("x-fill", &"x".repeat(60_000)));
+        let stream = attacker.next_stream(false);
+        attacker.send_stream(stream, &frame(HEADERS, &section), true);
+        attacker.pump(PAUSE)?;
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    expect_close(scene, attacker, &[DECOMPRESSION_FAILED, EXCESSIVE_LOAD])
+}
+
+fn inserts(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let stream = encoder(&mut attacker);
+    for number in 0..20_000_u64 {
+        // Duplicate the newest entry, and set the capacity to 0 and back: each insertion evicts.
+        let mut data: Vec<u8> = (0..300).map(|_| 0).collect();
+        if number % 2 == 1 {
+            data = [prefixed(0x20, 5, 0), prefixed(0x20, 5, 4_000), vec![0x41, b'a', 1, b'b']]
+                .concat();
+        }
+        attacker.send_stream(stream, &data, false);
+        if number % 16 == 0 {
+            attacker.pump(PAUSE)?;
+            check_interrupt()?;
+        }
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// A field section above the limit: 431, or no answer at all.
+fn headers_too_large(scene: &mut Scene<'_>) -> Result<(), String> {
+    for _ in 0..20 {
+        let mut attacker = scene.attacker()?;
+        let mut section = section(&fields("GET", SMALL));
+        section.extend((0..3_000).flat_map(|_| literal("x", "y")));
+        let stream = attacker.next_stream(false);
+        attacker.send_stream(stream, &frame(HEADERS, &section), true);
+        attacker.pump(Duration::from_millis(30))?;
+        let answer = attacker.streams.get(&stream).and_then(status);
+        scene.check(answer != Some(200), || "3,000 fields were accepted".to_owned());
+    }
+    Ok(())
+}
+
+/// HEADERS frames of many requests that never end.
+fn headers_endless(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for _ in 0..90 {
+        let stream = attacker.next_stream(false);
+        let head = [varint_bytes(HEADERS), varint_bytes(60_000), vec![0; 59_000]].concat();
+        attacker.send_stream(stream, &head, false);
+        attacker.pump(PAUSE)?;
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    expect_close(scene, attacker, &[EXCESSIVE_LOAD])
+}
+
+/// A reserved frame of 2^60 bytes is skipped, not kept; a HEADERS frame of this length is refused.
+fn unknown_frame(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for _ in 0..20 {
+        let stream = attacker.next_stream(false);
+        let head = [varint_bytes(0x21), varint_bytes(1 << 60)].concat();
+        attacker.send_stream(stream, &head, false);
+        attacker.send_stream(stream, &[0; 100_000], false);
+        attacker.pump(Duration::from_millis(2))?;
+    }
+    scene.note_end(&attacker);
+    let mut attacker = scene.attacker()?;
+    let stream = attacker.next_stream(false);
+    attacker.send_stream(stream, &[varint_bytes(HEADERS), varint_bytes(1 << 60)].concat(), false);
+    attacker.pump(Duration::from_millis(300))?;
+    let answer = attacker.streams.get(&stream);
+    let is_refused = attacker.closed.is_some()
+        || answer.is_some_and(|answer| answer.reset.is_some() || !answer.data.is_empty());
+    scene.check(is_refused, || "HEADERS of 2^60 bytes were not refused".to_owned());
+    Ok(())
+}
+
+/// Requests whose content does not have the stated length.
+fn content_length(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut accepted = 0;
+    let mut attacker = scene.attacker()?;
+    for (length, content) in
+        [("10", ""), ("10", "12345"), ("3", "12345"), ("-1", ""), ("1, 2", "1"), ("x", "")]
+    {
+        let mut fields = fields("POST", SMALL);
+        fields.push(("content-length", length));
+        let mut data = frame(HEADERS, &section(&fields));
+        if !content.is_empty() {
+            data.extend(frame(DATA, content.as_bytes()));
+        }
+        let stream = attacker.next_stream(false);
+        attacker.send_stream(stream, &data, true);
+        attacker.pump(Duration::from_millis(50))?;
+        accepted += usize::from(attacker.streams.get(&stream).and_then(status) == Some(200));
+    }
+    scene.check(accepted == 0, || format!("{accepted} requests of a wrong length got 200"));
+    Ok(())
+}
+
+/// Requests that are malformed (RFC 9114 §4.1.2), up to the budget for them.
+fn malformed(scene: &mut Scene<'_>) -> Result<(), String> {
+    let broken: [&[(&str, &str)]; 12] = [
+        &[(":method", "GET")],
+        &[
+            (":method", "GET"),
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+        ],
+        &[
+            ("x", "y"),
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            (":other", "x"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            ("Upper", "x"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            ("connection", "close"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            ("x", "a\r\nb: c"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            ("x\0", "a"),
+        ],
+        &[
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+            ("host", "other"),
+        ],
+        &[
+            (":method", "GE T"),
+            (":scheme", "https"),
+            (":authority", "localhost"),
+            (":path", "/small.txt"),
+        ],
+        &[(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "")],
+        &[(":status", "200")],
+    ];
+    let mut accepted = Vec::new();
+    let mut attacker = scene.attacker()?;
+    for round in 0..200 {
+        for fields in broken {
+            let stream = attacker.next_stream(false);
+            attacker.send_stream(stream, &frame(HEADERS, &section(fields)), true);
+            attacker.until(CLOSING, |attacker| {
+                attacker.max_streams > stream / 4 + 1
+                    && attacker
+                        .streams
+                        .get(&stream)
+                        .is_some_and(|answer| answer.reset.is_some() || answer.is_complete())
+            })?;
+            if round == 0 && attacker.streams.get(&stream).and_then(status) == Some(200) {
+                accepted.push(format!("{fields:?}"));
+            }
+            attacker.streams.remove(&stream);
+        }
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.check(accepted.is_empty(), || format!("accepted: {}", accepted.join(", ")));
+    expect_close(scene, attacker, &[EXCESSIVE_LOAD])
+}
+
+fn unknown_streams(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    // The control stream is one of a hundred.
+    for _ in 0..90 {
+        let stream = attacker.next_stream(true);
+        attacker.send_stream(stream, &[varint_bytes(0x21), vec![0; 20_000]].concat(), false);
+        attacker.pump(PAUSE)?;
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// Content for a server that wants none, as fast as its windows permit.
+fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for _ in 0..40 {
+        let stream = attacker.next_stream(false);
+        let mut data = frame(HEADERS, &section(&fields("POST", SMALL)));
+        data.extend([varint_bytes(DATA), varint_bytes(1 << 40), vec![0; 20_000]].concat());
+        attacker.send_stream(stream, &data, false);
+        attacker.pump(Duration::from_millis(2))?;
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// Extended CONNECT, which the server has not announced.
+fn connects(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let mut accepted = 0;
+    for _ in 0..2_000 {
+        let mut fields = fields("CONNECT", "/chat");
+        fields.push((":protocol", "websocket"));
+        let stream = attacker.next_stream(false);
+        attacker.send_stream(stream, &frame(HEADERS, &section(&fields)), false);
+        attacker.until(CLOSING, |attacker| attacker.max_streams > stream / 4 + 1)?;
+        accepted +=
+            usize::from(attacker.streams.remove(&stream).as_ref().and_then(status) == Some(200));
+        if attacker.closed.is_some() {
+            break;
+        }
+    }
+    scene.check(accepted == 0, || format!("{accepted} tunnels were opened"));
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+fn empty_data(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let stream = attacker.next_stream(false);
+    attacker.send_stream(stream, &frame(HEADERS, &section(&fields("POST", SMALL))), false);
+    for number in 0..1_000 {
+        attacker.send_stream(stream, &[0, 0].repeat(PAYLOAD / 3), false);
+        if number % 16 == 0 {
+            attacker.pump(PAUSE)?;
+        }
+    }
+    scene.note_end(&attacker);
+    Ok(())
+}
+
+/// A server answers 421 to an authority that its certificate does not have (RFC 9110 §15.5.20).
+fn foreign_authority(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    let stream = attacker.next_stream(false);
+    let fields = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", "other.example"),
+        (":path", SMALL),
+    ];
+    attacker.send_stream(stream, &frame(HEADERS, &section(&fields)), true);
+    attacker.until(CLOSING, |attacker| {
+        attacker.streams.get(&stream).is_some_and(|answer| answer.is_complete())
+    })?;
+    let answer = attacker.streams.get(&stream).and_then(status);
+    scene.check(answer == Some(421), || format!("the status is {answer:?}, not 421"));
+    Ok(())
+}
+
+/// Requests as fast as the limit on streams permits, whose responses are small.
+fn request_flood(scene: &mut Scene<'_>) -> Result<(), String> {
+    let mut attacker = scene.attacker()?;
+    for number in 0..5_000 {
+        let stream = request(&mut attacker, SMALL);
+        if number % 8 == 0 {
+            attacker.pump(PAUSE)?;
+        }
+        attacker.until(CLOSING, |attacker| attacker.max_streams > stream / 4 + 1)?;
+        attacker.streams.retain(|_, answer| !answer.is_complete());
+    }
+    let padding = encode(&[Frame::Ping]);
+    attacker.send(&padding);
+    scene.note_end(&attacker);
+    Ok(())
+}
