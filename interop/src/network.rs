@@ -65,6 +65,7 @@ impl Network {
                     probability: percentage(percent),
                     maximum_run: Some(MAXIMUM_RUN),
                     within: Some(CORRUPT_WITHIN),
+                    spare_version_negotiation: true,
                 };
             }
             _ => {}
