@@ -37,10 +37,10 @@ pub use session::{
     ServerSessions, Session, SessionError,
 };
 pub use tls::{
-    CertificateChainLimit, ClientRoots, ClientTrust, EarlyDataContext, EncryptedClientHello,
-    MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_EARLY_DATA_CONTEXT, MemorySessionStore,
-    SavedSession, SavedSessionError, ServerTrust, SessionStore, TicketKeys, TlsClientConfig,
-    TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key, prepare_randomness,
+    ClientRoots, ClientTrust, EarlyDataContext, EncryptedClientHello, MAX_EARLY_DATA_CONTEXT,
+    MemorySessionStore, SavedSession, SavedSessionError, ServerTrust, SessionStore, TicketKeys,
+    TlsClientConfig, TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key,
+    prepare_randomness,
 };
 
 use crate::space_id::PerSpace;

@@ -145,15 +145,18 @@ pub use endpoint::{
     EndpointTotals, Incoming, PreferredAddresses, Received, RetryOffload, ServerConfig,
     SharedTokens, TokenValidity,
 };
-pub use error::{TransportError, TransportErrorCause};
+pub use error::{
+    CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, TransportError,
+    TransportErrorCause,
+};
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{
-    CertificateChainLimit, ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData,
-    EarlyDataContext, EncryptedClientHello, ExportError, HelloParameters, KeySchedule,
-    MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_EARLY_DATA_CONTEXT, MemorySessionStore,
-    NewKeys, PhaseKeys, SavedSession, SavedSessionError, ServerSessions, ServerTrust, Session,
-    SessionError, SessionStore, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
-    TlsServerSettings, certified_key, initial_keys, prepare_randomness,
+    ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData, EarlyDataContext,
+    EncryptedClientHello, ExportError, HelloParameters, KeySchedule, MAX_EARLY_DATA_CONTEXT,
+    MemorySessionStore, NewKeys, PhaseKeys, SavedSession, SavedSessionError, ServerSessions,
+    ServerTrust, Session, SessionError, SessionStore, TicketKeys, TlsClientConfig,
+    TlsClientSettings, TlsServerConfig, TlsServerSettings, certified_key, initial_keys,
+    prepare_randomness,
 };
 pub use ids::{ConnectionIdGenerator, RandomIds, ResetKey};
 pub use observer::{

@@ -1,5 +1,5 @@
-//! Which clients a server trusts after anything has changed: the whole matrix in memory, and the parts of it that only
-//! endpoints have on loopback.
+//! The clients that a server trusts after keys, processes or authorities have changed: the whole matrix in memory, and the parts
+//! of it that need endpoints on loopback.
 
 mod authority;
 mod endpoints;

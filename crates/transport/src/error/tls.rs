@@ -2,7 +2,7 @@
 
 use rustls::{CertificateError, Error, PeerMisbehaved};
 
-use crate::CertificateChainLimit;
+use super::CertificateChainLimit;
 
 pub(super) fn reason(error: &Error) -> &'static str {
     match error {

@@ -47,7 +47,6 @@ use super::session::{
 use super::tls_error::{client_hello_error, transport_error};
 use crate::{SpaceId, TransportError};
 use binding::SessionBinding;
-pub use chain::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME};
 use client_trust::ClientPolicy;
 pub use client_trust::{ClientRoots, ClientTrust};
 use context::{CurrentContext, SessionContext};

@@ -17,7 +17,7 @@ use crate::{SpaceId, TransportErrorCause};
 
 const HOUR: u64 = 3600;
 
-/// A clock in the test's hand, in seconds since 1970; it tells no time at 0.
+/// A clock that the test sets, in seconds since 1970; at 0 it is unavailable.
 #[derive(Debug)]
 struct Clock(AtomicU64);
 

@@ -1,58 +1,12 @@
 //! Limits on the certificate chain of a peer.
 
-use core::fmt;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use rustls::{CertificateError, Error, OtherError};
 use webpki::EndEntityCert;
 
-/// The maximum number of certificates that a peer may send, its own included. Chains in use have two to four.
-pub const MAX_CERTIFICATES: usize = 10;
-
-/// The maximum number of intermediate certificates with the same subject that a peer may send. Chains in use have two where
-/// an authority is cross-signed.
-///
-/// A path to a root is searched by names, and each certificate of one name is tried wherever that name is needed. Nine
-/// certificates of one name, a chain of 3 kB, would take 200,000 attempts and 0.3 s of processor time. Within the limits a
-/// chain takes less than 1 ms for the search, and at most 100 signatures: 14 ms with P-256.
-pub const MAX_CERTIFICATES_OF_ONE_NAME: usize = 3;
-
-/// A peer's certificate chain exceeds a limit, and was refused before it was searched for a path to a root. This is the source
-/// of [`rustls::CertificateError::Other`]; the peer gets the alert certificate_unknown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum CertificateChainLimit {
-    /// The chain has more than [`MAX_CERTIFICATES`] certificates.
-    Certificates {
-        /// How many it has.
-        count: usize,
-    },
-    /// More than [`MAX_CERTIFICATES_OF_ONE_NAME`] intermediate certificates have the same subject.
-    OneName {
-        /// How many have it.
-        count: usize,
-    },
-}
-
-impl fmt::Display for CertificateChainLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Certificates { count } => write!(
-                f,
-                "the peer sent {count} certificates and at most {MAX_CERTIFICATES} are accepted; it should send only those \
-                 between its own and a root"
-            ),
-            Self::OneName { count } => write!(
-                f,
-                "the peer sent {count} intermediate certificates with the same subject and at most \
-                 {MAX_CERTIFICATES_OF_ONE_NAME} are accepted; it should send only those between its own and a root"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for CertificateChainLimit {}
+use crate::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME};
 
 /// # Errors
 /// [`CertificateError::Other`] with [`CertificateChainLimit`].

@@ -1,4 +1,4 @@
-//! Which clients a server accepts, and what that makes of the sessions that it resumes.
+//! The clients that a server accepts, and the sessions that it may therefore resume.
 
 use core::fmt;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ enum Kind {
     Required(Arc<RootCertStore>, Arc<dyn ClientCertVerifier>),
 }
 
-/// What a server knows of a client at the end of the handshake.
+/// A client's identity at the end of the handshake.
 #[derive(Clone, Debug)]
 pub(super) enum ClientIdentity {
     /// The client was not asked for a certificate, or has shown none where it may.

@@ -74,5 +74,5 @@ fn a_client_without_a_chain_has_no_identity_where_one_is_required() {
     assert!(!required.accepts(None, now) && !required.accepts(Some(&[]), now));
     let anyone = ClientPolicy::of(&ClientTrust::NotAsked, &provider).unwrap();
     assert!(matches!(anyone.identity(None), Some(ClientIdentity::Anonymous)));
-    assert!(!anyone.accepts(Some(&[root("a")]), now), "no chain where none was asked for");
+    assert!(!anyone.accepts(Some(&[root("a")]), now), "a chain although none was requested");
 }

@@ -8,9 +8,9 @@ use rustls::ClientConfig;
 use rustls::client::Tls13ClientSessionValue;
 use rustls::pki_types::CertificateDer;
 
-use super::chain::MAX_CERTIFICATES;
 use super::context::{MAX_EARLY_DATA_CONTEXT, SessionContext};
 use super::session_trust::SessionTrust;
+use crate::MAX_CERTIFICATES;
 
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
 /// (RFC 9001 §4.5, RFC 9000 §7.4.1). Whoever has it can decrypt early data and pass for the client: store it as safely as
