@@ -96,7 +96,7 @@ fn each_level_has_its_effect_on_those_who_hold_too_much() {
         }
         assert_eq!(shard.hold(other, holding(INCLUDED + STEP * (mebibytes % 2))), None);
         assert!(!shard.budget.refuses(address(2, 2)), "at {} MiB/4", mebibytes);
-        // Those that are to be closed are gone when the next turn ends.
+        // Condemned connections are gone when the next turn ends.
         for connection in shard.condemned() {
             assert!(greedy.contains(&connection));
             shard.close(connection);

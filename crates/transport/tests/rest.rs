@@ -217,3 +217,22 @@ fn a_slow_response_after_a_long_rest_is_received() {
         assert_eq!(pair.server().statistics().probe_timeouts, 0);
     }
 }
+
+/// What an application has read ahead and not given back counts as held while the connection rests, too: otherwise a budget would
+/// forget it.
+#[test]
+fn what_is_held_is_known_during_a_rest() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    let id = pair.client().open(Direction::Unidirectional).unwrap();
+    assert_eq!(pair.client().write_slice(id, &pattern(5000)).unwrap(), 5000);
+    pair.settle();
+    pair.run_for(milliseconds(45));
+    assert_eq!(pair.server().accept(Direction::Unidirectional), Some(id));
+    assert!(matches!(pair.server().read_ahead(id, 5000), Ok(ReadOutcome::Data(_))));
+    let held = pair.server().held_bytes();
+    assert!(held >= 5000, "{held}");
+    assert!(pair.run_until(seconds(20), both_rest));
+    pair.run_for(seconds(1));
+    assert_eq!(pair.server().held_bytes(), held);
+}

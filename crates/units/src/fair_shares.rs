@@ -199,7 +199,7 @@ mod tests {
     const LIMIT: u64 = 256 << 20;
     const PIECE: u64 = 64 << 10;
 
-    /// Takes as much as the share permits, piece by piece.
+    /// Takes the whole share, piece by piece.
     fn take_all(shares: &mut FairShares, address: IpAddr) -> u64 {
         let before = shares.held();
         while shares.check(address, PIECE).is_ok() {

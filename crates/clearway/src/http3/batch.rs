@@ -119,7 +119,7 @@ impl Batch<'_> {
             }
         }
         for stream in writable {
-            self.by_stream(stream, Self::write_and_tell_credit);
+            self.by_stream(stream, Self::write);
         }
         self.receive_datagrams();
     }
@@ -381,6 +381,13 @@ impl Batch<'_> {
         }
     }
 
+    /// Tells the tasks of these streams that wait for the peer's credit how much there is.
+    pub(super) fn permit(&mut self, writable: &[u64]) {
+        for stream in writable {
+            self.by_stream(*stream, Self::tell_credit);
+        }
+    }
+
     /// If a message has ended without having used its credit, tells the tasks that wait for some.
     pub(super) fn share_returned_credit(&mut self) {
         if self.state.face.totals.sending.take_returned() {
@@ -495,9 +502,15 @@ impl Batch<'_> {
 
     fn look_at(&mut self, stream: u64) -> Option<Look> {
         let id = StreamId::from_varint(VarInt::saturating(stream));
-        let progress = self.streams.connection_mut().stream_progress(id)?;
+        let mut progress = self.streams.connection_mut().stream_progress(id)?;
         let key = self.state.face.by_stream.get(stream);
         let exchange = key.and_then(|key| self.state.face.all.get(key));
+        if exchange.is_some_and(|exchange| exchange.send.buffer.awaits_credit()) {
+            // There is more to send, which its task has not produced because the client does not permit to send it.
+            progress.outstanding = progress.outstanding.max(1);
+            let credits = self.streams.connection_mut().send_credit(id).unwrap_or_default();
+            progress.is_blocked |= credits.stream == 0;
+        }
         let awaits_content =
             exchange.is_some_and(|exchange| !exchange.is_tunnel && exchange.receive.is_awaited());
         let awaits_request = awaits_content || self.http3.awaits_request(stream);

@@ -180,6 +180,7 @@ impl Driver {
         match fed.closed {
             Some(error) => batch.on_closed(error),
             None => {
+                batch.permit(&fed.writable);
                 batch.changes(&mut self.changed);
                 batch.share_returned_credit();
                 batch.open_waiting();

@@ -11,6 +11,8 @@ pub(super) struct Feed {
     pub(super) connected: bool,
     /// The connection has ended.
     pub(super) closed: Option<ConnectionError>,
+    /// Streams on which more can be written, or more is permitted to be sent.
+    pub(super) writable: Vec<u64>,
     /// The other events, among them those of paths.
     pub(super) others: Vec<Event>,
 }
@@ -54,7 +56,10 @@ pub(super) fn feed(
             Event::StreamsAvailable(_) => http3.on_streams_available(streams),
             Event::Opened(_) => http3.on_streams_arrived(streams),
             Event::Readable(id) => http3.on_readable(streams, id.get()),
-            Event::Writable(id) => http3.on_writable(streams, id.get()),
+            Event::Writable(id) => {
+                http3.on_writable(streams, id.get());
+                fed.writable.push(id.get());
+            }
             Event::Stopped { stream_id, error_code } => {
                 delivered(stream_id.get());
                 http3.on_stopped(streams, stream_id.get(), error_code.get());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use clearway::http3::{Body, Code, Error, Server, Timeouts};
 use clearway::{ReadError, ReadToEndError, TransportConfig, VarInt};
 use http::Response;
@@ -169,5 +170,170 @@ fn an_incomplete_request_is_abandoned_and_the_connection_continues() {
         let rejected = VarInt::from_u32(0x10b);
         assert_eq!(error, ReadToEndError::Read(ReadError::Reset(rejected)));
         assert!(connection.close_reason().is_none());
+    });
+}
+
+const WINDOW: u64 = 64 << 10;
+const RESPONSES: usize = 8;
+const LENGTH: usize = 300_000;
+
+/// A server that produces content only for credit, and how much it has produced.
+fn produce_for_credit(connection_window: u64) -> (Pair, Arc<AtomicUsize>) {
+    let transport = TransportConfig::builder()
+        .initial_stream_receive_window(WINDOW)
+        .max_stream_receive_window(WINDOW)
+        .initial_connection_receive_window(connection_window)
+        .max_connection_receive_window(connection_window)
+        .build();
+    let pair = Pair::with(transport.unwrap());
+    let produced = Arc::new(AtomicUsize::new(0));
+    let (server, counter) = (pair.server.clone(), produced.clone());
+    tokio::spawn(async move {
+        while let Some((_, responder)) = server.accept().await {
+            let counter = counter.clone();
+            tokio::spawn(async move {
+                let mut send = responder.start(Response::new(()));
+                let mut left = LENGTH;
+                while left > 0 {
+                    let bytes = send.credit(left.min(10_000)).await.unwrap();
+                    counter.fetch_add(bytes, Ordering::SeqCst);
+                    send.write_chunk(vec![7; bytes]).await.unwrap();
+                    left -= bytes;
+                }
+                send.finish().await.unwrap();
+            });
+        }
+    });
+    (pair, produced)
+}
+
+/// Content that is produced for credit never exceeds what the client's windows permit.
+#[test]
+fn content_for_which_there_is_no_credit_is_not_produced() {
+    run(async {
+        let (pair, produced) = produce_for_credit(24 << 20);
+        let client = pair.client().await;
+        let mut responses = Vec::new();
+        for _ in 0..RESPONSES {
+            responses.push(client.send(get("/")).await.unwrap().into_body());
+        }
+        // The client's tasks read nothing, so that credit is given only for what their connection buffers for them: about a
+        // window for each stream. Enough time for that to be used up:
+        let (mut before, mut rounds) = (0, 0);
+        while before != produced.load(Ordering::SeqCst) || rounds < 20 {
+            before = produced.load(Ordering::SeqCst);
+            rounds += 1;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(before <= 3 * WINDOW as usize * RESPONSES, "{before} bytes were produced");
+        assert!(before < LENGTH * RESPONSES / 2);
+        for mut body in responses {
+            assert_eq!(body.bytes(LENGTH).await.unwrap().len(), LENGTH);
+        }
+        assert_eq!(produced.load(Ordering::SeqCst), RESPONSES * LENGTH);
+    });
+}
+
+/// Responses that wait for the connection's credit, which is less than what their streams have together, all get theirs.
+#[test]
+fn the_credit_of_a_connection_gets_to_all_that_wait_for_it() {
+    run(async {
+        let (pair, produced) = produce_for_credit(WINDOW);
+        let client = pair.client().await;
+        let read = |_| {
+            let pending = client.start(get("/")).unwrap();
+            tokio::spawn(async move {
+                let mut body = pending.response().await.unwrap().into_body();
+                body.bytes(LENGTH).await.unwrap().len()
+            })
+        };
+        for length in (0..RESPONSES).map(read).collect::<Vec<_>>() {
+            assert_eq!(length.await.unwrap(), LENGTH);
+        }
+        assert_eq!(produced.load(Ordering::SeqCst), RESPONSES * LENGTH);
+    });
+}
+
+/// A task that waits for credit is told when its client has given none for too long, although nothing is outstanding.
+#[test]
+fn waiting_for_credit_ends_with_the_timeout() {
+    run(async {
+        let transport = TransportConfig::builder()
+            .initial_stream_receive_window(1 << 10)
+            .max_stream_receive_window(1 << 10)
+            .build();
+        let (server, config) = configs(transport.unwrap());
+        let send = Duration::from_millis(200);
+        let timeouts = Timeouts { request: Duration::from_secs(60), send };
+        let server = Server::bind(loopback(), server).unwrap().with_timeouts(timeouts);
+        let endpoint = clearway::Endpoint::client(loopback()).unwrap();
+        let client = clearway::http3::Client::connect(
+            &endpoint,
+            &config,
+            server.local_address(),
+            "localhost",
+        );
+        let client = client.await.unwrap();
+        let pending = client.start(get("/")).unwrap();
+        let (_, responder) = server.accept().await.unwrap();
+        let mut send = responder.start(Response::new(()));
+        let error = loop {
+            match send.credit(1000).await {
+                Ok(bytes) => send.write_chunk(vec![7; bytes]).await.unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::TimedOut), "{error}");
+        drop(pending);
+    });
+}
+
+/// Content that tells whether it is kept.
+struct Shared(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A response that its task has finished can be aborted as long as its client has not acknowledged it, and what it holds is freed.
+#[test]
+fn a_finished_response_can_be_aborted() {
+    run(async {
+        let transport = TransportConfig::builder()
+            .initial_stream_receive_window(1 << 10)
+            .max_stream_receive_window(1 << 10)
+            .build();
+        let pair = Pair::with(transport.unwrap());
+        let server = pair.server.clone();
+        let kept = Arc::new(vec![7; 40_000]);
+        let content = Bytes::from_owner(Shared(kept.clone()));
+        let (send_handle, handle) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            let (_, responder) = server.accept().await.unwrap();
+            let mut send = responder.start(Response::new(()));
+            let abort = send.abort_handle().unwrap();
+            send.write_chunk(content).await.unwrap();
+            // The transport has taken all of it, but not sent it.
+            send.finish().await.unwrap();
+            let _ = send_handle.send(abort);
+        });
+        let client = pair.client().await;
+        let mut body = client.send(get("/")).await.unwrap().into_body();
+        let handle = handle.await.unwrap();
+        assert_eq!(Arc::strong_count(&kept), 2);
+        handle.abort(Code::EXCESSIVE_LOAD);
+        let error = loop {
+            match body.chunk().await.unwrap() {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Reset(Code::EXCESSIVE_LOAD)), "{error:?}");
+        assert_eq!(Arc::strong_count(&kept), 1, "the content is freed");
+        // There is nothing left to abort, and the connection goes on.
+        handle.abort(Code::EXCESSIVE_LOAD);
+        assert!(client.is_open());
     });
 }

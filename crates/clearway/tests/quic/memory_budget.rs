@@ -65,7 +65,7 @@ impl Neighbor {
     }
 }
 
-/// Clients of one address send what the server does not read, as much as it permits, until its memory is short. First their
+/// Clients of one address send what the server does not read, up to their windows, until its memory is short. First their
 /// windows are limited, then they get no more connections, and in the end those connections are closed that hold the most. A client
 /// of another address is served at each level, and what is counted stays within the budget.
 #[test]

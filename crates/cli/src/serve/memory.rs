@@ -177,7 +177,7 @@ impl State {
         Ok(())
     }
 
-    /// The client has accepted `bytes`, or they are of no use any more. Returns the response if it is over, to be dropped without
+    /// The client has accepted `bytes`, or they will not be sent. Returns the response if it is over, to be dropped without
     /// the lock.
     fn release(&mut self, number: u64, bytes: u64, now: Duration) -> Option<Response> {
         let response = self.responses.get_mut(&number)?;

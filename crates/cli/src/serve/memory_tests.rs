@@ -94,7 +94,7 @@ async fn a_newcomer_is_served_whatever_others_hold() {
     assert_eq!((memory.statistics().held, memory.lock().blocked.len()), (0, 0));
 }
 
-/// Who shares a NAT with somebody who accepts nothing is served, too, and nobody elsewhere pays for it.
+/// A client that shares a NAT with one that accepts nothing is served, too, and no client elsewhere is reset for it.
 #[tokio::test]
 async fn a_host_that_holds_its_share_gives_up_its_own_longest_blocked_response() {
     let (memory, clock) = with_clock(LIMIT);

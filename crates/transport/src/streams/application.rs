@@ -230,7 +230,7 @@ impl Streams {
             return;
         };
         let Some(send) = stream.send.as_deref() else { return };
-        // Who can write no more learns that, too.
+        // An application that can write no more is woken, too.
         if send.check_writable().is_ok() && send.permitted().min(of_connection) == 0 {
             return;
         }

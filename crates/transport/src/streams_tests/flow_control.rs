@@ -337,7 +337,7 @@ fn whoever_awaits_credit_is_told_when_there_is_some() {
     assert_eq!(written(&mut pair.client), [ids[0], ids[2]].map(StreamEvent::Writable));
     raise(&mut pair.client, ids[1], 4001);
     assert_eq!(written(&mut pair.client), [StreamEvent::Writable(ids[1])]);
-    // It is told once.
+    // Each call causes one event.
     raise(&mut pair.client, ids[1], 4002);
     pair.client.on_max_data(&frame::MaxData { maximum: code(10_002) });
     assert_eq!(written(&mut pair.client), []);
