@@ -61,12 +61,15 @@ struct Inner {
     state: Mutex<State>,
 }
 
+/// Established connections by what they count and their [place](ConnectionWaker::place), with the addresses of their peers.
+type Members = BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>;
+
 struct State {
     shares: FairShares,
     /// What the connections count that have to be closed and are not gone yet.
     closing: u64,
     /// The established connections of each host, by what they count, and their addresses.
-    members: BTreeMap<AddressPrefix, BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>>,
+    members: BTreeMap<AddressPrefix, Members>,
 }
 
 /// What a [`MemoryBudget`] has counted.

@@ -254,7 +254,7 @@ fn the_credit_of_a_connection_gets_to_all_that_wait_for_it() {
     });
 }
 
-/// A task that waits for credit is told when its client has given none for too long, although nothing is outstanding.
+/// A task that waits for credit fails when its client has given none for too long, although nothing is outstanding.
 #[test]
 fn waiting_for_credit_ends_with_the_timeout() {
     run(async {

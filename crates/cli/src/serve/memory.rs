@@ -3,7 +3,7 @@
 //! A response waits until there is memory for its next piece. When memory is short, the response is reset that has been blocked
 //! longest, of the host that holds the most: so no newcomer is refused because of what others do not accept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +36,8 @@ struct State {
     responses: BTreeMap<u64, Response>,
     /// The responses of each host that hold something and can be reset, the one that has been blocked longest first.
     blocked: BTreeSet<Entry>,
+    /// The responses of each host that wait for memory, in order.
+    waiting: BTreeMap<AddressPrefix, VecDeque<u64>>,
     next: u64,
     resets: u64,
 }
@@ -93,6 +95,7 @@ impl Memory {
             shares: FairShares::new(limit),
             responses: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            waiting: BTreeMap::new(),
             next: 0,
             resets: 0,
         });
@@ -222,20 +225,73 @@ impl Share {
         Ok(Held { memory: self.memory.clone(), number: self.number, bytes })
     }
 
-    /// Waits until this response may hold `bytes` more, and reserves them. If memory is short, others are reset for it.
+    /// Waits until this response may hold `bytes` more, and reserves them. Responses to one host get memory in the order in which
+    /// they wait for it. If memory is short, others are reset for the first of them.
     pub(super) async fn hold(&self, bytes: u64) -> Held {
+        let turn = self.queue();
         loop {
             let released = self.memory.released.notified();
             tokio::pin!(released);
             released.as_mut().enable();
-            let wait = match self.try_hold(bytes) {
-                Ok(held) => return held,
-                Err(shortage) => self.memory.make_room(self.number, shortage),
+            let wait = match turn.has_come().then(|| self.try_hold(bytes)) {
+                Some(Ok(held)) => return held,
+                Some(Err(shortage)) => self.memory.make_room(self.number, shortage),
+                None => PATIENCE,
             };
             tokio::select! {
                 () = released => {}
                 () = tokio::time::sleep(wait) => {}
             }
+        }
+    }
+}
+
+impl Share {
+    /// Begins to wait.
+    fn queue(&self) -> Turn<'_> {
+        let state = &mut *self.memory.lock();
+        let client = state.responses.get(&self.number).map(|response| response.client);
+        let host = client.map(AddressPrefix::host);
+        if let Some(host) = host {
+            state.waiting.entry(host).or_default().push_back(self.number);
+        }
+        Turn { share: self, host }
+    }
+}
+
+/// A place among the responses to one host that wait for memory, until it is dropped.
+struct Turn<'a> {
+    share: &'a Share,
+    host: Option<AddressPrefix>,
+}
+
+impl Turn<'_> {
+    /// Whether no other response to the host waits for longer.
+    fn has_come(&self) -> bool {
+        let Some(host) = self.host else { return true };
+        let state = self.share.memory.lock();
+        state.waiting.get(&host).and_then(VecDeque::front) == Some(&self.share.number)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Some(host) = self.host else { return };
+        let memory = &self.share.memory;
+        let others_wait = {
+            let state = &mut *memory.lock();
+            let Some(waiting) = state.waiting.get_mut(&host) else { return };
+            if let Some(place) = waiting.iter().position(|number| *number == self.share.number) {
+                waiting.remove(place);
+            }
+            let others_wait = !waiting.is_empty();
+            if !others_wait {
+                state.waiting.remove(&host);
+            }
+            others_wait
+        };
+        if others_wait {
+            memory.released.notify_waiters();
         }
     }
 }

@@ -146,3 +146,25 @@ async fn a_thousand_users_of_one_address_are_served() {
     }
     assert_eq!(memory.statistics(), ContentStatistics { limit: LIMIT, held: 0, resets: 0 });
 }
+
+/// Responses to one host get memory in order: small ones that come later do not overtake a larger one for ever.
+#[tokio::test]
+async fn responses_to_a_host_wait_in_order() {
+    let (memory, _) = with_clock(LIMIT);
+    let first = Greedy::new(&memory, client(1, 1, 1), 1);
+    let (large, small) = (memory.share(client(1, 1, 2)), memory.share(client(1, 1, 3)));
+    let mut larger = Box::pin(large.hold(4 * PIECE));
+    let mut smaller = Box::pin(small.hold(PIECE));
+    let zero = Duration::ZERO;
+    assert!(tokio::time::timeout(zero, &mut larger).await.is_err());
+    // There is room for the smaller one.
+    for _ in 0..2 {
+        let accepted = first.responses[0].1.lock().unwrap().pop();
+        drop(accepted);
+        assert!(tokio::time::timeout(zero, &mut smaller).await.is_err());
+    }
+    first.accept_all();
+    let held = larger.await;
+    drop((held, smaller.await));
+    assert!(memory.lock().waiting.is_empty());
+}

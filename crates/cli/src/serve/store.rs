@@ -22,9 +22,8 @@ pub(super) const PIECE: usize = 64 << 10;
 /// How many files are read at the same time.
 const READS: usize = 16;
 
-/// The least of a file that is read at once, in bytes, if there is as much: a client that gives credit byte by byte must not have
-/// the file read as often.
-const LEAST_PIECE: u64 = 4 << 10;
+/// What a piece takes in memory beside its content, in bytes.
+const OVERHEAD: u64 = 128;
 
 /// The open files and the memory that the server holds for its clients.
 #[derive(Clone, Debug)]
@@ -215,11 +214,11 @@ impl Reader {
     ///
     /// If the file cannot be read, or is no longer the version that was announced.
     pub(super) async fn next(&mut self, credit: usize) -> io::Result<Bytes> {
-        let wanted = (credit as u64).clamp(LEAST_PIECE, PIECE as u64).min(self.end - self.at);
+        let wanted = (credit.min(PIECE) as u64).min(self.end - self.at);
         if wanted == 0 {
             return Ok(Bytes::new());
         }
-        let held = self.share.hold(wanted).await;
+        let held = self.share.hold(wanted + OVERHEAD).await;
         let store = self.kept.store.clone();
         let permit = store.0.reads.acquire().await.map_err(io::Error::other)?;
         let file = store.idle().take(self.kept.key);
