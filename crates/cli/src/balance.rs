@@ -77,7 +77,7 @@ pub(crate) struct BalanceCommand {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARDS as i64))]
     shards: Option<u16>,
     /// For servers without preface: the most clients that such a server has at a time from each thread. Each of them takes a
-    /// socket.
+    /// socket. One IPv4 address or IPv6 /64 can have four fifths of them, and less while others have many.
     #[arg(long, value_name = "COUNT", default_value = "4096", value_parser = clap::value_parser!(u16).range(1..=60_000))]
     ports: u16,
     /// For servers without preface or without server ID: how long a client is remembered after its last datagram. It should be
@@ -267,10 +267,10 @@ impl Balancer {
     }
 }
 
-/// How many entries of sources that are no servers are reported at a time.
+/// Maximum number of skipped entries to report at a time.
 const MAX_REPORTED: usize = 5;
 
-/// Reports the entries of sources that are no servers.
+/// Reports the entries of sources that were skipped.
 fn report_skipped(backends: &Backends) {
     for why in backends.skipped.iter().take(MAX_REPORTED) {
         output::status(&format!("clearway: skipped an entry of a source: {why}"));

@@ -82,7 +82,7 @@ impl Preface {
 }
 
 /// Whether a datagram begins with what [`Preface::split`] takes for a preface. A balancer that puts none before the datagrams of
-/// clients must not forward such a one: a server that expects prefaces would believe it.
+/// clients must not forward such a datagram: a server that expects prefaces would accept the address in it.
 pub fn may_be_preface(datagram: &[u8]) -> bool {
     rest(datagram).is_some()
 }

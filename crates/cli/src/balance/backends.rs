@@ -35,7 +35,7 @@ pub(super) struct Backends {
     pub(super) health: Checks,
     /// With more new clients than this in a second, they have to answer a Retry.
     pub(super) retry_above: Option<u64>,
-    /// The entries of its sources that are no servers, and why.
+    /// Why entries of its sources were skipped.
     pub(super) skipped: Vec<String>,
 }
 
@@ -98,7 +98,9 @@ impl Backends {
             for entry in *entries {
                 if let Some(fault) = entry.fault().or_else(|| own.fault(entry.address)) {
                     let (place, address) = (printable(&entry.place), entry.address);
-                    skipped.push(format!("{origin}, {place}: {address} is no server: {fault}"));
+                    skipped.push(format!(
+                        "{origin}, {place}: {address} is not a server's address: {fault}"
+                    ));
                     continue;
                 }
                 let server = source
@@ -129,7 +131,7 @@ impl Backends {
     }
 }
 
-/// Text of a source as it can be printed: what a terminal would act on is escaped, and only so much of it is kept.
+/// Returns text of a source in a form that is safe to print: control characters are escaped, and long text is cut.
 pub(super) fn printable(text: &str) -> String {
     const MOST: usize = 500;
     let is_plain = |c: char| c == ' ' || c == '\'' || c == '"' || c.escape_debug().len() == 1;

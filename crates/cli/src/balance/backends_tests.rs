@@ -56,7 +56,7 @@ fn own(listen: &str) -> Own {
     Own::listening_on(listen.parse().unwrap())
 }
 
-/// The balancer itself and addresses of no single host are no servers, with the place in the file.
+/// The balancer itself and addresses of several hosts are refused, with the place in the file.
 #[test]
 fn addresses_that_are_no_servers() {
     let file = |address: &str| format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\n");

@@ -183,12 +183,12 @@ impl FleetCounts {
         increment(&self.reloads[usize::from(!is_ok)]);
     }
 
-    /// Notes how many entries of sources are no servers now.
+    /// Notes how many entries of sources are skipped now.
     pub(super) fn skipped(&self, count: usize) {
         self.skipped.store(count as u64, Ordering::Relaxed);
     }
 
-    /// How many entries of sources are no servers now.
+    /// Returns how many entries of sources are skipped now.
     pub(super) fn skipped_now(&self) -> u64 {
         load(&self.skipped)
     }

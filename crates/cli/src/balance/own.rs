@@ -1,4 +1,4 @@
-//! Addresses that are no server's: this balancer's own, and those of no single host.
+//! Addresses that a server cannot have: this balancer's own, and those that do not belong to one host.
 //!
 //! A balancer that is its own server sends a datagram round and round, and one whose server is a group has it multiplied.
 

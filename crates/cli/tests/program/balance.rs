@@ -132,6 +132,80 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     }
 }
 
+/// Invented connection IDs from many addresses, with and without a datagram that may begin a connection, while clients come and go.
+#[test]
+fn floods_of_invented_connections_leave_ports_for_clients() {
+    let scratch = scratch("balance-flood", &["a"]);
+    let server = serve_anywhere(&scratch, "a");
+    let file = format!("{}[health]\noff = true\n", entry("a", &server, ""));
+    let balancer = Balancer::start(&scratch, &file, &["--ports", "64"]);
+    let address = balancer.running.address.clone();
+    let mut seed = 0_u64;
+    for round in 0..2_u8 {
+        for number in 0..200_u8 {
+            let attacker = UdpSocket::bind(format!("127.{}.{number}.1:0", 20 + round)).unwrap();
+            seed += 1;
+            let invented = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
+            let short = [&[0x43][..], &invented, &[number; 22]].concat();
+            let first = [&[0xc3, 0, 0, 0, 1, 8][..], &invented, &[8], &invented, &[0, 0x44, 0x9e]];
+            let first = [&first.concat()[..], &[number; 1172]].concat();
+            let datagram = if round == 0 { short } else { first };
+            attacker.send_to(&datagram, &address).unwrap();
+        }
+        assert_eq!(balancer.get(&scratch, "who"), b"a");
+        assert_eq!(balancer.get(&scratch, "large").len(), 2_000_000);
+    }
+}
+
+/// A client cannot tell a server which address it has: not through a balancer whose file says that the server takes no prefaces.
+#[test]
+fn a_client_cannot_make_a_preface() {
+    let scratch = scratch("balance-spoof", &["a"]);
+    let server = serve(&scratch, "a", &["--listen", "127.0.0.1:0", "--balancer", "127.0.0.1"]);
+    let file = format!("{}[health]\noff = true\n", entry("a", &server, ""));
+    let balancer = Balancer::start(&scratch, &file, &[]);
+    let victim = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let attacker = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = victim.local_addr().unwrap().port().to_be_bytes();
+    // An unknown version is answered with Version Negotiation, at the address that the preface states.
+    let preface = [&[1][..], &port, &[127, 0, 0, 1, 127, 0, 0, 1]].concat();
+    let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[8], &[9; 8], &[0; 1300]];
+    let unknown = unknown.concat();
+    let spoofed = [&preface[..], &unknown].concat();
+    attacker.send_to(&spoofed, &balancer.running.address).unwrap();
+    // Both pass the same way, in this order: when the second one is answered, the first one was, or never is.
+    attacker.send_to(&unknown, &balancer.running.address).unwrap();
+    attacker.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut answer = [0; 2000];
+    let length = attacker.recv(&mut answer).unwrap();
+    assert_eq!(answer[..length].get(1..5), Some(&[0; 4][..]), "not a Version Negotiation packet");
+    attacker.set_nonblocking(true).unwrap();
+    assert!(attacker.recv(&mut answer).is_err(), "an answer with a preface came back");
+    victim.set_nonblocking(true).unwrap();
+    assert!(victim.recv(&mut answer).is_err());
+}
+
+/// A file that makes a balancer its own server, or has a group of hosts as a server, is refused before anything starts.
+#[test]
+fn a_balancer_is_not_its_own_server() {
+    let scratch = Scratch::new("balance-self");
+    let file = scratch.path("backends.toml");
+    for (address, listen, why) in [
+        ("127.0.0.1:6370", "127.0.0.1:6370", "this balancer itself listens there (127.0.0.1:6370)"),
+        ("127.0.0.1:6370", "0.0.0.0:6370", "this balancer itself listens there (0.0.0.0:6370)"),
+        ("224.0.0.1:443", "127.0.0.1:6370", "multicast"),
+        ("255.255.255.255:443", "127.0.0.1:6370", "broadcast"),
+    ] {
+        let text = format!("[[server]]\nname = \"a\"\naddress = \"{address}\"\npreface = false\n");
+        fs::write(&file, text).unwrap();
+        for check in [&["--check"][..], &[]] {
+            let arguments = [&["balance", "--listen", listen, "--backends", &file], check].concat();
+            let said = fail(&arguments);
+            assert!(said.contains(&format!("{file}:3:11: ")) && said.contains(why), "{said}");
+        }
+    }
+}
+
 /// The servers stay as they were, and what is wrong is said with its place.
 #[test]
 fn a_wrong_file_changes_nothing_and_a_right_one_everything() {

@@ -2,7 +2,7 @@
 //! balancer.
 //!
 //! A datagram that goes to a server with preface grows by one at each pass, which shows. One that goes to a server without preface
-//! comes back as it was, from another address. No two datagrams of QUIC are alike, since their encryption is not: so one that
+//! comes back as it was, from another address. Encryption makes every QUIC packet different, so one that
 //! was just seen from another address is dropped. Each thread remembers what it has seen, so a datagram passes each thread once.
 
 use core::net::SocketAddr;
@@ -15,10 +15,10 @@ use clearway_units::Timestamp;
 const PLACES: usize = 4096;
 /// For how long: far longer than a datagram takes through some balancers.
 const LIFETIME: Duration = Duration::from_secs(1);
-/// How often the operator is told.
+/// The least time between two warnings.
 const QUIET: Duration = Duration::from_secs(60);
-/// The first octets of a datagram, which are hashed with the last and the length. With those all packets of QUIC differ: the
-/// encryption of one that is not padded ends with its datagram, and padding follows a long header with connection IDs.
+/// How many octets at the beginning of a datagram are hashed, with the last ones and the length. QUIC packets differ in these:
+/// an authentication tag ends the datagram, or else padding follows long headers with connection IDs.
 const FIRST: usize = 64;
 const LAST: usize = 32;
 

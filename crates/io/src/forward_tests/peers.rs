@@ -92,8 +92,8 @@ impl Peer {
 /// The second octet of a datagram that begins nothing.
 pub(super) const STRAY: u8 = 0xff;
 
-/// What the first octets of datagrams for one server and for the next differ by. Those of the first servers do not look like a
-/// preface.
+/// Difference between the first octets of datagrams for one server and for the next. With it, datagrams for the first servers do
+/// not look like a preface.
 pub(super) const STEP: u8 = 4;
 
 /// A datagram's first octet is the number of its server times [`STEP`]. Those that begin with `r` are answered, and others dropped.

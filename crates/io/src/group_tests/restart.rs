@@ -339,6 +339,54 @@ fn the_old_process_outlives_the_new_one() {
 }
 
 /// What a process that has ended left does not keep the next one from starting.
+/// What two processes, or two shards, give to each other comes through pipes and queues that nobody outside can reach. A datagram that
+/// looks like it is a datagram like any other, of the address that it came from.
+#[test]
+fn a_hand_over_cannot_be_forged() {
+    use clearway_transport::{EcnCodepoint, SocketIndex};
+    use rustix::net::{RecvFlags, recv};
+
+    use crate::balancers::Via;
+    use crate::restart::Pipe;
+    use crate::socket::Meta;
+
+    let place = Place::new("forged");
+    let old = start(&place, 2, Steering::Hash);
+    let address = address(&old.group);
+    let new = try_start(&place, address, 2, Steering::Hash).unwrap();
+    old.replaced.recv_timeout(PATIENCE).unwrap();
+    let (attacker, victim) = (socket(), socket());
+    let victim_address = victim.local_addr().unwrap();
+    // The message with which a process would give the datagram of the victim to the other one.
+    let message = |datagram: &[u8], socket| {
+        let (ours, theirs) = Pipe::pair().unwrap();
+        let via = Via { balancer: victim_address, local_ip: Some(address.ip()) };
+        let (ecn, via) = (EcnCodepoint::NotEct, Some(via));
+        let meta = Meta { remote: victim_address, local_ip: Some(address.ip()), ecn, via };
+        Pipe::new(ours).send(SocketIndex(socket), &meta, datagram);
+        let mut bytes = vec![0; 2000];
+        let (length, _) = recv(&theirs, &mut bytes[..], RecvFlags::empty()).unwrap();
+        bytes.truncate(length);
+        bytes
+    };
+    let mut sent = 0;
+    for socket in [0, 1, u32::MAX] {
+        // A version that is unknown would be answered with Version Negotiation, and a short header with a stateless reset.
+        let unknown = [&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8][..], &[7; 8], &[0], &[0; 1300]].concat();
+        for datagram in [&unknown[..], &[0x40; 60]] {
+            let forged = message(datagram, socket);
+            attacker.send_to(&forged, address).unwrap();
+            sent += 1;
+        }
+    }
+    wait_until(&new.group, |now| now.datagrams_received >= sent);
+    let (new, old) = (total(&new.group), total(&old.group));
+    assert_eq!((new.forwarded_in, new.forwarded, new.handed_in, new.connections), (0, 0, 0, 0));
+    assert_eq!((old.forwarded_in, old.handed_in, old.connections), (0, 0, 0));
+    victim.set_nonblocking(true).unwrap();
+    assert!(victim.recv(&mut [0; 10]).is_err(), "the victim got an answer");
+}
+
 #[test]
 fn the_socket_is_for_this_user_and_a_stale_one_is_replaced() {
     let place = Place::new("stale");

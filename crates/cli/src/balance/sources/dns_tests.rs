@@ -126,7 +126,7 @@ async fn records_that_are_not_valid_any_more_are_asked_for_again() {
     task.abort();
 }
 
-/// Only records of the name that was asked for are servers, also behind an alias.
+/// Only records of the queried name become servers, also behind an alias.
 #[tokio::test]
 async fn records_of_other_names_are_none() {
     let zone = Zone::default();
@@ -157,7 +157,7 @@ async fn records_of_other_names_are_none() {
     assert_eq!(found("far.example").await.unwrap(), ["192.0.2.1:443"]);
 }
 
-/// Names that lead to themselves are told, after a bounded number of questions.
+/// Aliases that lead to themselves are an error, after a bounded number of queries.
 #[tokio::test]
 async fn aliases_that_lead_in_a_circle() {
     let zone = Zone::default();

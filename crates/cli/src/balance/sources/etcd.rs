@@ -27,7 +27,7 @@ const MAX_WEIGHT: u32 = 1000;
 pub(super) async fn ask(etcd: &Etcd, speaker: &Speaker) -> ! {
     let mut pace = Pace::new();
     loop {
-        // A member may say all the time that something has changed.
+        // A member may always report a change.
         pace.wait().await;
         let mut failures = Vec::new();
         for member in &etcd.members {

@@ -71,7 +71,7 @@ async fn keys_are_read_again_when_they_change() {
     task.abort();
 }
 
-/// A member that says all the time that something has changed is asked a few times in a second.
+/// A member that always reports a change is queried a few times per second.
 #[tokio::test]
 async fn a_member_that_always_changes_is_asked_now_and_then() {
     let (replay, member) = Replay::start().await;
@@ -92,7 +92,7 @@ async fn a_member_that_always_changes_is_asked_now_and_then() {
     task.abort();
 }
 
-/// What a member can make this program read and keep is bounded, and what is wrong is told in text that a terminal can show.
+/// What a member can make this program read and keep is bounded, and errors are safe to print.
 #[tokio::test]
 async fn answers_of_a_hostile_member() {
     let pairs = |count: usize| {

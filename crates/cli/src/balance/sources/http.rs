@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const MAX_LEN: usize = 1 << 24;
 /// How long a whole response may take.
 const WHOLE_PATIENCE: Duration = Duration::from_secs(60);
-/// So much is read of a response that goes on in [`WINDOW`], so that one without end takes a small part of a core.
+/// Maximum number of bytes to read of a response in [`WINDOW`], so that an endless response takes a small part of a core.
 const MAX_IN_WINDOW: usize = MAX_LEN;
 const WINDOW: Duration = Duration::from_secs(1);
 

@@ -48,7 +48,7 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
     let api = Api::of(kubernetes)?;
     let (mut slices, mut version) = api.list(kubernetes).await?;
     speaker.say(entries(kubernetes, &slices)).await;
-    let (mut has_changed, mut told) = (false, Instant::now());
+    let (mut has_changed, mut published) = (false, Instant::now());
     let mut pace = Pace::new();
     loop {
         // The API server may end each watch at once.
@@ -57,10 +57,10 @@ async fn follow(kubernetes: &Kubernetes, speaker: &Speaker) -> Result<(), String
         loop {
             let line = tokio::select! {
                 biased;
-                // What changes within this time is told together.
-                () = tokio::time::sleep_until(told + PAUSE), if has_changed => {
+                // Changes within this time are published together.
+                () = tokio::time::sleep_until(published + PAUSE), if has_changed => {
                     speaker.say(entries(kubernetes, &slices)).await;
-                    (has_changed, told) = (false, Instant::now());
+                    (has_changed, published) = (false, Instant::now());
                     continue;
                 }
                 line = lines.next(PATIENCE) => line.map_err(|why| api.failed(&why))?,

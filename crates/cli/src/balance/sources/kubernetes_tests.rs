@@ -191,9 +191,9 @@ fn slices_are_bounded_in_sum() {
     assert!(why.contains("more than 26212 slices, endpoints and ports"), "{why}");
 }
 
-/// A thousand changes at once are told a few times, and a watch that ends at once is begun a few times in a second.
+/// A thousand changes at once are published a few times, and a watch that ends at once is restarted a few times per second.
 #[tokio::test]
-async fn changes_without_end_are_told_now_and_then() {
+async fn endless_changes_are_published_now_and_then() {
     let (replay, api) = Replay::start().await;
     let (speaker, mut receiver) = speaker();
     let kubernetes = source(api);
