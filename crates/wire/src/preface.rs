@@ -89,9 +89,9 @@ pub fn may_be_preface(datagram: &[u8]) -> bool {
 
 /// What follows the preface that a datagram seems to begin with.
 fn rest(datagram: &[u8]) -> Option<&[u8]> {
-    match datagram.first()? {
-        &IS_V4 => datagram.get(V4_LEN..),
-        &IS_V6 => datagram.get(V6_LEN..),
+    match *datagram.first()? {
+        IS_V4 => datagram.get(V4_LEN..),
+        IS_V6 => datagram.get(V6_LEN..),
         _ => None,
     }
 }
