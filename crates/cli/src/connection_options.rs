@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::live::Traces;
 use crate::observers::together;
 use crate::qlog_files;
+use crate::units::size_of_at_least_1_mib;
 
 /// Options of every connection.
 #[derive(Args, Debug)]
@@ -36,6 +37,13 @@ pub(crate) struct ConnectionOptions {
     /// one per second, and at most 1,000 in all.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
+    /// End a connection's qlog file when it has this size. Its last event says so; the connection continues.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
+    qlog_max_file: u64,
+    /// Let all qlog files of this program have this size together. Then the oldest files of finished connections are removed.
+    /// If those of open connections have half of it, the longest end.
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = size_of_at_least_1_mib)]
+    qlog_max_total: u64,
 }
 
 impl ConnectionOptions {
@@ -77,7 +85,9 @@ impl ConnectionOptions {
         let from_environment =
             || std::env::var_os("QLOGDIR").filter(|path| !path.is_empty()).map(PathBuf::from);
         let Some(path) = self.qlog.clone().or_else(from_environment) else { return Ok(None) };
-        qlog_files::directory(path, trace_options(transport)).map(Some)
+        let options =
+            TraceOptions { maximum_bytes: self.qlog_max_file, ..trace_options(transport) };
+        qlog_files::directory(path, options, self.qlog_max_total).map(Some)
     }
 }
 

@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::address;
 use crate::failure::Failure;
+use crate::units::size_of_at_least_1_mib;
 
 pub(crate) use traces::Traces;
 
@@ -27,6 +28,10 @@ pub(crate) struct LiveOptions {
     /// Also accept requests for --live under this host name, not only under the address. May be repeated.
     #[arg(long = "live-name", value_name = "NAME", requires = "address")]
     names: Vec<String>,
+    /// Keep at most this much of the logs of --live in memory, for all connections together. Then those that have ended are
+    /// forgotten, and the longest log of the others loses its oldest records.
+    #[arg(long = "live-memory", value_name = "SIZE", default_value = "64MiB", value_parser = size_of_at_least_1_mib, requires = "address")]
+    memory: u64,
 }
 
 impl LiveOptions {
@@ -37,6 +42,7 @@ impl LiveOptions {
     /// If the address cannot be listened on.
     pub(crate) async fn start(&self) -> Result<Option<Traces>, Failure> {
         let Some(address) = self.address else { return Ok(None) };
-        server::start(address, &self.names).await.map(Some)
+        let traces = Traces::within(usize::try_from(self.memory).unwrap_or(usize::MAX));
+        server::start(address, &self.names, traces).await.map(Some)
     }
 }

@@ -25,16 +25,21 @@ fn register(writing: Writing) {
     WRITING.lock().unwrap_or_else(PoisonError::into_inner).push(writing);
 }
 
-/// A folder of qlog files, which [`finish`] completes. An error of writing is printed once.
+/// A folder of qlog files of at most `maximum_bytes` together, which [`finish`] completes. An error of writing is printed once.
 ///
 /// # Errors
 ///
 /// If no file can be created in it.
-pub(crate) fn directory(path: PathBuf, options: TraceOptions) -> Result<QlogDirectory, Failure> {
+pub(crate) fn directory(
+    path: PathBuf,
+    options: TraceOptions,
+    maximum_bytes: u64,
+) -> Result<QlogDirectory, Failure> {
     let directory = QlogDirectory::new(path, options)
         .map_err(|error| {
             Failure::new(error.to_string()).advise("choose another folder with --qlog")
         })?
+        .with_maximum_bytes(maximum_bytes)
         .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
     register(Writing::Directory(directory.clone()));
     Ok(directory)
@@ -71,7 +76,7 @@ pub(crate) fn finish() {
 
 /// What is missing in the files, one line for each reason.
 fn shortfalls(summary: &QlogSummary) -> Vec<String> {
-    let QlogSummary { disk, failed_handshakes, unopened } = summary;
+    let QlogSummary { disk, failed_handshakes, unopened, removed } = summary;
     let mut lines = Vec::new();
     if !disk.is_complete {
         lines.push(format!(
@@ -99,6 +104,11 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
             "{unopened} connections have no qlog file: none of their first packets could be decrypted"
         ));
     }
+    if *removed > 0 {
+        lines.push(format!(
+            "{removed} qlog files were removed: all together had reached the limit of --qlog-max-total"
+        ));
+    }
     lines
 }
 
@@ -115,8 +125,10 @@ mod tests {
         assert_eq!(shortfalls(&complete), [""; 0]);
         let disk =
             Finished { is_complete: false, waiting_bytes: 7, records_dropped: 8, logs_dropped: 9 };
-        let lines = shortfalls(&QlogSummary { disk, failed_handshakes: 10, unopened: 11 });
-        let counts = ["7 bytes", "8 records", "9 connections", "10 handshakes", "11 connections"];
+        let lines =
+            shortfalls(&QlogSummary { disk, failed_handshakes: 10, unopened: 11, removed: 12 });
+        let counts =
+            ["7 bytes", "8 records", "9 connections", "10 handshakes", "11 connections", "12 qlog"];
         assert_eq!(lines.len(), counts.len());
         for (line, count) in lines.iter().zip(counts) {
             assert!(line.contains(count), "{line}");

@@ -27,7 +27,7 @@ use clearway::{
     ConfigError, Endpoint, EndpointError, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, MemoryBudget,
     PreferredAddressUnusable, ServerConfig, Version,
 };
-use clearway_network::{parse_duration, parse_size};
+use clearway_network::parse_duration;
 
 use crate::connection_options::ConnectionOptions;
 use crate::exporter::MetricsOptions;
@@ -39,6 +39,7 @@ use crate::listening::Listening;
 use crate::live::{LiveOptions, Traces};
 use crate::log::LogOptions;
 use crate::replacing::not_replaced;
+use crate::units::size_of_at_least_1_mib;
 use crate::{address, descriptors, output, quic_version, ticket_keys};
 use access_log::AccessLog;
 use certificates::{CertificateOptions, Presented};
@@ -132,14 +133,14 @@ pub(crate) struct ServeCommand {
     /// IPv6 /64) gets at most a quarter of what is free, and a network (/24 or /48) half. Content is read when the client
     /// has given credit for it, and responses wait for memory. If that is short, the response is reset of which the client
     /// has accepted nothing for the longest time, and for at least two seconds, of the host that holds the most.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_memory)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     content_memory: u64,
     /// Keep at most this much in memory for connections: what clients have sent and was not read, what was sent to them and
     /// they have not acknowledged, and 8 KiB for each connection. By default half of the memory of the machine, or of this
     /// program's cgroup if that is less. From half of it on, clients whose host or network holds more than its share get no
     /// larger windows; from three quarters on, they get no new connections; and from seven eighths on, the connection is
     /// closed that holds the most, of the host that holds the most.
-    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    #[arg(long, value_name = "SIZE", value_parser = size_of_at_least_1_mib)]
     connection_memory: Option<u64>,
     /// Reset a response of which the client accepts nothing for this long. Other streams are not affected.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
@@ -196,18 +197,8 @@ Examples:
   Let Prometheus read metrics, and report every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
-/// The minimum of `--content-memory` and `--connection-memory`: with less, not even one piece of a file could be held.
-const LEAST_MEMORY: u64 = 1 << 20;
-
 /// How many connections there are at most, or fewer if memory is short.
 const MAX_CONNECTIONS: usize = 100_000;
-
-fn parse_memory(input: &str) -> Result<u64, String> {
-    match parse_size(input).map_err(|error| error.to_string())? {
-        size if size < LEAST_MEMORY => Err("it must be at least 1MiB".to_owned()),
-        size => Ok(size),
-    }
-}
 
 fn parse_timeout(input: &str) -> Result<Duration, String> {
     match parse_duration(input).map_err(|error| error.to_string())? {

@@ -2,6 +2,16 @@
 
 use std::time::Duration;
 
+use clearway_network::parse_size;
+
+/// Parses a limit on memory or a file: with less than 1 MiB, not even one piece of most things would fit.
+pub(crate) fn size_of_at_least_1_mib(input: &str) -> Result<u64, String> {
+    match parse_size(input).map_err(|error| error.to_string())? {
+        size if size < 1 << 20 => Err("it must be at least 1MiB".to_owned()),
+        size => Ok(size),
+    }
+}
+
 /// The goodput of `bytes` in `time`, in bits per second.
 pub(crate) fn goodput(bytes: u64, time: Duration) -> f64 {
     match time.is_zero() {

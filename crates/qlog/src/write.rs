@@ -2,7 +2,7 @@
 //!
 //! `observer` manages the life of a log, `admission` decides which connections get one, `trace` maps
 //! observations to events, `records` passes whole records on to their `destination`, `writing_thread` writes
-//! them to files, and the other modules write the parts of events.
+//! them to files, `folder` bounds the size of all of them, and the other modules write the parts of events.
 
 mod admission;
 mod closing;
@@ -10,6 +10,7 @@ mod controller_metrics;
 mod destination;
 mod directory;
 mod error;
+mod folder;
 mod frames;
 mod header;
 mod json;

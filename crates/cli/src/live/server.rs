@@ -11,13 +11,16 @@ use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
 use crate::output;
 
-/// Starts to listen at `address`; requests for one of the host names `names` are accepted too.
-pub(super) async fn start(address: SocketAddr, names: &[String]) -> Result<Traces, Failure> {
+/// Starts to serve `traces` at `address`; requests for one of the host names `names` are accepted too.
+pub(super) async fn start(
+    address: SocketAddr,
+    names: &[String],
+    traces: Traces,
+) -> Result<Traces, Failure> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|error| Listening::TRACES.failed(address, &error))?;
     let address =
         listener.local_addr().map_err(|error| Listening::TRACES.failed(address, &error))?;
-    let traces = Traces::default();
     let (served, names) = (traces.clone(), names.to_vec());
     tokio::spawn(async move { http1::serve(listener, &names, served).await });
     output::status(&format!("follow with: clearway view --live {address}"));

@@ -9,9 +9,13 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
 
+use super::traces::Traces;
+
 /// How many bytes of the newest records are kept for readers who come late. The beginning is always kept, since the
 /// rest cannot be read without it.
 const MAX_BYTES: usize = 16 << 20;
+/// What keeping a piece costs besides its bytes.
+const PIECE_COST: usize = 64;
 
 /// A log that is read while it is written. A reader who is too slow misses records, but never gets a part of one.
 #[derive(Debug)]
@@ -32,6 +36,10 @@ struct Log {
     has_ended: bool,
 }
 
+fn cost(piece: &Bytes) -> usize {
+    piece.len().saturating_add(PIECE_COST)
+}
+
 /// What a reader gets next.
 #[derive(PartialEq, Eq, Debug)]
 enum Next {
@@ -48,13 +56,22 @@ impl Log {
             self.beginning = Some(piece);
             return;
         }
-        self.bytes = self.bytes.saturating_add(piece.len());
+        self.bytes = self.bytes.saturating_add(cost(&piece));
         self.recent.push_back(piece);
-        while self.bytes > MAX_BYTES {
+        self.shorten(MAX_BYTES);
+    }
+
+    /// Drops the oldest pieces after the beginning until the others cost at most `maximum` bytes.
+    fn shorten(&mut self, maximum: usize) {
+        while self.bytes > maximum {
             let Some(oldest) = self.recent.pop_front() else { break };
-            self.bytes = self.bytes.saturating_sub(oldest.len());
+            self.bytes = self.bytes.saturating_sub(cost(&oldest));
             self.forgotten = self.forgotten.saturating_add(1);
         }
+    }
+
+    fn cost(&self) -> usize {
+        self.bytes.saturating_add(self.beginning.as_ref().map_or(0, cost))
     }
 
     /// The next piece for a reader; `position` is the number of pieces before it.
@@ -91,6 +108,20 @@ impl Trace {
         self.lock().has_ended
     }
 
+    /// What it takes in memory, in bytes.
+    pub(super) fn cost(&self) -> usize {
+        self.lock().cost()
+    }
+
+    /// Drops its oldest pieces after the beginning until it takes `bytes` less, if it has as many. Returns how much less it
+    /// takes.
+    pub(super) fn shorten_by(&self, bytes: usize) -> usize {
+        let mut log = self.lock();
+        let before = log.bytes;
+        log.shorten(before.saturating_sub(bytes));
+        before.saturating_sub(log.bytes)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,12 +144,22 @@ impl Trace {
 
 /// The writer of a connection's log. It writes to memory, so that the connection never waits.
 #[derive(Debug)]
-pub(super) struct Writer(pub(super) Arc<Trace>);
+pub(super) struct Writer {
+    pub(super) trace: Arc<Trace>,
+    /// All traces, which have a limit together.
+    pub(super) traces: Traces,
+}
 
 impl Write for Writer {
     fn write(&mut self, records: &[u8]) -> io::Result<usize> {
-        self.0.lock().append(Bytes::copy_from_slice(records));
-        self.0.grown.send_replace(());
+        let (before, after) = {
+            let mut log = self.trace.lock();
+            let before = log.cost();
+            log.append(Bytes::copy_from_slice(records));
+            (before, log.cost())
+        };
+        self.traces.changed(before, after);
+        self.trace.grown.send_replace(());
         Ok(records.len())
     }
 
@@ -129,8 +170,8 @@ impl Write for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.0.lock().has_ended = true;
-        self.0.grown.send_replace(());
+        self.trace.lock().has_ended = true;
+        self.trace.grown.send_replace(());
     }
 }
 
@@ -143,9 +184,9 @@ mod tests {
     #[tokio::test]
     async fn a_late_reader_gets_the_beginning_and_the_newest_records() {
         let trace = Arc::new(Trace::new("a".to_owned()));
-        let mut writer = Writer(Arc::clone(&trace));
+        let mut writer = Writer { trace: Arc::clone(&trace), traces: Traces::default() };
         writer.write_all(b"beginning").unwrap();
-        let piece = vec![1; MAX_BYTES / 4];
+        let piece = vec![1; MAX_BYTES / 4 - PIECE_COST];
         for _ in 0..5 {
             writer.write_all(&piece).unwrap();
         }
@@ -161,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_waits_for_later_records() {
         let trace = Arc::new(Trace::new("a".to_owned()));
-        let mut writer = Writer(Arc::clone(&trace));
+        let mut writer = Writer { trace: Arc::clone(&trace), traces: Traces::default() };
         let reading = tokio::spawn(Arc::clone(&trace).follow().collect::<Vec<_>>());
         tokio::task::yield_now().await;
         writer.write_all(b"1").unwrap();

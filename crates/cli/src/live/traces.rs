@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clearway::Observer;
@@ -14,6 +15,8 @@ use super::trace::{Trace, Writer};
 const MAX_LIVING: usize = 64;
 /// How many connections are kept after their end.
 const MAX_ENDED: usize = 8;
+/// How much memory all of them may take together by default, in bytes.
+pub(super) const MEMORY: usize = 64 << 20;
 
 /// All connections that can be followed, in the order in which they were admitted. A connection is admitted when the
 /// client's address is validated. Handshakes that fail before that are only in qlog files, since anybody can start any
@@ -22,16 +25,54 @@ const MAX_ENDED: usize = 8;
 pub(crate) struct Traces {
     kept: Arc<Mutex<VecDeque<Arc<Trace>>>>,
     admission: Arc<Admission>,
+    /// How much memory all of them take, in bytes.
+    taken: Arc<AtomicUsize>,
+    maximum: usize,
 }
 
 impl Default for Traces {
     fn default() -> Self {
-        let admission = Arc::new(Admission::without_failed_handshakes());
-        Self { kept: Arc::default(), admission }
+        Self::within(MEMORY)
     }
 }
 
 impl Traces {
+    /// Traces that take at most `maximum` bytes of memory together. When that is reached, those that have ended are
+    /// forgotten, the oldest first, and then the longest one loses its oldest records.
+    pub(super) fn within(maximum: usize) -> Self {
+        let admission = Arc::new(Admission::without_failed_handshakes());
+        Self { kept: Arc::default(), admission, taken: Arc::default(), maximum }
+    }
+
+    /// A trace that took `before` bytes now takes `after`. Makes room if all of them take too much.
+    pub(super) fn changed(&self, before: usize, after: usize) {
+        self.taken.fetch_add(after, Ordering::Relaxed);
+        let taken = self.taken.fetch_sub(before, Ordering::Relaxed).wrapping_sub(before);
+        if taken > self.maximum {
+            self.make_room();
+        }
+    }
+
+    fn make_room(&self) {
+        let mut traces = self.lock();
+        let excess = || self.taken.load(Ordering::Relaxed).checked_sub(self.maximum);
+        while excess().is_some_and(|excess| excess > 0) {
+            let Some(ended) = traces.iter().position(|trace| trace.has_ended()) else { break };
+            if let Some(trace) = traces.remove(ended) {
+                self.taken.fetch_sub(trace.cost(), Ordering::Relaxed);
+            }
+        }
+        while let Some(excess) = excess().filter(|excess| *excess > 0) {
+            let Some(longest) = traces.iter().max_by_key(|trace| trace.cost()) else { break };
+            let freed = longest.shorten_by(excess);
+            if freed == 0 {
+                // There are only beginnings, whose number and size are bounded.
+                break;
+            }
+            self.taken.fetch_sub(freed, Ordering::Relaxed);
+        }
+    }
+
     /// An observer that keeps the log of one connection here.
     pub(crate) fn observer(&self, options: TraceOptions) -> Box<dyn Observer> {
         let traces = self.clone();
@@ -48,6 +89,9 @@ impl Traces {
         traces.retain(|trace| {
             let is_forgotten = to_forget > 0 && trace.has_ended();
             to_forget = to_forget.saturating_sub(usize::from(is_forgotten));
+            if is_forgotten {
+                self.taken.fetch_sub(trace.cost(), Ordering::Relaxed);
+            }
             !is_forgotten
         });
         if traces.len() >= MAX_LIVING + MAX_ENDED {
@@ -55,7 +99,7 @@ impl Traces {
         }
         let trace = Arc::new(Trace::new(name));
         traces.push_back(Arc::clone(&trace));
-        Box::new(Writer(trace))
+        Box::new(Writer { trace, traces: self.clone() })
     }
 
     /// The newest trace of this name.
@@ -140,5 +184,38 @@ mod tests {
         assert!(traces.list().len() <= MAX_LIVING + MAX_ENDED);
         assert!(traces.find("0").is_some() && traces.find("99").is_none());
         drop(living);
+    }
+
+    #[test]
+    fn all_traces_take_memory_together_and_ended_ones_are_forgotten_first() {
+        let traces = Traces::within(1_000_000);
+        let piece = vec![b'x'; 10_000];
+        let write = |writer: &mut Box<dyn Write + Send>, pieces: usize| {
+            for _ in 0..pieces {
+                writer.write_all(&piece).unwrap();
+            }
+        };
+        let cost = |name: &str| traces.find(name).map(|trace| trace.cost());
+        let mut living: Vec<_> = (0..3).map(|number| traces.begin(format!("{number}"))).collect();
+        for name in ["ended 1", "ended 2"] {
+            let mut ended = traces.begin(name.to_owned());
+            write(&mut ended, 30);
+        }
+        write(&mut living[0], 30);
+        assert!(traces.taken.load(Ordering::Relaxed) <= 1_000_000);
+        assert!(cost("ended 1") > Some(300_000) && cost("ended 2") > Some(300_000));
+        write(&mut living[0], 30);
+        assert_eq!(cost("ended 1"), None, "the oldest one that has ended is forgotten");
+        assert!(cost("ended 2").is_some());
+        write(&mut living[0], 500);
+        assert_eq!(cost("ended 2"), None);
+        write(&mut living[1], 20);
+        // The longest one has lost records, and no other.
+        assert!(cost("1") > Some(200_000), "{:?}", cost("1"));
+        assert!(cost("0") > Some(700_000) && cost("0") < Some(800_000), "{:?}", cost("0"));
+        let taken = traces.taken.load(Ordering::Relaxed);
+        let sum: usize = traces.lock().iter().map(|trace| trace.cost()).sum();
+        assert_eq!(taken, sum);
+        assert!(taken <= 1_000_000, "{taken}");
     }
 }

@@ -74,6 +74,8 @@ struct FrameData<'a> {
     #[serde(borrow)]
     error_space: Option<Cow<'a, str>>,
     reason: Option<AnyText>,
+    /// How many frames it stands for.
+    count: Option<Number>,
 }
 
 impl FrameData<'_> {
@@ -115,8 +117,16 @@ impl FrameData<'_> {
             "handshake_done" => Frame::HandshakeDone,
             "datagram" => Frame::Datagram { length: self.length() },
             "connection_close" => Frame::ConnectionClose(Box::new(self.close())),
+            // The words are what the viewer shows.
+            "clearway:repeated" => self.counted("more of these"),
+            "clearway:omitted" => self.counted("others"),
             other => Frame::Other(other.into()),
         }
+    }
+
+    fn counted(&self, what: &str) -> Frame {
+        let count = self.count.unwrap_or_default().0;
+        Frame::Other(format!("{count} {what}").into())
     }
 
     fn close(self) -> Close {
@@ -200,5 +210,19 @@ impl<'de> Visitor<'de> for RangeVisitor {
         let last = sequence.next_element::<Number>()?.map_or(first, |last| last.0);
         while sequence.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Range(first.min(last)..=first.max(last)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Frames};
+
+    #[test]
+    fn frames_that_stand_for_others_say_for_how_many() {
+        let json = r#"[{"frame_type":"ping"},{"frame_type":"clearway:repeated","count":1149},
+            {"frame_type":"clearway:omitted","count":190}]"#;
+        let Frames(frames) = serde_json::from_str(json).unwrap();
+        let other = |text: &str| Frame::Other(text.into());
+        assert_eq!(frames, [Frame::Ping, other("1149 more of these"), other("190 others")]);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clearway_transport::{Observer, Side};
 use clearway_wire::ConnectionId;
 
+use super::folder::{Folder, LogFile};
 use super::{
     Admission, ErrorHandler, Finished, QlogError, QlogObserver, TraceOptions, WritingThread,
     create_private, names,
@@ -18,6 +19,8 @@ use super::{
 
 /// The file suffix of JSON text sequences (main schema §11.2).
 const SUFFIX: &str = "sqlog";
+/// How many bytes the files of a folder may have together.
+const MAXIMUM_BYTES: u64 = 4 << 30;
 /// The most logs of the same connection ID and side in one folder.
 const MAX_NAMESAKES: u32 = 100;
 
@@ -36,9 +39,12 @@ fn stem(original_destination_id: &ConnectionId, side: Side) -> String {
 /// An existing file is never written to: a later connection with the same name gets `_2`, `_3` and so
 /// on before the suffix. A [`WritingThread`] creates and writes the files, so that no connection waits for the
 /// disk; [`Admission`] decides which connections of a server get one.
+///
+/// All files that this `QlogDirectory` has written take at most 4 GiB together
+/// ([`with_maximum_bytes`](Self::with_maximum_bytes)), and each at most [`TraceOptions::maximum_bytes`].
 #[derive(Clone)]
 pub struct QlogDirectory {
-    path: Arc<Path>,
+    folder: Arc<Folder>,
     options: Arc<TraceOptions>,
     on_error: Option<ErrorHandler>,
     admission: Arc<Admission>,
@@ -54,6 +60,8 @@ pub struct QlogSummary {
     pub failed_handshakes: u64,
     /// Connections that have no file because none of their first packets could be decrypted.
     pub unopened: u64,
+    /// Finished files that were removed because all files together had reached their limit.
+    pub removed: u64,
 }
 
 impl QlogDirectory {
@@ -66,7 +74,7 @@ impl QlogDirectory {
         let made = fs::create_dir_all(&path).and_then(|()| probe(&path));
         match made.and_then(|()| WritingThread::start()) {
             Ok(thread) => Ok(Self {
-                path: path.into(),
+                folder: Arc::new(Folder::new(&path, MAXIMUM_BYTES)),
                 options: Arc::new(options),
                 on_error: None,
                 admission: Arc::default(),
@@ -74,6 +82,19 @@ impl QlogDirectory {
             }),
             Err(source) => Err(QlogError::Directory { path, source }),
         }
+    }
+
+    /// Sets how many bytes all files together may have that this `QlogDirectory` and its clones write; 4 GiB by default.
+    /// What is queued for the disk comes on top.
+    ///
+    /// When the limit is reached, the oldest files of finished connections are removed, as journald does with its: the newest
+    /// ones are there when somebody looks, however long the program has been running. If the files of open connections alone
+    /// reach half of it, those that are longer than the average end, with a `loglevel:warning` event that says so; if they
+    /// reach all of it, all end, and none is begun until there is room. The connections go on. At most 100,000 finished
+    /// files are kept.
+    pub fn with_maximum_bytes(self, maximum_bytes: u64) -> Self {
+        self.folder.set_maximum_bytes(maximum_bytes);
+        self
     }
 
     /// Calls `on_error` when a log could not be begun, ended early or has gaps: once for each kind of
@@ -95,13 +116,15 @@ impl QlogDirectory {
     /// Returns an observer for one connection. Its file is created when the connection begins; at a server, when
     /// the connection is admitted.
     pub fn observer(&self) -> Box<dyn Observer> {
-        let path = Arc::clone(&self.path);
+        let (folder, on_error) = (Arc::clone(&self.folder), self.on_error.clone());
         let open = Box::new(move |side, original_destination_id: &ConnectionId| {
-            let file = create(&path, original_destination_id, side)?;
+            let (file, name) = create(folder.path(), original_destination_id, side)?;
+            let file = LogFile::new(file, &name, folder, on_error);
             Ok(Box::new(file) as Box<dyn Write + Send>)
         });
         let observer = QlogObserver::opening(open, Arc::clone(&self.options))
             .admitted_by(Arc::clone(&self.admission))
+            .within(Arc::clone(&self.folder))
             .on_thread(self.thread.clone());
         Box::new(match &self.on_error {
             Some(on_error) => observer.with_error_handler(Arc::clone(on_error)),
@@ -116,6 +139,7 @@ impl QlogDirectory {
             disk: self.thread.finish(patience),
             failed_handshakes: self.admission.failed(),
             unopened: self.admission.unopened(),
+            removed: self.folder.removed(),
         }
     }
 }
@@ -128,14 +152,19 @@ fn probe(path: &Path) -> io::Result<()> {
     fs::remove_file(&file)
 }
 
-fn create(path: &Path, original_destination_id: &ConnectionId, side: Side) -> io::Result<File> {
-    let open = |name: &str| create_private(&path.join(name));
-    let mut result = open(&file_name(original_destination_id, side));
+/// Creates the file of a connection. Returns its name, too.
+fn create(
+    path: &Path,
+    original_destination_id: &ConnectionId,
+    side: Side,
+) -> io::Result<(File, String)> {
+    let open = |name: String| create_private(&path.join(&name)).map(|file| (file, name));
+    let mut result = open(file_name(original_destination_id, side));
     for number in 2..=MAX_NAMESAKES {
         match &result {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let stem = stem(original_destination_id, side);
-                result = open(&format!("{stem}_{number}.{SUFFIX}"));
+                result = open(format!("{stem}_{number}.{SUFFIX}"));
             }
             _ => break,
         }
@@ -146,7 +175,7 @@ fn create(path: &Path, original_destination_id: &ConnectionId, side: Side) -> io
 impl fmt::Debug for QlogDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QlogDirectory")
-            .field("path", &self.path)
+            .field("path", &self.folder.path())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use clearway_transport::Observation;
 use clearway_wire::PacketType;
 
 use super::super::testing::{at, connection_id, received, records, started};
@@ -130,10 +131,93 @@ fn the_number_of_logs_with_the_same_name_is_bounded() {
     fs::create_dir_all(&folder.0).unwrap();
     let id = connection_id(&[7]);
     for _ in 0..MAX_NAMESAKES {
-        create(&folder.0, &id, Side::Client).unwrap();
+        drop(create(&folder.0, &id, Side::Client).unwrap());
     }
     let error = create(&folder.0, &id, Side::Client).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+}
+
+/// A server's connection with this original destination connection ID, whose peer's address is validated.
+fn connection(directory: &QlogDirectory, id: u64) -> Box<dyn Observer> {
+    let mut observer = directory.observer();
+    let id = connection_id(&id.to_be_bytes());
+    let remote = "192.0.2.1:443".parse().unwrap();
+    let (local_id, remote_id, original_destination_id) = (id, id, id);
+    let side = Side::Server;
+    let started =
+        Observation::Started { side, remote, local_id, remote_id, original_destination_id };
+    observer.observe(at(0), &started);
+    observer.observe(at(1), &received(PacketType::Handshake));
+    observer
+}
+
+#[test]
+fn the_oldest_finished_files_make_room() {
+    let folder = Folder::new("room");
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let noted = errors.clone();
+    let directory = QlogDirectory::new(&folder.0, TraceOptions::default())
+        .unwrap()
+        .with_maximum_bytes(20_000)
+        .with_error_handler(Arc::new(move |error| noted.lock().unwrap().push(error.to_string())));
+    fs::write(folder.0.join("of-another"), [0; 50_000]).unwrap();
+    let living = connection(&directory, 0);
+    for id in 1..=100 {
+        drop(connection(&directory, id));
+    }
+    let removed = finish(&directory).removed;
+    let names = folder.names();
+    let size = |name: &String| fs::metadata(folder.0.join(name)).unwrap().len();
+    let total: u64 = names.iter().filter(|name| *name != "of-another").map(size).sum();
+    assert!((10_000..=20_000).contains(&total), "{total}");
+    assert_eq!(names.len() as u64, 102 - removed);
+    for (id, is_there) in [(0, true), (1, false), (100, true)] {
+        let name = file_name(&connection_id(&u64::to_be_bytes(id)), Side::Server);
+        assert_eq!(names.contains(&name), is_there, "{name}");
+    }
+    let errors = errors.lock().unwrap();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("20000 bytes together; the oldest are removed"), "{errors:?}");
+    drop(living);
+}
+
+#[test]
+fn floods_on_open_connections_end_their_logs_and_not_those_of_others() {
+    let folder = Folder::new("full");
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let noted = errors.clone();
+    let directory = QlogDirectory::new(&folder.0, TraceOptions::default())
+        .unwrap()
+        .with_maximum_bytes(200_000)
+        .with_error_handler(Arc::new(move |error| noted.lock().unwrap().push(error.to_string())));
+    let mut quiet = connection(&directory, 100);
+    let mut flooded: Vec<_> = (0..4).map(|id| connection(&directory, id)).collect();
+    for round in 0..100 {
+        for observer in &mut flooded {
+            for _ in 0..20 {
+                observer.observe(at(round * 200), &received(PacketType::OneRtt));
+            }
+        }
+        quiet.observe(at(round * 200), &received(PacketType::OneRtt));
+        finish(&directory);
+    }
+    // It begins although the others have taken much.
+    let later = connection(&directory, 101);
+    let names = folder.names();
+    let read = |name: &String| fs::read(folder.0.join(name)).unwrap();
+    let total: usize = names.iter().map(|name| read(name).len()).sum();
+    assert!((100_000..=220_000).contains(&total), "{total}");
+    let last = |name: &String| records(&read(name)).pop().unwrap()["name"].clone();
+    let name = |id: u64| file_name(&connection_id(&id.to_be_bytes()), Side::Server);
+    let ended = (0..4).map(name).filter(|name| names.contains(name));
+    let ended: Vec<_> = ended.map(|name| last(&name)).collect();
+    assert!(ended.len() > 1 && ended.iter().all(|last| last == "loglevel:warning"), "{ended:?}");
+    assert_eq!(last(&name(100)), "quic:packet_received");
+    drop((later, quiet));
+    finish(&directory);
+    assert!(folder.names().contains(&name(101)));
+    let errors = errors.lock().unwrap();
+    assert!(errors[0].contains("200000 bytes together"), "{errors:?}");
 }
 
 #[test]

@@ -29,6 +29,16 @@ pub enum QlogError {
         /// The limit in bytes.
         maximum_bytes: u64,
     },
+    /// All files of a folder together have reached their limit: the oldest finished ones are removed from now on.
+    FilesRemoved {
+        /// The limit in bytes.
+        maximum_bytes: u64,
+    },
+    /// The unfinished files of a folder alone have reached the limit of all of them: a log ends early, or is not begun.
+    FolderFull {
+        /// The limit in bytes.
+        maximum_bytes: u64,
+    },
     /// The disk does not keep up: records are missing from a log, which says how many, or a connection has no
     /// log.
     TooSlow {
@@ -58,6 +68,15 @@ impl fmt::Display for QlogError {
                     "a qlog file ends early: it has reached its limit of {maximum_bytes} bytes"
                 )
             }
+            Self::FilesRemoved { maximum_bytes } => write!(
+                f,
+                "the qlog files have reached their limit of {maximum_bytes} bytes together; the oldest are removed"
+            ),
+            Self::FolderFull { maximum_bytes } => write!(
+                f,
+                "qlog files end early or are missing: those of open connections have reached the limit of \
+                 {maximum_bytes} bytes together"
+            ),
             Self::TooSlow { maximum_bytes } => write!(
                 f,
                 "qlog files are incomplete: the disk is too slow ({maximum_bytes} bytes are queued)"
@@ -76,7 +95,11 @@ impl core::error::Error for QlogError {
                 // Their text contains that of the error.
                 source.source()
             }
-            Self::Limit { .. } | Self::TooSlow { .. } | Self::FailedHandshakes => None,
+            Self::Limit { .. }
+            | Self::FilesRemoved { .. }
+            | Self::FolderFull { .. }
+            | Self::TooSlow { .. }
+            | Self::FailedHandshakes => None,
         }
     }
 }

@@ -8,20 +8,61 @@ use clearway_wire::{DecodeError, Frame, Reader, TransportErrorCode, VarInt};
 use super::json::{Array, Object};
 use super::{closing, names};
 
-/// Writes every frame of a packet's payload. A frame that cannot be decoded ends the list, as a frame of type
+/// The maximum number of frames of a received packet that are written. A packet of a peer that means no harm has a handful;
+/// one that repeats small frames would take ten to thirty times as many bytes in the log as in the datagram.
+pub(super) const MAX_RECEIVED: usize = 64;
+
+/// Writes the frames of a packet's payload. A frame that cannot be decoded ends the list, as a frame of type
 /// `unknown`: the connection is about to be closed because of it.
-pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u64) {
+///
+/// Frames that equal the one before (except ACK frames) are counted in a frame of type `clearway:repeated`. Beyond `maximum`
+/// frames, the others are counted in a frame of type `clearway:omitted` at the end, except for the first CONNECTION_CLOSE.
+pub(super) fn write(json: &mut Array<'_>, payload: &[u8], ack_delay_exponent: u64, maximum: usize) {
     let mut reader = Reader::new(payload);
+    let mut before: &[u8] = &[];
+    let (mut written, mut repeated, mut omitted) = (0_usize, 0_usize, 0_usize);
+    let mut has_close = false;
     while !reader.is_empty() {
-        let rest = reader.remaining();
-        match Frame::decode(&mut reader) {
-            Ok(frame) => json.object(|json| write_frame(json, &frame, ack_delay_exponent)),
+        let start = payload.len().saturating_sub(reader.remaining());
+        let decoded = Frame::decode(&mut reader);
+        let end = payload.len().saturating_sub(reader.remaining());
+        let octets = payload.get(start..end).unwrap_or_default();
+        let is_same = octets == before && !matches!(decoded, Ok(Frame::Ack(_)) | Err(_));
+        if is_same && omitted == 0 {
+            repeated = repeated.saturating_add(1);
+            continue;
+        }
+        counted(json, "clearway:repeated", core::mem::take(&mut repeated));
+        before = octets;
+        match decoded {
+            Ok(frame) => {
+                let is_first_close = matches!(frame, Frame::ConnectionClose(_)) && !has_close;
+                if written < maximum || is_first_close {
+                    json.object(|json| write_frame(json, &frame, ack_delay_exponent));
+                    written = written.saturating_add(1);
+                    has_close |= is_first_close;
+                } else {
+                    omitted = omitted.saturating_add(1);
+                }
+            }
             Err(error) => {
-                let start = payload.get(payload.len().saturating_sub(rest)..).unwrap_or_default();
-                json.object(|json| undecodable(json, start, error));
-                return;
+                let rest = payload.get(start..).unwrap_or_default();
+                json.object(|json| undecodable(json, rest, error));
+                break;
             }
         }
+    }
+    counted(json, "clearway:repeated", repeated);
+    counted(json, "clearway:omitted", omitted);
+}
+
+/// A frame that stands for `count` others. The draft allows further types of frames.
+fn counted(json: &mut Array<'_>, frame_type: &str, count: usize) {
+    if count > 0 {
+        json.object(|json| {
+            json.text("frame_type", frame_type);
+            json.count("count", count);
+        });
     }
 }
 

@@ -4,14 +4,14 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::testing::payload;
-use super::write;
+use super::{MAX_RECEIVED, write};
 use crate::write::json::Object;
 use clearway_wire::Frame;
 
 fn written(payload: &[u8], ack_delay_exponent: u64) -> Value {
     let mut output = Vec::new();
     Object::write(&mut output, |json| {
-        json.array("frames", |json| write(json, payload, ack_delay_exponent));
+        json.array("frames", |json| write(json, payload, ack_delay_exponent, MAX_RECEIVED));
     });
     let mut value: Value = serde_json::from_slice(&output).unwrap();
     value["frames"].take()
@@ -254,4 +254,43 @@ proptest! {
         let text = written(&payload, 3).to_string();
         prop_assert!(text.len() <= 128 * payload.len() + 128, "{} of {}", text.len(), payload.len());
     }
+}
+
+/// A datagram of a peer that repeats small frames takes at most a few times its size in the log. It was 20 to 30 times.
+#[test]
+fn floods_of_small_frames_are_counted() {
+    let repeat = |octets: &[u8]| octets.repeat(1150 / octets.len());
+    let limits: Vec<u8> = (0..127_u8)
+        .flat_map(|value| [0x10, 0x80, 0, 0, value, 0x1a, 0, 0, 0, 0, 0, 0, 0, value])
+        .collect();
+    for (flood, expected) in [
+        (
+            repeat(&[0x01]),
+            json!([{"frame_type": "ping"}, {"frame_type": "clearway:repeated", "count": 1149}]),
+        ),
+        (
+            repeat(&[0x1f]),
+            json!([{"frame_type": "immediate_ack"}, {"frame_type": "clearway:repeated", "count": 1149}]),
+        ),
+    ] {
+        assert_eq!(written(&flood, 3), expected);
+    }
+    let empty = written(&repeat(&[0x0a, 0x00, 0x00]), 3);
+    assert_eq!(empty[1], json!({"frame_type": "clearway:repeated", "count": 382}));
+    let frames = written(&limits, 3);
+    assert_eq!(frames.as_array().unwrap().len(), MAX_RECEIVED + 1);
+    assert_eq!(
+        frames[MAX_RECEIVED],
+        json!({"frame_type": "clearway:omitted", "count": 254 - MAX_RECEIVED})
+    );
+    let size = frames.to_string().len();
+    assert!(size < 4 * limits.len(), "{size} of {}", limits.len());
+    // Nothing hides the end of a connection.
+    let close = [&limits[..], &[0x1d, 0x05, 0x00]].concat();
+    let frames = written(&close, 3);
+    assert_eq!(frames[MAX_RECEIVED]["frame_type"], "connection_close", "{frames}");
+    let mixed = written(&[0x01, 0x01, 0x1e, 0x01], 3);
+    let types: Vec<_> =
+        mixed.as_array().unwrap().iter().map(|it| it["frame_type"].clone()).collect();
+    assert_eq!(types, ["ping", "clearway:repeated", "handshake_done", "ping"]);
 }

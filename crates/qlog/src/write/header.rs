@@ -33,7 +33,8 @@ pub const LOGLEVEL_SCHEMA: &str = "urn:ietf:params:qlog:events:loglevel-14";
 ///
 /// It also adds values where the QUIC schema leaves room for them: the reasons `keys` and
 /// `path_validation` of `quic:connection_data_blocked_updated`, the timers `delayed_ack` and `pacing`
-/// of `quic:timer_updated`, and `congestion_controller` in `quic:recovery_parameters_set`.
+/// of `quic:timer_updated`, the frame types `clearway:repeated` (the frame before it follows `count` more times) and
+/// `clearway:omitted` (`count` frames at the end of a received packet are left out), and `congestion_controller` in `quic:recovery_parameters_set`.
 pub const CLEARWAY_SCHEMA: &str = "urn:clearway:qlog:events:clearway-072026";
 
 /// Options for writing a log.
@@ -47,8 +48,9 @@ pub struct TraceOptions {
     pub recovery_parameters: RecoveryParameters,
     /// The longest time, on the connection's clock, that records are buffered as long as further events occur.
     pub flush_interval: Duration,
-    /// The maximum size of the log in bytes. The log ends before it would exceed this, because the peer controls
-    /// how long a connection lasts.
+    /// The maximum size of the log in bytes, 256 MiB by default: a download of about 1 GB. The log ends before it would
+    /// exceed this, with a `loglevel:warning` event that says so, because the peer controls how long a connection lasts.
+    /// The connection goes on.
     pub maximum_bytes: u64,
 }
 
@@ -59,7 +61,7 @@ impl Default for TraceOptions {
             reference_time: ReferenceTime::Monotonic { wall_clock_at_origin: None },
             recovery_parameters: RecoveryParameters::default(),
             flush_interval: Duration::from_millis(100),
-            maximum_bytes: 1 << 30,
+            maximum_bytes: 256 << 20,
         }
     }
 }

@@ -8,6 +8,7 @@ use clearway_wire::ConnectionId;
 
 use super::admission::{Admission, Evidence, Room};
 use super::destination::Destination;
+use super::folder::Folder;
 use super::trace::{Beginning, Trace};
 use super::writing_thread::WritingThread;
 use super::{ErrorHandler, QlogError, TraceOptions};
@@ -28,6 +29,7 @@ pub struct QlogObserver {
     on_error: Option<ErrorHandler>,
     admission: Option<Arc<Admission>>,
     thread: Option<WritingThread>,
+    folder: Option<Arc<Folder>>,
 }
 
 enum State {
@@ -64,7 +66,7 @@ impl QlogObserver {
     /// Writes the log to a destination that `open` opens when the connection begins.
     pub fn opening(open: Open, options: Arc<TraceOptions>) -> Self {
         let state = State::Waiting { open, options };
-        Self { state, on_error: None, admission: None, thread: None }
+        Self { state, on_error: None, admission: None, thread: None, folder: None }
     }
 
     /// Calls `on_error`, at most once for each reason, if the log could not be begun, ended early or has gaps.
@@ -87,12 +89,20 @@ impl QlogObserver {
         self
     }
 
+    /// Lets the log end, or not begin, while the files in `folder` have no room together.
+    pub(super) fn within(mut self, folder: Arc<Folder>) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
     fn begin(&mut self, now: Timestamp, beginning: &Beginning) {
         match core::mem::replace(&mut self.state, State::Stopped) {
             State::Waiting { open, options } => {
                 let Beginning { side, original_destination_id, .. } = *beginning;
-                let trace =
-                    |destination| Box::new(Trace::begin(destination, &options, now, beginning));
+                let folder = self.folder.clone();
+                let trace = |destination| {
+                    Box::new(Trace::begin(destination, &options, now, beginning).within(folder))
+                };
                 let evidence = Evidence::at_first(side);
                 if let Some(admission) =
                     self.admission.take().filter(|_| evidence < Evidence::Address)
@@ -120,6 +130,10 @@ impl QlogObserver {
 
     /// Opens the destination of the log, or reports why it cannot be opened.
     fn destination(&self, open: Open, side: Side, id: ConnectionId) -> Option<Destination> {
+        if let Some(shortage) = self.folder.as_ref().and_then(|folder| folder.shortage(0)) {
+            self.report(&shortage);
+            return None;
+        }
         let opened = match &self.thread {
             None => open(side, &id)
                 .map(Destination::Direct)

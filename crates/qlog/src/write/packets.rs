@@ -6,11 +6,12 @@ use super::{frames, names};
 
 /// The data of `packet_sent` and `packet_received` (quic-events §5.5, §5.6), with the ECN mark of its datagram, which the
 /// draft has only in events of datagrams. `ack_delay_exponent` is
-/// the one of the packet's sender.
+/// the one of the packet's sender. At most `maximum_frames` are written.
 pub(super) fn write(
     json: &mut Object<'_>,
     packet: &PacketObservation<'_>,
     ack_delay_exponent: u64,
+    maximum_frames: usize,
 ) {
     json.object("header", |json| {
         json.text("packet_type", names::packet_type(packet.packet_type));
@@ -19,7 +20,9 @@ pub(super) fn write(
             json.boolean("key_phase_bit", packet.key_phase);
         }
     });
-    json.array("frames", |json| frames::write(json, packet.payload, ack_delay_exponent));
+    json.array("frames", |json| {
+        frames::write(json, packet.payload, ack_delay_exponent, maximum_frames);
+    });
     json.object("raw", |json| {
         json.count("length", packet.size);
         json.count("payload_length", packet.payload.len());

@@ -1,9 +1,11 @@
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use clearway_units::Timestamp;
 
 use super::destination::Destination;
+use super::folder::Folder;
 use super::json::Object;
 use super::writing_thread::Handed;
 use super::{QlogError, TraceOptions};
@@ -25,6 +27,8 @@ pub(super) struct Records {
     /// Bytes passed on.
     written: u64,
     maximum_bytes: u64,
+    /// The folder of the log's file, if it has one.
+    folder: Option<Arc<Folder>>,
     flush_interval: Duration,
     flushed_at: Timestamp,
     /// The reason that nothing more is written.
@@ -42,11 +46,17 @@ impl Records {
             dropped: 0,
             written: 0,
             maximum_bytes: options.maximum_bytes,
+            folder: None,
             flush_interval: options.flush_interval,
             flushed_at: now,
             failure: None,
             has_ended: false,
         }
+    }
+
+    /// Lets the log end when the files in `folder` have no room together.
+    pub(super) fn within(&mut self, folder: Option<Arc<Folder>>) {
+        self.folder = folder;
     }
 
     /// Appends an event.
@@ -81,7 +91,13 @@ impl Records {
         append_record(&mut self.waiting, fill);
         if self.written.saturating_add(self.waiting.len() as u64) > self.maximum_bytes {
             self.waiting.truncate(start);
-            self.end_at_limit(now);
+            self.end_at_limit(now, QlogError::Limit { maximum_bytes: self.maximum_bytes });
+            return;
+        }
+        let size = self.written.saturating_add(start as u64);
+        if let Some(shortage) = self.folder.as_ref().and_then(|folder| folder.shortage(size)) {
+            self.waiting.truncate(start);
+            self.end_at_limit(now, shortage);
             return;
         }
         self.waiting_records = self.waiting_records.saturating_add(1);
@@ -93,7 +109,7 @@ impl Records {
     }
 
     /// Writes into the log itself that it is incomplete.
-    fn end_at_limit(&mut self, now: Timestamp) {
+    fn end_at_limit(&mut self, now: Timestamp, limit: QlogError) {
         append_record(&mut self.waiting, |json| {
             json.milliseconds("time", now.since_origin());
             json.text("name", "loglevel:warning");
@@ -103,7 +119,6 @@ impl Records {
         });
         self.waiting_records = self.waiting_records.saturating_add(1);
         self.finish(now);
-        let limit = QlogError::Limit { maximum_bytes: self.maximum_bytes };
         self.failure.get_or_insert(limit);
     }
 

@@ -1,4 +1,5 @@
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use clearway_transport::{
     ConnectionState, EcnState, Observation, SendLimit, Side, SpaceId, TimerChange,
@@ -8,11 +9,12 @@ use clearway_wire::{ConnectionId, PacketNumber, PacketType, TransportParameters,
 
 use super::controller_metrics::ControllerMetricsLog;
 use super::destination::Destination;
+use super::folder::Folder;
 use super::json::Object;
 use super::metrics::MetricsLog;
 use super::path::{self, Tuples};
 use super::records::Records;
-use super::{QlogError, TraceOptions, closing, header, names, packets, parameters};
+use super::{QlogError, TraceOptions, closing, frames, header, names, packets, parameters};
 
 /// The contents of [`Observation::Started`].
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +95,12 @@ impl Trace {
         }
     }
 
+    /// Lets the log end when the files in `folder` have no room together.
+    pub(super) fn within(mut self, folder: Option<Arc<Folder>>) -> Self {
+        self.records.within(folder);
+        self
+    }
+
     pub(super) fn observe(&mut self, now: Timestamp, observation: &Observation<'_>) {
         let records = &mut self.records;
         match *observation {
@@ -103,12 +111,13 @@ impl Trace {
                     self.last_early = Some(packet.number);
                 }
                 records.event(now, "quic:packet_sent", |json| {
-                    packets::write(json, &packet, self.ack_delay_exponents.local);
+                    packets::write(json, &packet, self.ack_delay_exponents.local, usize::MAX);
                 });
             }
             Observation::PacketReceived(packet) => {
                 records.event(now, "quic:packet_received", |json| {
-                    packets::write(json, &packet, self.ack_delay_exponents.remote);
+                    let exponent = self.ack_delay_exponents.remote;
+                    packets::write(json, &packet, exponent, frames::MAX_RECEIVED);
                 });
             }
             Observation::PacketDropped { size, reason } => {
