@@ -70,6 +70,10 @@ pub(crate) struct GetCommand {
     /// Give up if not everything is downloaded after this long.
     #[arg(long, alias = "max-time", value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
+    /// Give up on a download of which no byte arrives for this long, although the server is there; 0 waits for ever. Until the
+    /// response begins this is how long the server may take for it. Does not apply to --tunnel.
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = parse_duration)]
+    stall_timeout: Duration,
     /// Send a PING after this much silence, so that the server learns the new address if a NAT has rebound
     /// this client; 0 disables this.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]

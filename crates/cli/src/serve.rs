@@ -2,6 +2,7 @@
 
 mod access_log;
 mod answer;
+mod authority;
 mod certificates;
 mod conditions;
 mod files;
@@ -42,6 +43,7 @@ use crate::replacing::not_replaced;
 use crate::units::size_of_at_least_1_mib;
 use crate::{address, descriptors, output, quic_version, ticket_keys};
 use access_log::AccessLog;
+use authority::AuthorityOptions;
 use certificates::{CertificateOptions, Presented};
 use files::Files;
 use metrics::Requests;
@@ -80,6 +82,8 @@ pub(crate) struct ServeCommand {
     restart: RestartOptions,
     #[command(flatten)]
     certificates: CertificateOptions,
+    #[command(flatten)]
+    authorities: AuthorityOptions,
     #[command(flatten)]
     key_exchange: KeyExchangeOptions,
     /// Validate the address of every client with a Retry packet, which costs it a round trip.
@@ -277,7 +281,8 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         server.endpoint().set_busy_poll(command.busy_poll);
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "h3")?;
-        let site = http3::Site { files, log, requests };
+        let authorities = command.authorities.authorities(presented.certificates.clone());
+        let site = http3::Site { files, authorities, log, requests };
         let endpoint = server.endpoint().clone();
         server.run(site, ending).await;
         check(&endpoint)?;

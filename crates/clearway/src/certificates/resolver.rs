@@ -109,6 +109,12 @@ impl Certificates {
         Ok(())
     }
 
+    /// Whether one of the certificates of the moment is valid for this DNS name, exactly or by a wildcard (RFC 9525 §6.3).
+    /// A server answers a request for another authority with 421 (RFC 9110 §15.5.20, RFC 9114 §3.3).
+    pub fn covers(&self, name: &str) -> bool {
+        self.table.load().named(name).is_some()
+    }
+
     /// The certificates of the moment, in the order in which they were given.
     pub fn identities(&self) -> Vec<Identity> {
         self.table.load().all.clone()

@@ -15,6 +15,7 @@ use super::progress::{Bars, Progress};
 use super::sink::Sink;
 use super::target::Target;
 use crate::failure::Failure;
+use crate::foreign::Foreign;
 use crate::output;
 use crate::units::{bytes_text, rate_text};
 
@@ -81,7 +82,7 @@ impl<'a> Batch<'a> {
             if reported.insert(failure.to_string()) {
                 self.bars.print(&format!("clearway: {failure}"));
             }
-            failed.insert(job.target.uri.to_string());
+            failed.insert(Foreign(&job.target.uri).to_string());
         }
         match failed.is_empty() {
             true => Ok(()),

@@ -1,5 +1,8 @@
 //! One download on a connection.
 
+use std::future::Future;
+use std::time::Duration;
+
 use clearway::http3::{Body, Client, Error, Priority};
 use clearway::{Connection, ConnectionError, RecvStream, Statistics};
 use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
@@ -12,6 +15,7 @@ use super::sink::Sink;
 use super::target::Target;
 use super::tunnel;
 use crate::failure::Failure;
+use crate::foreign::Foreign;
 
 /// How much is read from a stream at once, in bytes.
 const CHUNK: usize = 256 << 10;
@@ -45,7 +49,9 @@ pub(super) async fn download(
                 end.run(protocol, command.datagrams, sink, progress).await
             }
         },
-        Protocol::Http09(connection) => http09(connection, session, target, sink, progress).await,
+        Protocol::Http09(connection) => {
+            http09(command, connection, session, target, sink, progress).await
+        }
     }
 }
 
@@ -57,19 +63,23 @@ async fn http3(
     mut sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    let url = target.uri.to_string();
+    let url = Foreign(&target.uri).to_string();
     let server = &session.server;
-    let response = match session.early_http3.take(target) {
-        Some(answer) => answer.await.unwrap_or(Err(Error::Closed)),
-        None => client.send(request(target, command.priority)).await,
+    let answering = async {
+        match session.early_http3.take(target) {
+            Some(answer) => answer.await.unwrap_or(Err(Error::Closed)),
+            None => client.send(request(target, command.priority)).await,
+        }
     };
+    let stall = Stall { limit: command.stall_timeout, url: &url };
+    let response = stall.within(progress, answering).await?;
     let response = response.map_err(|error| server.unanswered(&url, &error))?;
     let status = response.status();
     check_status(&url, status, &response)?;
     let length = response.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     progress.expect(length.and_then(|length| length.parse().ok()));
     let mut body = response.into_body();
-    while let Some(chunk) = body.chunk().await {
+    while let Some(chunk) = stall.within(progress, body.chunk()).await? {
         let chunk = chunk.map_err(|error| server.cut_off(&url, &progress.text(), &error))?;
         sink.write(&chunk).await?;
         progress.add(chunk.len());
@@ -78,6 +88,37 @@ async fn http3(
     let statistics = client.statistics().await;
     let key_exchange_group = client.key_exchange_group();
     Ok(Outcome { status: Some(status.as_u16()), statistics, key_exchange_group })
+}
+
+/// The limit on how long a download may stand still.
+struct Stall<'a> {
+    /// Zero if there is none.
+    limit: Duration,
+    url: &'a str,
+}
+
+impl Stall<'_> {
+    /// Waits for the next part of a response.
+    async fn within<T>(
+        &self,
+        progress: &Progress,
+        next: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        if self.limit.is_zero() {
+            return Ok(next.await);
+        }
+        tokio::time::timeout(self.limit, next).await.map_err(|_| {
+            let received = match progress.received() {
+                0 => "nothing of the response was received".to_owned(),
+                _ => format!("{} were received", progress.text()),
+            };
+            let Self { limit, url } = self;
+            Failure::new(format!(
+                "{url}: no byte of the response has arrived for {limit:?}, although the server is there; {received}"
+            ))
+            .advise("try again, or wait longer with --stall-timeout")
+        })
+    }
 }
 
 /// The request for `target`.
@@ -107,28 +148,33 @@ pub(super) fn check_status<B>(
     Err(match (status, location) {
         (StatusCode::NOT_FOUND, _) => failure.advise("check the path"),
         (status, Some(place)) if status.is_redirection() => {
-            failure.advise(format!("it has moved to {place}"))
+            failure.advise(format!("it has moved to {}", Foreign(place)))
         }
         _ => failure,
     })
 }
 
 async fn http09(
+    command: &GetCommand,
     connection: &Connection,
     session: &Session,
     target: &Target,
     mut sink: Sink,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
-    let url = target.uri.to_string();
+    let url = Foreign(&target.uri).to_string();
     let server = &session.server;
-    let stream = match session.early_http09.take(target) {
-        Some(answer) => answer.await.unwrap_or(Err(Box::new(ConnectionError::LocallyClosed))),
-        None => ask(connection, target.path()).await,
+    let answering = async {
+        match session.early_http09.take(target) {
+            Some(answer) => answer.await.unwrap_or(Err(Box::new(ConnectionError::LocallyClosed))),
+            None => ask(connection, target.path()).await,
+        }
     };
+    let stall = Stall { limit: command.stall_timeout, url: &url };
+    let stream = stall.within(progress, answering).await?;
     let mut stream = stream.map_err(|error| server.unanswered(&url, &*error))?;
     loop {
-        let chunk = stream.read_chunk(CHUNK).await;
+        let chunk = stall.within(progress, stream.read_chunk(CHUNK)).await?;
         let chunk = chunk.map_err(|error| match progress.received() {
             0 => server.unanswered(&url, &error),
             _ => server.cut_off(&url, &progress.text(), &error),

@@ -13,6 +13,7 @@ use super::progress::Progress;
 use super::sink::Sink;
 use super::target::Target;
 use crate::failure::Failure;
+use crate::foreign::Foreign;
 
 /// How much of standard input is sent at once, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -36,7 +37,7 @@ impl End<'_> {
         mut sink: Sink,
         progress: &mut Progress,
     ) -> Result<Outcome, Failure> {
-        let url = self.target.uri.to_string();
+        let url = Foreign(&self.target.uri).to_string();
         let mut request = Request::new(());
         *request.method_mut() = Method::CONNECT;
         *request.uri_mut() = self.target.uri.clone();
@@ -111,7 +112,7 @@ impl End<'_> {
 
     /// Fails with an explanation if the tunnel was cut off.
     fn sent<T>(&self, outcome: Result<T, Error>, progress: &Progress) -> Result<T, Failure> {
-        let url = self.target.uri.to_string();
+        let url = Foreign(&self.target.uri).to_string();
         outcome.map_err(|error| self.server.cut_off(&url, &progress.text(), &error))
     }
 }

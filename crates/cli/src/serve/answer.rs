@@ -56,6 +56,12 @@ pub(super) async fn answer(
     answer
 }
 
+/// The answer to a request for an authority that is not this server's (RFC 9110 §15.5.20).
+pub(super) fn misdirected() -> Answer {
+    let content = "This server does not answer for the host of the request.\n";
+    text(Response::builder(), StatusCode::MISDIRECTED_REQUEST, content)
+}
+
 async fn find(
     files: &Files,
     client: SocketAddr,

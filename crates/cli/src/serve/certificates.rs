@@ -56,7 +56,7 @@ impl From<Need> for ClientCertificates {
 
 /// What the server presents.
 pub(super) struct Presented {
-    certificates: Arc<Certificates>,
+    pub(super) certificates: Arc<Certificates>,
     /// The certificate that was generated, in PEM.
     development: Option<String>,
     /// Keeps up with the files.

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
 
-use super::answer::{Content, answer};
+use super::answer::{Content, answer, misdirected};
+use super::authority::Authorities;
 use super::files::Files;
 use super::metrics::Requests;
 use super::restart::Ending;
@@ -64,25 +65,30 @@ impl Http3 {
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) files: Files,
+    pub(super) authorities: Authorities,
     pub(super) log: AccessLog,
     pub(super) requests: Requests,
 }
 
 async fn respond(site: Site, request: Request<RecvBody>, mut responder: Responder) {
-    let Site { files, log, requests } = site;
+    let Site { files, authorities, log, requests } = site;
     let counted = requests.begin();
     let start = counted.begun;
     let Some(client) = responder.remote_address() else { return };
     let (parts, body) = request.into_parts();
-    if let Some(protocol) = parts.extensions.get::<Protocol>() {
+    let is_ours = authorities.include(&parts.uri, responder.server_name());
+    if is_ours && let Some(protocol) = parts.extensions.get::<Protocol>() {
         let Tunnel { status, outcome } = echo(protocol, body, responder).await;
         counted.answered(status);
         let path = parts.uri.path();
         return log.line(Some(client), "CONNECT", path, status, outcome, start.elapsed());
     }
-    let answer = tokio::select! {
-        answer = answer(&files, client, &parts.method, &parts.uri, &parts.headers) => answer,
-        _ = responder.cancelled() => return,
+    let answer = match is_ours {
+        false => misdirected(),
+        true => tokio::select! {
+            answer = answer(&files, client, &parts.method, &parts.uri, &parts.headers) => answer,
+            _ = responder.cancelled() => return,
+        },
     };
     let path = parts.uri.path();
     if let Some(problem) = &answer.problem {
@@ -172,6 +178,7 @@ mod tests {
     use clearway::{ClientConfig, Endpoint};
     use http::StatusCode;
 
+    use super::super::authority::AuthorityOptions;
     use super::super::store::Store;
     use super::*;
     use crate::certificate::Development;
@@ -186,12 +193,13 @@ mod tests {
         let any = "127.0.0.1:0".parse().unwrap();
         let second = std::time::Duration::from_secs(100);
         let timeouts = Timeouts { request: second, send: second };
-        let certificates = clearway::Certificates::new([identity]).unwrap();
-        let config = ServerConfig::with_resolver(std::sync::Arc::new(certificates));
+        let certificates = std::sync::Arc::new(clearway::Certificates::new([identity]).unwrap());
+        let authorities = AuthorityOptions::default().authorities(certificates.clone());
+        let config = ServerConfig::with_resolver(certificates);
         let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
         let address = server.endpoint().local_address();
         let log = AccessLog::new(true);
-        let site = Site { files, log, requests: Requests::new() };
+        let site = Site { files, authorities, log, requests: Requests::new() };
         tokio::spawn(async move {
             while let Some((request, responder)) = server.0.accept().await {
                 tokio::spawn(respond(site.clone(), request, responder));

@@ -8,6 +8,7 @@ mod certificates;
 mod demo;
 mod doctor;
 mod foreign;
+mod hostile_peers;
 mod hot_restart;
 mod http3;
 mod interrupted;

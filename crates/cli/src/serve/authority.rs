@@ -1,0 +1,109 @@
+//! Which authorities the server answers for.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use clap::Args;
+use clearway::Certificates;
+use http::Uri;
+
+/// Says that requests for every authority are answered.
+const ANY: &str = "*";
+
+/// The options for authorities.
+#[derive(Args, Default, Debug)]
+pub(super) struct AuthorityOptions {
+    /// Also answer requests for this host name, although no certificate has it and the client has connected with another one:
+    /// for a proxy that does so. May be repeated; * answers for all names. By default the names of the certificates, IP
+    /// addresses, and the name with which the client has connected; requests for others are answered with 421 (Misdirected
+    /// Request).
+    #[arg(long = "host-name", value_name = "NAME")]
+    host_names: Vec<String>,
+}
+
+impl AuthorityOptions {
+    /// The authorities that a server with these certificates answers for.
+    pub(super) fn authorities(&self, certificates: Arc<Certificates>) -> Authorities {
+        Authorities { certificates, names: self.host_names.clone().into() }
+    }
+}
+
+/// The authorities that the server answers for (docs/decisions/0082-authorities-of-others-get-421.md).
+#[derive(Clone, Debug)]
+pub(super) struct Authorities {
+    /// They may be replaced while the server runs.
+    certificates: Arc<Certificates>,
+    names: Arc<[String]>,
+}
+
+impl Authorities {
+    /// Whether a request for `uri` is answered, on a connection whose client asked for `server_name` (SNI). Ports do not
+    /// matter: a port may be forwarded.
+    pub(super) fn include(&self, uri: &Uri, server_name: Option<&str>) -> bool {
+        let Some(host) = uri.host() else { return true };
+        let name = host.strip_suffix('.').unwrap_or(host);
+        // The client has checked the certificate for this name, or was told not to.
+        let is_requested =
+            server_name.is_some_and(|requested| requested.eq_ignore_ascii_case(name));
+        let is_named = |named: &String| named == ANY || named.eq_ignore_ascii_case(name);
+        is_requested
+            || is_address(host)
+            || self.certificates.covers(name)
+            || self.names.iter().any(is_named)
+    }
+}
+
+/// Whether a host is an IP address. TLS has no server name then (RFC 6066 §3).
+fn is_address(host: &str) -> bool {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.unwrap_or(host).parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway::Identity;
+
+    use super::*;
+
+    #[test]
+    fn names_of_certificates_the_requested_one_and_addresses_are_answered() {
+        let names = ["example.org".to_owned(), "*.example.net".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let identity = Identity::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
+        let certificates = Arc::new(Certificates::new([identity]).unwrap());
+        let authorities = |names: &[&str]| {
+            let host_names = names.iter().map(|&name| name.to_owned()).collect();
+            AuthorityOptions { host_names }.authorities(certificates.clone())
+        };
+        let include = |names: &[&str], uri: &str, server_name| {
+            authorities(names).include(&uri.parse().unwrap(), server_name)
+        };
+        for good in [
+            "https://example.org/",
+            "https://EXAMPLE.org.:4433/",
+            "https://a.example.net/",
+            "https://192.0.2.1:4433/",
+            "https://[2001:db8::1]/",
+            "/no/authority",
+        ] {
+            assert!(include(&[], good, Some("example.org")), "{good}");
+            assert!(include(&[], good, None), "{good}");
+        }
+        for foreign in [
+            "https://example.net/",
+            "https://a.b.example.net/",
+            "https://evil.example/",
+            "https://example.org.evil.example/",
+            "https://localhost/",
+        ] {
+            assert!(!include(&[], foreign, Some("example.org")), "{foreign}");
+            assert!(!include(&[], foreign, None), "{foreign}");
+            assert!(include(&["*"], foreign, None), "{foreign}");
+        }
+        // With --insecure and --connect, whatever the certificate says.
+        assert!(include(&[], "https://Other.example:1/", Some("other.example")));
+        assert!(include(&["other.example"], "https://OTHER.example/", Some("example.org")));
+        assert!(!include(&["other.example"], "https://third.example/", Some("example.org")));
+    }
+}
