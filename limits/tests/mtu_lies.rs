@@ -79,18 +79,18 @@ fn lie(time: Duration, mut admits: impl FnMut(usize, usize, usize) -> bool) -> O
     outcome
 }
 
-/// It gets larger datagrams than its path carries, which harms nobody else, and not more than the driver has room for.
+/// The peer gets larger datagrams than its path carries, which harms only itself. The driver's buffer limits the size.
 #[test]
-fn who_acknowledges_everything_has_as_large_datagrams_as_the_driver_sends() {
+fn acknowledging_everything_yields_datagrams_of_at_most_the_buffer() {
     let outcome = lie(Duration::from_secs(10), |_, _, _| true);
     assert!((1200..=16 * 1200).contains(&outcome.datagram_size), "{outcome:?}");
     assert!(outcome.probes < 60, "{outcome:?}");
 }
 
-/// Each probe has the size raised, and then the data of that size disappears: the size falls, and the search does not begin
-/// again at once.
+/// Each acknowledged probe raises the size, and then all data of that size is lost: the size falls, and the search does not
+/// restart at once.
 #[test]
-fn who_acknowledges_only_probes_does_not_start_a_search_without_end() {
+fn acknowledging_only_probes_does_not_search_for_ever() {
     let outcome = lie(Duration::from_secs(120), |size, in_use, _| size > in_use || size <= 1200);
     assert!(outcome.probes < 100, "{outcome:?}");
     assert!(outcome.datagram_size <= 16 * 1200, "{outcome:?}");
@@ -98,15 +98,15 @@ fn who_acknowledges_only_probes_does_not_start_a_search_without_end() {
 
 /// No probe succeeds, and everything else does: as on a path that carries no more.
 #[test]
-fn who_acknowledges_no_probe_costs_a_few_probes() {
+fn acknowledging_no_probe_costs_a_few_probes() {
     let outcome = lie(Duration::from_secs(120), |size, in_use, _| size <= in_use);
     assert!(outcome.probes < 100, "{outcome:?}");
     assert_eq!(outcome.datagram_size, 1200, "{outcome:?}");
 }
 
-/// It acknowledges every second packet, whatever its size: losses that say nothing of the size.
+/// The peer acknowledges every second packet, whatever its size, so that losses do not depend on the size.
 #[test]
-fn who_acknowledges_every_second_packet_learns_of_no_other_cost() {
+fn acknowledging_every_second_packet_costs_a_few_probes() {
     let outcome = lie(Duration::from_secs(60), |_, _, decided| decided % 2 == 0);
     assert!(outcome.probes < 100, "{outcome:?}");
     assert!(outcome.acknowledged * 3 > outcome.bytes, "{outcome:?}");

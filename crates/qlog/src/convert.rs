@@ -215,7 +215,7 @@ impl Sequence<'_> {
 /// Appends a record of a JSON text sequence (RFC 7464 §2.2).
 fn record(output: &mut Vec<u8>, value: &Value) {
     output.push(0x1e);
-    // The text in it is of another program, and a terminal may show what is written.
+    // Another program wrote this text, and the output may go to a terminal.
     output.extend_from_slice(escaped(&value.to_string()).as_bytes());
     output.push(b'\n');
 }

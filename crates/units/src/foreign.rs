@@ -1,4 +1,4 @@
-//! Text of others: of a peer, a file, another process, the environment, or the name of one.
+//! Foreign text: text that a peer, a file, another process or the environment provides.
 //!
 //! Such text can contain characters that change what a terminal, a log or a page shows: control characters, the
 //! characters that reorder text, and invisible ones. [`Foreign`] prints it in one line of bounded length without them.
@@ -232,8 +232,8 @@ mod tests {
     /// The escape sequences are those of JSON: an object that is escaped as a whole means the same.
     #[test]
     fn json_keeps_its_meaning() {
-        let json = format!("{{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\"}}");
-        let safe = escaped(&json);
+        let json = "{\"name\":\"\u{9b}\u{7f}\u{202e}\u{e0041}\"}";
+        let safe = escaped(json);
         assert_eq!(safe, r#"{"name":"\u009b\u007f\u202e\udb40\udc41"}"#);
     }
 }

@@ -4,7 +4,7 @@
 //! * [`ReleaseTime`]: when something may be sent. Deliberately another type (law 1 in
 //!   ARCHITECTURE.md): the time at which a pacer releases a packet is not that of an event.
 //! * [`Rate`]: bytes per second.
-//! * [`foreign`]: text of others, which is escaped before anybody sees it.
+//! * [`foreign`]: text from peers, files and other processes, escaped before it is shown.
 //! * [`memory`]: parts that take memory only while they are used.
 //! * [`packed`]: states in as few bytes as they need.
 //! * [`StreamKeys`]: where the state of each stream is kept.

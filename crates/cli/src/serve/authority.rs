@@ -1,4 +1,4 @@
-//! Which authorities the server answers for.
+//! The authorities that the server answers for.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Authorities {
     pub(super) fn include(&self, uri: &Uri, server_name: Option<&str>) -> bool {
         let Some(host) = uri.host() else { return true };
         let name = host.strip_suffix('.').unwrap_or(host);
-        // The client has checked the certificate for this name, or was told not to.
+        // The client has accepted our certificate for this name, whether it verifies certificates or not.
         let is_requested =
             server_name.is_some_and(|requested| requested.eq_ignore_ascii_case(name));
         let is_named = |named: &String| named == ANY || named.eq_ignore_ascii_case(name);

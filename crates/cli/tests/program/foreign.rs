@@ -210,7 +210,7 @@ fn requests_are_logged_harmlessly_and_in_bounded_length() {
     assert!(longest < Some(1500), "{longest:?}");
 }
 
-/// Arguments, variables of the environment, names of servers in files, and what name servers are asked for.
+/// Arguments, environment variables, and the names of servers in files.
 #[test]
 fn arguments_and_files_are_printed_harmlessly() {
     let scratch = Scratch::new("foreign-arguments");
