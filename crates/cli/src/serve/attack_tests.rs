@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clearway::http3::{Client, Config, PROTOCOL, PendingResponse, SendBody, Timeouts};
@@ -45,9 +46,9 @@ impl Drop for Served {
     }
 }
 
-fn config() -> ServerConfig {
+fn certificates() -> Arc<Certificates> {
     let identity = Development::generate().unwrap().identity;
-    ServerConfig::with_resolver(std::sync::Arc::new(Certificates::new([identity]).unwrap()))
+    Arc::new(Certificates::new([identity]).unwrap())
 }
 
 /// A client with as small a window for each stream as possible.
@@ -94,10 +95,13 @@ async fn clients_that_accept_nothing_do_not_keep_others_from_being_served() {
     let minute = Duration::from_secs(60);
     let timeouts = Timeouts { request: minute, send: minute };
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Http3::bind(any, config(), Config::default(), timeouts).unwrap();
+    let certificates = certificates();
+    let authorities = AuthorityOptions::default().authorities(certificates.clone());
+    let config = ServerConfig::with_resolver(certificates);
+    let server = Http3::bind(any, config, Config::default(), timeouts).unwrap();
     let address = server.endpoint().local_address();
-    let site =
-        Site { files: served.files.clone(), log: AccessLog::new(true), requests: Requests::new() };
+    let (files, log) = (served.files.clone(), AccessLog::new(true));
+    let site = Site { files, authorities, log, requests: Requests::new() };
     let serving = tokio::spawn(async move { server.serve(site).await });
     let mut kept = Vec::new();
     let elsewhere = endpoint(2);
@@ -126,7 +130,7 @@ async fn fetch(connection: &Connection) -> RecvStream {
 async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
     let served = Served::new("slow-http09");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Http09::bind(any, config()).unwrap();
+    let server = Http09::bind(any, ServerConfig::with_resolver(certificates())).unwrap();
     let address = server.endpoint().local_address();
     let serving = tokio::spawn(http09::accept(
         server.endpoint().clone(),
