@@ -10,7 +10,7 @@ use clearway_wire::preface;
 use super::connections::{Connections, Reply};
 use super::sockets::Sockets;
 use crate::clock::Clock;
-use crate::send_failures::why_not_sent;
+use crate::send_failures::{Warnings, why_not_sent};
 use crate::socket::{MAX_BATCH_BYTES, MAX_TOGETHER, SendOutcome};
 use crate::statistics::ShardStatistics;
 
@@ -33,6 +33,7 @@ pub(super) struct Sender {
     unfinished: VecDeque<Turn>,
     /// The socket has no room for the first batch.
     is_blocked: bool,
+    warnings: Warnings,
 }
 
 /// A batch in the buffer.
@@ -60,6 +61,7 @@ impl Sender {
             built: Vec::with_capacity(MAX_TOGETHER),
             unfinished: VecDeque::with_capacity(MAX_TOGETHER),
             is_blocked: false,
+            warnings: Warnings::default(),
         }
     }
 
@@ -196,6 +198,14 @@ impl Sender {
                     source = ?transmit.source_ip,
                     "cannot send"
                 );
+                if let Some(failures) = self.warnings.on_failure(now) {
+                    tracing::warn!(
+                        %error,
+                        failures,
+                        destination = %transmit.destination,
+                        "cannot send; the datagrams count as lost. If it lasts, look for a firewall's rule or a missing route"
+                    );
+                }
                 context.statistics.batches_failed += 1;
                 let failure = why_not_sent(&error, &transmit);
                 if failure == SendFailure::NoRoute {
