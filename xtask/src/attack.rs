@@ -9,6 +9,7 @@ mod incoming;
 mod protection;
 mod rows;
 mod scene;
+pub(crate) mod storms;
 mod table;
 mod watch;
 
@@ -110,11 +111,18 @@ fn parse(arguments: &[&str]) -> Result<Options, String> {
 }
 
 fn chosen(options: &Options) -> Result<Vec<Row>, String> {
+    let all = rows::all();
+    // A whole name is that attack only, although it may be part of others' names.
+    let is_whole = |name: &String| all.iter().any(|row| row.name == *name);
+    let whole: Vec<bool> = options.only.iter().map(is_whole).collect();
     let is_wanted = |row: &Row| match options.only.as_slice() {
         [] => row.is_quick || !options.is_quick,
-        names => names.iter().any(|name| row.name.contains(name.as_str())),
+        names => names.iter().zip(&whole).any(|(name, is_whole)| match is_whole {
+            true => row.name == *name,
+            false => row.name.contains(name.as_str()),
+        }),
     };
-    let chosen: Vec<Row> = rows::all().into_iter().filter(is_wanted).collect();
+    let chosen: Vec<Row> = all.into_iter().filter(is_wanted).collect();
     match chosen.is_empty() {
         true => Err("no attack has this name; --list prints all".to_owned()),
         false => Ok(chosen),

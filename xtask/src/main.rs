@@ -156,6 +156,12 @@ The project's development tasks.
         --list               only print their names
   cargo xtask pictures       redraw the README's pictures of the demo and of the lab
         --program FILE       with this program instead of building it
+  cargo xtask storms         1,000 connections that make requests to `serve`, while it is restarted, drained or stopped, all
+                             clients move, or descriptors, disk, memory or the network fail: what is lost, and
+                             whether a log line and a metric name it (some need root; five minutes)
+        --only NAME          only this storm; may be given several times
+        --list               only print their names
+        --program FILE       with this program instead of building it
   cargo xtask surface        compare the crates' public items with the lists in docs/surface
         --write              write these lists
   cargo xtask gallery        put bugs that were published about other stacks into our code, one at a time, and check
@@ -215,6 +221,7 @@ fn main() -> ExitCode {
         ["peers-debian", rest @ ..] => peers_debian::run(rest),
         ["pictures"] => command::program().and_then(|program| pictures::run(&program)),
         ["pictures", "--program", program] => pictures::run(program.as_ref()),
+        ["storms", rest @ ..] => attack::storms::run(rest),
         ["surface", rest @ ..] => surface::run(rest),
         ["udp-loss", rest @ ..] => udp_loss::run(rest),
         ["viewer", "--types"] => viewer::write_types(),

@@ -465,7 +465,7 @@ impl Endpoint {
         for _ in 0..1_000 {
             let Ok((length, _)) = self.socket.recv_from(&mut buffer) else { break };
             self.receive(&mut buffer[..length])?;
-            // Whoever waits for a token decides where it is used.
+            // The attack decides from where the token is sent.
             if self.stops_at_retry && !self.token.is_empty() {
                 return Ok(());
             }

@@ -1,5 +1,7 @@
 //! HTTP/3 and QPACK as bytes: nothing is checked, so that everything can be forged.
 
+use clearway_wire::{Reader, VarInt};
+
 use super::encoding::varint_bytes;
 use super::endpoint::Endpoint;
 use super::incoming::Incoming;
@@ -88,7 +90,7 @@ pub(super) fn status(incoming: &Incoming) -> Option<u16> {
         Some(value & !(3_u64.checked_shl(8 * length as u32 - 2).unwrap_or(0)))
     };
     let (frame_type, _) = (integer()?, integer()?);
-    let line = bytes.get(2..5).unwrap_or_default();
+    let line = bytes.get(2..).unwrap_or_default();
     let index = match line {
         [0xff, rest, ..] => 63 + u16::from(*rest),
         [first, ..] if first & 0xc0 == 0xc0 => u16::from(first & 0x3f),
@@ -114,6 +116,18 @@ pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     ];
     let found = known.into_iter().find(|(known, _)| *known == index);
     found.filter(|_| frame_type == HEADERS).map(|(_, status)| status)
+}
+
+/// Whether a control stream has a GOAWAY frame; the bytes begin with the stream's type.
+pub(super) fn has_goaway(bytes: &[u8]) -> bool {
+    // The stream's type is one byte.
+    let mut reader = Reader::new(bytes.get(1..).unwrap_or_default());
+    let frames = std::iter::from_fn(|| {
+        let frame_type = VarInt::decode(&mut reader, "Type").ok()?.get();
+        reader.length_prefixed("Payload").ok()?;
+        Some(frame_type)
+    });
+    frames.into_iter().any(|frame_type| frame_type == 7)
 }
 
 fn literal_status(value: &[u8]) -> Option<u16> {

@@ -1,0 +1,321 @@
+//! `cargo xtask storms`: a thousand connections that make requests, while something happens to their server's host. What is lost,
+//! and whether a log line and a metric name the cause.
+
+mod events;
+mod load;
+mod metrics;
+mod place;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::load::{Load, Record};
+use self::metrics::Metrics;
+use self::place::Place;
+use super::endpoint::Sent;
+use super::scene::{SMALL, Site, start};
+use super::{free_address, free_tcp_address};
+use crate::bounded::Server;
+use crate::command;
+use crate::waiting::{check_interrupt, pause, watch_signals};
+
+/// How many connections there are.
+const CONNECTIONS: u16 = 1_000;
+/// How long the load goes on before the storm.
+const BEFORE: Duration = Duration::from_secs(3);
+/// How long it goes on after the storm has begun, if the storm does not say otherwise.
+const AFTER: Duration = Duration::from_secs(6);
+
+/// What happens, and what must be seen.
+struct Storm {
+    name: &'static str,
+    /// Where the server runs.
+    place: Place,
+    /// A program that the event runs, which may not be installed.
+    tool: Option<&'static str>,
+    /// Options of the server; `{folder}` stands for the storm's folder.
+    options: &'static [&'static str],
+    /// Makes it happen, and undoes it.
+    event: fn(&mut Stage<'_>) -> Result<(), String>,
+    /// How many requests may fail.
+    failures: usize,
+    /// The longest that an answer may take.
+    longest: Duration,
+    /// Texts of which the log has to have one.
+    lines: &'static [&'static str],
+    /// Metrics of which one has to change.
+    metrics: &'static [&'static str],
+}
+
+/// A storm that is taking place.
+struct Stage<'a> {
+    site: &'a Site,
+    folder: PathBuf,
+    load: &'a Load,
+    server: Server,
+    /// The command that has started the server.
+    command: Vec<String>,
+    /// The process that replaces it.
+    next: Option<Server>,
+    log: PathBuf,
+    address: SocketAddr,
+    notes: Vec<String>,
+    place: &'a place::Prepared,
+}
+
+struct Outcome {
+    record: Record,
+    line: Option<String>,
+    metric: Option<String>,
+    notes: Vec<String>,
+    faults: Vec<String>,
+}
+
+/// Runs the chosen storms and prints the table.
+///
+/// # Errors
+/// If something is lost that need not be, or not named.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let (mut only, mut program, mut is_list, mut rest) = (Vec::new(), None, false, arguments);
+    loop {
+        rest = match rest {
+            [] => break,
+            ["--list", rest @ ..] => {
+                is_list = true;
+                rest
+            }
+            ["--only", name, rest @ ..] => {
+                only.push(*name);
+                rest
+            }
+            ["--program", file, rest @ ..] => {
+                program = Some(PathBuf::from(file));
+                rest
+            }
+            [other, ..] => return Err(format!("unknown option: {other}; see cargo xtask help")),
+        };
+    }
+    let is_wanted = |storm: &Storm| only.is_empty() || only.contains(&storm.name);
+    let chosen: Vec<Storm> = events::all().into_iter().filter(is_wanted).collect();
+    if is_list {
+        chosen.iter().for_each(|storm| println!("{}", storm.name));
+        return Ok(());
+    }
+    if chosen.is_empty() {
+        return Err("no storm has this name; --list prints all".to_owned());
+    }
+    watch_signals()?;
+    let program = match program {
+        Some(program) => program,
+        None => command::program()?,
+    };
+    let folder = command::target().join("storms").join(std::process::id().to_string());
+    let site = Site::new(&folder, program, PathBuf::new())?;
+    println!("storm                 requests  failures  longest   log line  metric  verdict");
+    let mut failed = Vec::new();
+    for storm in &chosen {
+        check_interrupt()?;
+        let is_held = match take_place(&site, storm) {
+            Ok(outcome) => {
+                println!("{}", outcome.text(storm));
+                outcome.faults.is_empty()
+            }
+            Err(Failure::NotHere(why)) => {
+                println!("{:<21} not run: {why}", storm.name);
+                true
+            }
+            Err(Failure::Failed(error)) => {
+                check_interrupt()?;
+                println!("{:<21} FAILED: {error}", storm.name);
+                false
+            }
+        };
+        if !is_held {
+            failed.push(storm.name);
+        }
+    }
+    for (name, why) in events::NOT_MADE {
+        if only.is_empty() || only.contains(&name) {
+            println!("{name:<21} not run: {why}");
+        }
+    }
+    let _ = std::fs::remove_dir_all(&site.folder);
+    match failed.as_slice() {
+        [] => Ok(()),
+        _ => Err(format!(
+            "{} of {} storms lose something, or nothing names them: {}",
+            failed.len(),
+            chosen.len(),
+            failed.join(", ")
+        )),
+    }
+}
+
+/// Why a storm has no outcome.
+enum Failure {
+    /// This machine or user cannot have it.
+    NotHere(String),
+    Failed(String),
+}
+
+impl From<String> for Failure {
+    fn from(error: String) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
+    if let Some(program) = storm.tool
+        && Command::new(program).arg("--version").output().is_err()
+    {
+        return Err(Failure::NotHere(format!("the program {program} is missing")));
+    }
+    let folder = site.folder.join(storm.name);
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let place = storm.place.prepare(&folder, &site.program).map_err(Failure::NotHere)?;
+    let log = site.folder.join(format!("{}.log", storm.name));
+    let address = place.address(free_address()?);
+    let metrics_address = place.address(free_tcp_address()?);
+    let command = arguments(site, storm, &folder, address, metrics_address);
+    let (server, address) = launch(&place, &command, &log)?;
+    let settings = site.settings(&Arc::new(Sent::default()));
+    let metrics = Metrics::start(metrics_address, &place);
+    let settings = place.settings(settings);
+    let open = || load::open(address, &settings, CONNECTIONS, SMALL);
+    let load = Load::start(place.run(open)?);
+    pause(BEFORE)?;
+    let mut stage = Stage {
+        site,
+        folder,
+        load: &load,
+        server,
+        command,
+        next: None,
+        log: log.clone(),
+        address,
+        notes: Vec::new(),
+        place: &place,
+    };
+    metrics.mark();
+    let event = (storm.event)(&mut stage);
+    pause(AFTER)?;
+    let record = load.record();
+    let mut faults = Vec::new();
+    faults.extend(event.err());
+    let ended = [Some(&mut stage.server), stage.next.as_mut()];
+    let is_running = ended.into_iter().flatten().any(Server::is_running);
+    let text = std::fs::read_to_string(&log).unwrap_or_default();
+    if !is_running && storm.name != "drain" {
+        faults.push("the server has ended".to_owned());
+    }
+    if text.contains("panicked") {
+        faults.push("the server panicked".to_owned());
+    }
+    let notes = stage.notes;
+    let metric = metrics.changed(storm.metrics);
+    let _ = load.stop();
+    let line = storm.lines.iter().find(|line| text.contains(**line)).map(|line| (*line).to_owned());
+    if record.failures.len() > storm.failures {
+        let first = record.failures.first().map_or("", String::as_str);
+        faults.push(format!("{} failures: {first}", record.failures.len()));
+    }
+    if record.longest > storm.longest {
+        faults.push(format!("an answer took more than {} s", storm.longest.as_secs()));
+    }
+    if record.requests == 0 {
+        faults.push("no request was answered".to_owned());
+    }
+    if line.is_none() && !storm.lines.is_empty() {
+        faults.push("no log line".to_owned());
+    }
+    if metric.is_none() && !storm.metrics.is_empty() {
+        faults.push("no metric".to_owned());
+    }
+    Ok(Outcome { record, line, metric, notes, faults })
+}
+
+/// The words after the program's name.
+fn arguments(
+    site: &Site,
+    storm: &Storm,
+    folder: &Path,
+    address: SocketAddr,
+    metrics: SocketAddr,
+) -> Vec<String> {
+    let path = folder.display().to_string();
+    let mut words = vec!["serve".to_owned(), site.path("www")];
+    let options = [
+        ("--cert", site.path("cert.pem")),
+        ("--key", site.path("key.pem")),
+        ("--listen", address.to_string()),
+        ("--metrics", metrics.to_string()),
+        ("--log", "warn,clearway_io=info".to_owned()),
+    ];
+    words.extend(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+    words.extend(storm.options.iter().map(|option| option.replace("{folder}", &path)));
+    words
+}
+
+/// Starts the server where the storm takes place.
+fn launch(
+    place: &place::Prepared,
+    words: &[String],
+    log: &Path,
+) -> Result<(Server, SocketAddr), String> {
+    let command = place.command(words);
+    start(command, log)
+}
+
+impl Stage<'_> {
+    /// Starts another server with the same command.
+    fn start_next(&mut self) -> Result<(), String> {
+        let log = self.log.with_extension("next.log");
+        let (server, _) = launch(self.place, &self.command, &log)?;
+        self.next = Some(server);
+        Ok(())
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) -> Result<(), String> {
+        let pid = rustix::process::Pid::from_raw(self.server.id().cast_signed());
+        rustix::process::kill_process(pid.ok_or("no process ID")?, signal)
+            .map_err(|error| format!("the signal: {error}"))
+    }
+}
+
+/// A command that is limited to a few seconds and has to succeed.
+fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    crate::bounded::finish(command, Duration::from_secs(10))?
+        .success()
+        .map_err(|error| format!("{program} {}: {error}", arguments.join(" ")))
+}
+
+impl Outcome {
+    fn text(&self, storm: &Storm) -> String {
+        let found = |is_expected: bool, found: &Option<String>| match (is_expected, found) {
+            (false, _) => "-",
+            (true, Some(_)) => "yes",
+            (true, None) => "no",
+        };
+        let verdict = match self.faults.as_slice() {
+            [] => "held".to_owned(),
+            faults => format!("FAILED: {}", faults.join("; ")),
+        };
+        let named = [&self.line, &self.metric].into_iter().flatten();
+        let notes: Vec<String> = named.chain(&self.notes).cloned().collect();
+        format!(
+            "{:<21} {:>8}  {:>8}  {:>6.2} s  {:>8}  {:>6}  {verdict} ({})",
+            storm.name,
+            self.record.requests,
+            self.record.failures.len(),
+            self.record.longest.as_secs_f64(),
+            found(!storm.lines.is_empty(), &self.line),
+            found(!storm.metrics.is_empty(), &self.metric),
+            notes.join("; "),
+        )
+    }
+}

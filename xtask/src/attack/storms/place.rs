@@ -1,0 +1,195 @@
+//! Where a server runs: on this host, or behind a link of its own; with little room on disk or in memory.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use clearway_namespaces::{Namespace, ip};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::super::endpoint::Settings;
+use super::tool;
+
+/// The server's address behind the link.
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// The server's end of the link.
+pub(super) const LINK: &str = "server";
+/// The size of a small disk.
+const DISK: &str = "size=512k";
+/// The memory of a small cgroup.
+const MEMORY: &str = "134217728";
+
+/// A place that a storm needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Loopback.
+    Here,
+    /// A network namespace with a link to that of the clients.
+    Link,
+    /// Loopback, and the storm's folder is a file system that is almost full.
+    FullDisk,
+    /// Loopback, and a cgroup with 128 MiB.
+    SmallMemory,
+}
+
+/// The same, made.
+pub(super) struct Prepared {
+    namespaces: Option<(Namespace, Namespace)>,
+    program: PathBuf,
+    mounted: Option<PathBuf>,
+    cgroup: Option<PathBuf>,
+}
+
+/// The network namespace of the clients.
+pub(super) struct Clients(Option<Arc<File>>);
+
+impl Clients {
+    /// Moves this thread there.
+    pub(super) fn enter(&self) {
+        if let Some(file) = &self.0 {
+            // Without it the metrics cannot be read, and the storm's metric is missing.
+            let _ = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+        }
+    }
+}
+
+impl Place {
+    /// # Errors
+    /// If this user or this machine cannot have it.
+    pub(super) fn prepare(self, folder: &Path, program: &Path) -> Result<Prepared, String> {
+        let mut prepared =
+            Prepared { namespaces: None, program: program.to_owned(), mounted: None, cgroup: None };
+        match self {
+            Self::Here => {}
+            Self::Link => prepared.namespaces = Some(link()?),
+            Self::FullDisk => {
+                let path = folder.display().to_string();
+                tool("mount", &["-t", "tmpfs", "-o", DISK, "clearway-storm", &path])?;
+                prepared.mounted = Some(folder.to_owned());
+            }
+            Self::SmallMemory => prepared.cgroup = Some(cgroup()?),
+        }
+        Ok(prepared)
+    }
+}
+
+fn link() -> Result<(Namespace, Namespace), String> {
+    let failed = |error: std::io::Error| error.to_string();
+    let (clients, server) =
+        (Namespace::create().map_err(failed)?, Namespace::create().map_err(failed)?);
+    let other = server.process().to_string();
+    let made = clients.run(|| {
+        ip(&["link", "add", "clients", "type", "veth", "peer", "name", LINK, "netns", &other])?;
+        ip(&["addr", "add", &format!("{CLIENTS}/24"), "dev", "clients"])?;
+        ip(&["link", "set", "clients", "up"])?;
+        ip(&["link", "set", "lo", "up"])
+    });
+    made.and_then(|made| made).map_err(failed)?;
+    let made = server.run(|| {
+        ip(&["addr", "add", &format!("{SERVER}/24"), "dev", LINK])?;
+        ip(&["link", "set", LINK, "up"])?;
+        ip(&["link", "set", "lo", "up"])
+    });
+    made.and_then(|made| made).map_err(failed)?;
+    Ok((clients, server))
+}
+
+/// A cgroup with little memory, of either version.
+fn cgroup() -> Result<PathBuf, String> {
+    let root = Path::new("/sys/fs/cgroup");
+    let (parent, file) = match root.join("cgroup.controllers").exists() {
+        true => (root.to_owned(), "memory.max"),
+        false => (root.join("memory"), "memory.limit_in_bytes"),
+    };
+    let path = parent.join(format!("clearway-storm-{}", std::process::id()));
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::create_dir(&path).map_err(failed)?;
+    std::fs::write(path.join(file), MEMORY).map_err(failed)?;
+    Ok(path)
+}
+
+impl Prepared {
+    /// Runs `action` where the clients are.
+    pub(super) fn run<T: Send>(
+        &self,
+        action: impl FnOnce() -> Result<T, String> + Send,
+    ) -> Result<T, String> {
+        match &self.namespaces {
+            Some((clients, _)) => clients.run(action).map_err(|error| error.to_string())?,
+            None => action(),
+        }
+    }
+
+    /// Runs `action` where the server is.
+    pub(super) fn at_server(
+        &self,
+        action: impl FnOnce() -> Result<(), String> + Send,
+    ) -> Result<(), String> {
+        match &self.namespaces {
+            Some((_, server)) => server.run(action).map_err(|error| error.to_string())?,
+            None => action(),
+        }
+    }
+
+    pub(super) fn clients(&self) -> Clients {
+        let path = self.namespaces.as_ref();
+        let path = path.map(|(clients, _)| format!("/proc/{}/ns/net", clients.process()));
+        Clients(path.and_then(|path| File::open(path).ok()).map(Arc::new))
+    }
+
+    /// The address where the server listens, with the port of `free`.
+    pub(super) fn address(&self, free: SocketAddr) -> SocketAddr {
+        match self.namespaces {
+            Some(_) => SocketAddr::new(IpAddr::V4(SERVER), free.port()),
+            None => free,
+        }
+    }
+
+    pub(super) fn settings(&self, mut settings: Settings) -> Settings {
+        if self.namespaces.is_some() {
+            settings.local = IpAddr::V4(CLIENTS);
+        }
+        settings
+    }
+
+    /// The command that runs the program with these arguments.
+    pub(super) fn command(&self, words: &[String]) -> Command {
+        if let Some((_, server)) = &self.namespaces {
+            let mut command = Command::new("nsenter");
+            command.arg(format!("--net=/proc/{}/ns/net", server.process()));
+            command.arg(&self.program).args(words);
+            return command;
+        }
+        if let Some(cgroup) = &self.cgroup {
+            let mut command = Command::new("sh");
+            let script = "echo $$ > \"$1/cgroup.procs\" && shift && exec \"$@\"";
+            command.args(["-c", script, "sh"]).arg(cgroup).arg(&self.program).args(words);
+            return command;
+        }
+        let mut command = Command::new(&self.program);
+        command.args(words);
+        command
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        if let Some(path) = &self.mounted {
+            // A lazy unmount waits for no file that is still open.
+            let _ = tool("umount", &["--lazy", &path.display().to_string()]);
+        }
+        if let Some(path) = &self.cgroup {
+            // The kernel takes a moment to notice that the last process has ended.
+            for _ in 0..50 {
+                if std::fs::remove_dir(path).is_ok() {
+                    break;
+                }
+                std::thread::sleep(crate::waiting::POLLING);
+            }
+        }
+    }
+}
