@@ -125,7 +125,7 @@ fn migrate(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The server may open nothing more for three seconds: a file that is not open yet is asked for meanwhile.
+/// The server may open nothing more for three seconds; meanwhile clients request a file that is not open yet.
 fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     let process = stage.server.id().to_string();
     let count = std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |all| all.count());

@@ -1,4 +1,4 @@
-//! Which metrics of a server change.
+//! A server's metrics, read while a storm takes place.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use super::place::Prepared;
 const POLLING: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The sum of each metric over its shards; labels but for that of the shard belong to the name.
+/// The sum of each metric over all shards. Labels other than that of the shard belong to the name.
 type Values = BTreeMap<String, f64>;
 
 #[derive(Default)]
