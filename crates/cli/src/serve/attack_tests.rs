@@ -21,7 +21,7 @@ use crate::certificate::Development;
 const MEMORY: u64 = 1 << 20;
 const LARGE: usize = 1 << 20;
 /// How many connections the greedy have, and requests on each.
-const CONNECTIONS: usize = 12;
+const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 24;
 
 /// Files of a temporary folder, which is removed at the end.
