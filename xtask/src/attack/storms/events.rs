@@ -52,7 +52,7 @@ pub(super) fn all() -> Vec<Storm> {
             ..storm("restart", restart)
         },
         Storm {
-            lines: &["interrupt", "shut", "end"],
+            lines: &["interrupt", "shutting down"],
             metrics: &["clearway_draining"],
             ..storm("drain", drain)
         },
@@ -99,7 +99,7 @@ pub(super) fn all() -> Vec<Storm> {
         },
         Storm {
             longest: Duration::from_secs(5),
-            lines: &["stopped", "did not run", "turn"],
+            lines: &["was stopped", "did not run"],
             metrics: &["clearway_quic_stalls", "clearway_quic_turns_late"],
             ..storm("stopped-process", stop)
         },
