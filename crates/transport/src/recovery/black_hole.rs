@@ -8,13 +8,13 @@ use super::ledger::LedgerPacket;
 /// So many large packets in a row have to be lost (RFC 8899 §5.1.2: MAX_PROBES, which isolated losses do not reach).
 const LEAST_LOST: u32 = 3;
 
-/// The number of large packets, and of round trips in which they were sent, over which the part that was lost is counted. A
-/// queue that overflows loses as many only until the sender has heard of it.
-const SAMPLE: (u32, u32) = (32, 8);
+/// Over how many large packets and round trips the lost ones are counted.
+const SAMPLE_PACKETS: u32 = 32;
+const SAMPLE_ROUNDS: u32 = 8;
 
-/// One in this many large packets lost is more than a path is used for that loses regardless of the size: no controller keeps
-/// a queue that full, and a smaller size costs little beside such losses.
-const MOST_LOST: u32 = 4;
+/// If one in this many large packets is lost, the path is not used for them. No controller keeps a queue that full, and where
+/// smaller packets are lost just as often, the smaller size costs little.
+const LOST_OF: u32 = 4;
 
 /// Looks for a path that carries small packets and no large ones any more (RFC 8899 §4.3).
 ///
@@ -24,9 +24,9 @@ const MOST_LOST: u32 = 4;
 /// trip or more, or a probe timeout has expired since. After a timeout the first of two probes is of full size
 /// (`connection/transmit.rs`), so that its acknowledgement clears a path that lost a whole flight to congestion.
 ///
-/// A path may also lose only some of the large packets, for example if one of its links fragments them, or where paths of
-/// different sizes are used in turn. Acknowledgements of the others disprove a black hole each time. Therefore the part that was
-/// lost counts, too: a quarter over eight round trips.
+/// A path may also lose only some of the large packets, for example where a link fragments them. Acknowledgments of the others
+/// disprove a black hole each time. Therefore the share of lost packets counts, too: a quarter over eight round trips, in half of
+/// which packets were lost. A queue or a receive buffer that overflows loses as many only until the sender learns of it.
 #[derive(Debug)]
 pub(super) struct BlackHole {
     /// The largest datagram that every path carries.
@@ -43,33 +43,42 @@ pub(super) struct BlackHole {
 
 pack_fields!(BlackHole { base, losses, newest, newest_large, timed_out_at, sample, boundary });
 
-/// The fate of large packets in a row, whatever their order.
+/// How many large packets were lost over some round trips.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    first_sent_at: Timestamp,
-    last_sent_at: Timestamp,
     packets: u32,
     lost: u32,
+    rounds: u32,
+    /// The round trips in which a packet was lost.
+    lossy_rounds: u32,
+    is_lossy_round: bool,
+    /// The round trip ends when a packet with this index or a later one is acknowledged.
+    round_end: SendIndex,
 }
 
-pack_fields!(Sample { first_sent_at, last_sent_at, packets, lost });
+pack_fields!(Sample { packets, lost, rounds, lossy_rounds, is_lossy_round, round_end });
 
 impl Sample {
-    fn add(&mut self, sent_at: Timestamp, is_lost: bool) {
-        if self.packets == 0 {
-            self.first_sent_at = sent_at;
-        }
-        self.last_sent_at = self.last_sent_at.max(sent_at);
+    fn add(&mut self, is_lost: bool) {
         self.packets = self.packets.saturating_add(1);
         self.lost = self.lost.saturating_add(u32::from(is_lost));
+        self.is_lossy_round |= is_lost;
     }
 
-    /// Whether too many were lost; `None` until there are enough of them.
-    fn verdict(&self, smoothed_rtt: Duration) -> Option<bool> {
-        let (packets, round_trips) = SAMPLE;
-        let span = self.last_sent_at.saturating_since(self.first_sent_at);
-        let is_whole = self.packets >= packets && span >= smoothed_rtt.saturating_mul(round_trips);
-        is_whole.then(|| self.lost.saturating_mul(MOST_LOST) >= self.packets)
+    fn end_round(&mut self, next: SendIndex) {
+        self.rounds = self.rounds.saturating_add(1);
+        self.lossy_rounds = self.lossy_rounds.saturating_add(u32::from(self.is_lossy_round));
+        self.is_lossy_round = false;
+        self.round_end = next;
+    }
+
+    fn is_whole(&self) -> bool {
+        self.packets >= SAMPLE_PACKETS && self.rounds >= SAMPLE_ROUNDS
+    }
+
+    fn loses_too_many(&self) -> bool {
+        self.lost.saturating_mul(LOST_OF) >= self.packets
+            && self.lossy_rounds.saturating_mul(2) >= self.rounds
     }
 }
 
@@ -107,7 +116,7 @@ impl BlackHole {
             return;
         }
         if packet.index >= self.boundary {
-            self.sample.add(packet.sent_at, false);
+            self.sample.add(false);
         }
         if self.newest_large.is_none_or(|(newest, _)| newest < packet.index) {
             self.newest_large = Some((packet.index, packet.bytes));
@@ -122,7 +131,7 @@ impl BlackHole {
             |(newest, bytes): (SendIndex, u64)| newest > packet.index && bytes >= packet.bytes;
         let is_evidence = packet.bytes > self.base && packet.index >= self.boundary;
         if is_evidence {
-            self.sample.add(packet.sent_at, true);
+            self.sample.add(true);
         }
         if !is_evidence || self.newest_large.is_some_and(is_disproved) {
             return;
@@ -147,10 +156,10 @@ impl BlackHole {
     /// Whether the path has become a black hole for large packets, after all packets of an event were reported. `next` is
     /// the index of the next packet: those sent before are not evidence a second time.
     pub(super) fn conclude(&mut self, smoothed_rtt: Duration, next: SendIndex) -> bool {
-        let is_found = self.loses_all(smoothed_rtt) || self.loses_too_many(smoothed_rtt);
+        let is_found = self.loses_all(smoothed_rtt) || self.loses_too_many(next);
         if is_found {
             self.losses = None;
-            self.sample = Sample::default();
+            self.sample = Sample { round_end: next, ..Sample::default() };
             self.boundary = next;
         }
         is_found
@@ -166,10 +175,16 @@ impl BlackHole {
             && is_lasting
     }
 
-    fn loses_too_many(&mut self, smoothed_rtt: Duration) -> bool {
-        let Some(verdict) = self.sample.verdict(smoothed_rtt) else { return false };
-        self.sample = Sample::default();
-        verdict
+    fn loses_too_many(&mut self, next: SendIndex) -> bool {
+        if self.newest.is_some_and(|newest| newest >= self.sample.round_end) {
+            self.sample.end_round(next);
+        }
+        if !self.sample.is_whole() {
+            return false;
+        }
+        let is_found = self.sample.loses_too_many();
+        self.sample = Sample { round_end: next, ..Sample::default() };
+        is_found
     }
 }
 
