@@ -16,6 +16,9 @@ use clearway_units::{AddressPrefix, FairShares};
 
 use crate::mailbox::ConnectionWaker;
 
+/// By default connections may use one part in this many of the memory of the process.
+const PART: u64 = 2;
+
 /// What an established connection counts in any case, in bytes: an idle one takes about 7 KB.
 const CONNECTION: u64 = 8 << 10;
 
@@ -112,7 +115,7 @@ impl MemoryBudget {
     /// above (cgroup v2), or else the memory of the machine. `None` if neither can be read.
     pub fn of_process() -> Option<Self> {
         static BUDGET: OnceLock<Option<MemoryBudget>> = OnceLock::new();
-        BUDGET.get_or_init(|| machine::memory().map(|memory| Self::new(memory / 2))).clone()
+        BUDGET.get_or_init(|| machine::memory().map(|memory| Self::new(memory / PART))).clone()
     }
 
     /// The budget in bytes.

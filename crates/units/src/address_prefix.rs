@@ -11,7 +11,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// ```
 /// use clearway_units::AddressPrefix;
 ///
-/// let address = "[2001:db8:1:2::3]:443".parse().unwrap();
+/// let address: std::net::SocketAddr = "[2001:db8:1:2::3]:443".parse().unwrap();
 /// assert_eq!(AddressPrefix::host(address).to_string(), "2001:db8:1:2::/64");
 /// assert_eq!(AddressPrefix::network(address).to_string(), "2001:db8:1::/48");
 /// ```

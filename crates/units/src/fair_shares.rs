@@ -238,12 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_all_he_can_leaves_four_fifths() {
+    fn a_host_that_takes_all_it_can_leaves_four_fifths() {
         let mut shares = FairShares::new(LIMIT);
         for number in 0..10 {
             let free = shares.free();
             take_all(&mut shares, v4(number << 8));
-            assert!(shares.free() >= free / 5 * 4, "{} of {free}", shares.free());
+            // The last piece is permitted by what was free before it.
+            assert!(shares.free() + PIECE >= free / 5 * 4, "{} of {free}", shares.free());
         }
         assert_eq!(shares.check(v4(10 << 8), PIECE), Ok(()));
     }
