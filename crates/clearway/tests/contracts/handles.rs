@@ -211,7 +211,9 @@ fn an_answered_request_leaves_no_body_at_the_server() {
                 let pending = world.client.start(post()).unwrap();
                 if round % 2 == 0 {
                     let mut response = pending.response().await.unwrap();
-                    assert_eq!(response.body_mut().chunk().await.unwrap().unwrap(), "begin");
+                    // A chunk may end anywhere.
+                    let chunk = response.body_mut().chunk().await.unwrap().unwrap();
+                    assert!(!chunk.is_empty() && b"begin".starts_with(&chunk), "{chunk:?}");
                 }
             }
             until("the end of the bodies", || living.count() == 0).await;
