@@ -8,12 +8,12 @@ use crate::span::{Span, Table};
 use crate::stages::{application, conntrack, device, ip, sending, socket, softnet, udp, xdp};
 use crate::{Cause, Finding, Outcome, Scope, Snapshot, Stage, Verdict};
 
-/// Says where datagrams are lost on this host and why, from two snapshots or more in the order in
+/// Reports where this host loses datagrams and why, from two or more snapshots in the order in
 /// which they were taken.
 ///
-/// Two show where; the more there are, and the closer together, the more is known of why a socket
-/// overflows: ten each second are good. Only the last of them that are of one boot and one
-/// namespace are compared.
+/// Two snapshots show where. More of them, taken at short intervals such as 100 ms, show why a
+/// socket overflows. Only the most recent snapshots of the same boot and network namespace are
+/// compared.
 pub fn diagnose(snapshots: &[Snapshot]) -> Verdict {
     diagnose_for(snapshots, Scope::Host)
 }

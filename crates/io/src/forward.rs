@@ -48,10 +48,10 @@ use shard::ForwardShard;
 use statistics::SharedStatistics;
 pub use statistics::{DirectionStatistics, ForwardStatistics};
 
-/// Finds where the datagrams of clients go. Each thread has its own.
+/// Routes clients' datagrams to servers. Each thread has its own instance.
 ///
-/// Addresses of IPv4 are given as such, also where a socket of IPv6 has them. The time is that of the thread's own clock. If it
-/// panics, the datagram that it was called for is dropped, and a `tracing` event of the level ERROR says so.
+/// IPv4 addresses are passed as IPv4, even if an IPv6 socket received the datagram. The time is from the thread's own clock. If a
+/// method panics, the datagram is dropped and a `tracing` event at level ERROR reports it.
 pub trait Routing: Send {
     /// Finds where a datagram goes that `client` has sent to `local`. It is not empty. The address of `local` is unspecified if
     /// it is not known.

@@ -21,7 +21,7 @@ const TRUE_FINDINGS: [(&str, FindingId, &str); 3] = [
     (
         "peer-gone",
         FindingId::TimedOutWithData,
-        "the client goes in the middle of a download, for good",
+        "the client disappears in the middle of a download and does not come back",
     ),
     (
         "rate-falls-100x",
