@@ -28,9 +28,9 @@ struct Prefix {
     length: u32,
 }
 
-/// The lengths of IPv4 prefixes whose ports are counted, the longest first: the address, and its network.
+/// IPv4 prefix lengths whose ports are counted, the longest first: the address, and its network.
 const OF_V4: [u32; 2] = [128, 120];
-/// The lengths of IPv6 prefixes: a host usually has the first, a customer of an access network the second, a site the third.
+/// IPv6 prefix lengths: usually a host, a customer of an access network, and a site.
 const OF_V6: [u32; 3] = [64, 56, 48];
 
 /// The clients of the longest prefix can have at most this many ports for each that is left for all others: four fifths of all
