@@ -105,7 +105,7 @@ const TREND: usize = 6;
 /// What is on its way comes and goes, and what is lost stays. Lost it is if the difference is larger than what two
 /// readings can have on their way, or if in the whole last third of the readings it is larger than anywhere in the first
 /// third. Where the difference never shrinks, nothing comes and goes, and the last three readings against the first
-/// three suffice.
+/// three suffice. If those are only above the first reading, it cannot be told.
 pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
         return Gap::Closed;
@@ -126,16 +126,21 @@ pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
         late > early
     };
     let never_shrinks = differences.is_sorted();
-    match stays(differences.len().div_euclid(3)) || (never_shrinks && stays(3)) {
-        true => Gap::Lost(missing),
-        false => Gap::Closed,
+    let is_seen_thrice = differences.iter().rev().take(3).all(|it| it > first);
+    if stays(differences.len().div_euclid(3)) || (never_shrinks && stays(3)) {
+        Gap::Lost(missing)
+    } else if never_shrinks && is_seen_thrice {
+        Gap::Unclear(missing)
+    } else {
+        Gap::Closed
     }
 }
 
-/// Whether two counts that are not read at one instant are of the same losses: they differ by at most a tenth.
+/// Whether two counts that are not read at one instant are of the same losses: they differ by at most a tenth, and neither
+/// is 0.
 pub(crate) fn agree(one: u64, other: u64) -> bool {
     let (less, more) = (one.min(other), one.max(other));
-    more > 0 && more.saturating_sub(less) <= more.div_ceil(10)
+    less > 0 && more.saturating_sub(less) <= more.div_ceil(10)
 }
 
 /// Whether a count says at least as much as another, that of `lost` packets, as far as counts that are not read at one
@@ -172,6 +177,14 @@ mod tests {
     }
 
     #[test]
+    fn counts_agree_within_a_tenth_and_none_agrees_with_nothing() {
+        assert!(agree(1, 1) && agree(1, 2) && agree(90, 100) && covers(2, 1));
+        assert!(!agree(89, 100) && !agree(1, 3));
+        assert!(!agree(0, 1) && !agree(1, 0) && !agree(0, 0));
+        assert!(!covers(0, 1) && covers(0, 0));
+    }
+
+    #[test]
     fn what_stays_is_lost_and_what_comes_and_goes_is_not() {
         assert_eq!(gap(&[0, 500], 128), Gap::Lost(500));
         assert_eq!(gap(&[0, 50], 128), Gap::Unclear(50));
@@ -179,6 +192,11 @@ mod tests {
         assert_eq!(gap(&[0, 0, 0, 0, 50, 50, 50], 128), Gap::Lost(50));
         assert_eq!(gap(&[0, 9, 0, 17, 3, 0, 8], 128), Gap::Closed);
         assert_eq!(gap(&[0, 0, 0, 0, 0, 0, 8], 128), Gap::Closed, "seen once, at the end");
+        assert_eq!(
+            gap(&[0, 1, 1, 1, 1, 1, 1], 128),
+            Gap::Unclear(1),
+            "always but at the beginning"
+        );
         assert_eq!(gap(&[5, 0, 0, 0, 0, 0, 0], 128), Gap::Closed);
         assert_eq!(gap(&[0, 3, 12, 18, 31, 29, 47, 55, 61], 128), Gap::Lost(61));
     }
