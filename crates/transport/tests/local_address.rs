@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearway_network::{Conditions, LinkConfig, Rebind};
+use clearway_network::{Conditions, LinkConfig, Rebind, Way};
 use clearway_transport::{
     ConnectionError, Event, ReadOutcome, SendFailure, Transmit, TransportConfig,
 };
@@ -214,6 +216,38 @@ fn a_missing_route_is_no_congestion() {
     let after = pair.client().statistics();
     assert_eq!(after.persistent_congestion_events, before.persistent_congestion_events);
     assert!(after.send_failures > 10 && after.send_failures < 100, "{}", after.send_failures);
+}
+
+/// What was refused may have been no more than an ACK frame, which is not sent again. The client tries all the same, within
+/// the first wait: else only the server's probes would show that the host can send.
+#[test]
+fn a_client_tries_again_although_it_has_nothing_to_send() {
+    let refused_at = Rc::new(Cell::new(None));
+    let sent_at = Rc::new(Cell::new(None));
+    let mut pair = Pair::new(network(false));
+    pair.establish();
+    pair.run_until(seconds(1), |_| false);
+    let (refused, sent) = (refused_at.clone(), sent_at.clone());
+    pair.kernel = Some(Box::new(move |now, _| match refused.get() {
+        None => {
+            refused.set(Some(now));
+            Some(Refusal::Failed(SendFailure::Other))
+        }
+        Some(_) => {
+            sent.set(sent.get().or(Some(now)));
+            None
+        }
+    }));
+    // The server's only datagram: its probes would bring about another acknowledgment.
+    let mut arrived = 0;
+    pair.filter = Some(Box::new(move |_, way, _| {
+        arrived += usize::from(way == Way::ToClient);
+        way == Way::ToServer || arrived == 1
+    }));
+    pair.server().ping();
+    pair.run_until(seconds(2), |_| sent_at.get().is_some());
+    let (refused, sent) = (refused_at.get().unwrap(), sent_at.get().expect("the client is silent"));
+    assert!(sent.saturating_since(refused) <= milliseconds(20), "{refused:?} {sent:?}");
 }
 
 /// EMSGSIZE: smaller datagrams follow at once, and no congestion is assumed. If even 1200 bytes are
