@@ -180,9 +180,11 @@ The project's development tasks.
   cargo xtask interop        run the tests of the public interop runner between Clearway and other stacks
         --help               its options
   cargo xtask live           downloads over real sockets, through a path that reorders, and at 1 Gbit/s and 100 ms
-  cargo xtask mutants        make small changes to congestion control and loss recovery; a test has to fail for each
-        --sample N           how many mutants to try (default 300)
-        --seed N             which mutants the sample consists of (default 1)
+  cargo xtask mutants        make small changes to congestion and transport; a test has to fail for each
+        --all                to all crates, and to the programs serve, get and balance (hours)
+        --crate NAME         to this crate or program only; may be repeated
+        --sample N           how many mutants of each to try (default 100)
+        --seed N             which mutants the samples consist of (default 1)
         --only PART          of this sample, only mutants whose name contains PART
         --list               only print their names
         --json               print one object per mutant, and a last one with the score

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::areas::Area;
 use crate::command::{self, root};
-
-/// The files that are mutated.
-const FILES: [&str; 2] = ["crates/congestion/src/**/*.rs", "crates/transport/src/recovery/**/*.rs"];
 
 /// One change to a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,15 +28,18 @@ impl Mutant {
     }
 }
 
-/// The arguments that name [`FILES`].
-pub(super) fn files() -> impl Iterator<Item = &'static str> {
-    FILES.into_iter().flat_map(|file| ["--file", file])
+/// The arguments that name the files of `area`.
+pub(super) fn files(area: &Area) -> impl Iterator<Item = &'static str> {
+    area.files.iter().flat_map(|file| ["--file", *file])
 }
 
-/// All mutants of [`FILES`].
-pub(super) fn list(tool: &Path) -> Result<Vec<Mutant>, String> {
+/// All mutants of `area`.
+pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
     let mut command = std::process::Command::new(tool);
-    command.args(["mutants", "--workspace", "--list", "--json"]).args(files()).current_dir(root());
+    command
+        .args(["mutants", "--workspace", "--list", "--json"])
+        .args(files(area))
+        .current_dir(root());
     let text = command::output("listing the mutants", &mut command)?;
     let objects: Vec<Value> = serde_json::from_str(&text)
         .map_err(|error| format!("the list of mutants cannot be read: {error}"))?;

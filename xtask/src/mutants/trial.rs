@@ -5,17 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::areas::Area;
 use super::sample::{self, Mutant};
 use crate::command::{self, cargo, root, target};
 
-/// The packages whose tests are run on the mutants that the unit tests of their own crate miss. The tests of the last
-/// package run the fast scenarios.
-const PACKAGES: [&str; 3] = ["clearway-congestion", "clearway-transport", "clearway-lab"];
 /// The build profile, with which the tests of one mutant take seconds.
 const PROFILE: &str = "trial";
-/// Timeouts of the two stages in seconds: many times what the tests take, because some mutants loop forever.
-const UNIT_TESTS_TIMEOUT: &str = "60";
-const ALL_TESTS_TIMEOUT: &str = "180";
+/// Timeouts of the tests in seconds, also where they use sockets and programs: many times what they take, because some mutants
+/// loop forever.
+const QUICK_TIMEOUT: &str = "60";
+const TIMEOUT: &str = "180";
+const SLOW_TIMEOUT: &str = "900";
 /// How many mutants are tried in parallel; each is built in a folder of its own.
 const JOBS: &str = "2";
 
@@ -28,16 +28,6 @@ pub(super) enum Fate {
     Survived,
     /// It does not build.
     Unviable,
-}
-
-impl Fate {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Caught => "caught",
-            Self::Survived => "survived",
-            Self::Unviable => "unviable",
-        }
-    }
 }
 
 /// The outcomes for all mutants, by name.
@@ -74,21 +64,23 @@ pub(super) fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Tries `mutants` first with the unit tests of their own package, and those that survive with the tests of all
-/// [`PACKAGES`].
-pub(super) fn try_all(tool: &Path, mutants: &[Mutant]) -> Result<Trials, String> {
+/// Tries `mutants` first with the quick tests of their own package, and those that survive with all tests of the packages
+/// that `area` names.
+pub(super) fn try_all(tool: &Path, area: &Area, mutants: &[Mutant]) -> Result<Trials, String> {
     let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
-    let first = stage(tool, "unit-tests", &names, &["--cargo-arg=--lib"], UNIT_TESTS_TIMEOUT)?;
+    let first = stage(tool, area, "quick-tests", &names, area.quick, QUICK_TIMEOUT)?;
     let left: Vec<&str> = first.survived.iter().map(String::as_str).collect();
     let packages: Vec<&str> =
-        PACKAGES.iter().flat_map(|package| ["--test-package", *package]).collect();
-    let second = stage(tool, "all-tests", &left, &packages, ALL_TESTS_TIMEOUT)?;
+        area.packages.iter().flat_map(|package| ["--test-package", *package]).collect();
+    let timeout = if area.is_slow { SLOW_TIMEOUT } else { TIMEOUT };
+    let second = stage(tool, area, "all-tests", &left, &packages, timeout)?;
     Ok(Trials { survived: second.survived, unviable: first.unviable })
 }
 
 /// Tries the mutants called `names` with the tests that `arguments` select: by default those of their own packages.
 fn stage(
     tool: &Path,
+    area: &Area,
     title: &str,
     names: &[&str],
     arguments: &[&str],
@@ -97,12 +89,12 @@ fn stage(
     if names.is_empty() {
         return Ok(Trials::default());
     }
-    eprintln!("xtask: trying {} mutants, stage {title}", names.len());
-    let folder = target().join("mutants").join(title);
+    eprintln!("xtask: {}: trying {} mutants, stage {title}", area.name, names.len());
+    let folder = target().join("mutants").join(area.name).join(title);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new(tool);
-    command.args(["mutants", "--workspace"]).args(sample::files()).current_dir(root());
+    command.args(["mutants", "--workspace"]).args(sample::files(area)).current_dir(root());
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);

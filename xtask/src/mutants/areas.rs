@@ -1,0 +1,89 @@
+//! The parts of the project that are mutated, and the tests that have to notice.
+
+/// A crate, or a part of one, whose mutants are sampled and judged by themselves.
+#[derive(Debug)]
+pub(super) struct Area {
+    /// The name on the command line and in the table.
+    pub(super) name: &'static str,
+    /// The files that are mutated.
+    pub(super) files: &'static [&'static str],
+    /// The arguments of Cargo that select the first tests: those of the same package that take seconds.
+    pub(super) quick: &'static [&'static str],
+    /// The packages whose tests, all of them, are run on the mutants that survive the first.
+    pub(super) packages: &'static [&'static str],
+    /// The fraction of the mutants that build which has to be caught.
+    pub(super) wanted: f64,
+    /// Whether the tests use sockets and programs, so that they take minutes.
+    pub(super) is_slow: bool,
+}
+
+const LIB: &[&str] = &["--cargo-arg=--lib"];
+const BIN: &[&str] = &["--cargo-arg=--bins"];
+/// What is demanded of libraries, and of what has to be tested through a host or a program.
+const OF_LIBRARIES: f64 = 0.95;
+const OF_PROGRAMS: f64 = 0.90;
+
+const fn area(
+    name: &'static str,
+    files: &'static [&'static str],
+    packages: &'static [&'static str],
+) -> Area {
+    Area { name, files, quick: LIB, packages, wanted: OF_LIBRARIES, is_slow: false }
+}
+
+const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
+    let packages = &["clearway-cli"];
+    Area { name, files, quick: BIN, packages, wanted: OF_PROGRAMS, is_slow: true }
+}
+
+/// All areas, in the order of the crates' floors.
+pub(super) const AREAS: [Area; 13] = [
+    area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
+    area(
+        "congestion",
+        &["crates/congestion/src/**/*.rs"],
+        &["clearway-congestion", "clearway-transport", "clearway-lab"],
+    ),
+    area("network", &["crates/network/src/**/*.rs"], &["clearway-network", "clearway-lab"]),
+    area("transport", &["crates/transport/src/**/*.rs"], &["clearway-transport", "clearway-lab"]),
+    area("balancer", &["crates/balancer/src/**/*.rs"], &["clearway-balancer", "clearway-lab"]),
+    area("http3", &["crates/http3/src/**/*.rs"], &["clearway-http3", "clearway"]),
+    area("qlog", &["crates/qlog/src/**/*.rs"], &["clearway-qlog", "clearway-lab"]),
+    Area {
+        is_slow: true,
+        ..area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"])
+    },
+    Area {
+        wanted: OF_PROGRAMS,
+        ..area("doctor", &["crates/doctor/src/**/*.rs"], &["clearway-doctor"])
+    },
+    Area { is_slow: true, ..area("clearway", &["crates/clearway/src/**/*.rs"], &["clearway"]) },
+    program("serve", &["crates/cli/src/serve.rs", "crates/cli/src/serve/**/*.rs"]),
+    program("get", &["crates/cli/src/get.rs", "crates/cli/src/get/**/*.rs"]),
+    program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
+];
+
+/// The area of that name.
+pub(super) fn find(name: &str) -> Result<&'static Area, String> {
+    AREAS.iter().find(|area| area.name == name).ok_or_else(|| {
+        let names = AREAS.map(|area| area.name).join(", ");
+        format!("there is no area {name:?}: {names}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::root;
+
+    #[test]
+    fn every_file_of_an_area_is_there() {
+        for area in &AREAS {
+            for file in area.files {
+                let place = file.split("/**").next().unwrap();
+                assert!(root().join(place).exists(), "{}: {file}", area.name);
+            }
+        }
+        assert!(find("wire").is_ok() && find("wires").is_err());
+    }
+}
