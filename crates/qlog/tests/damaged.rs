@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Cursor, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use clearway_qlog::convert::to_0_3;
@@ -78,6 +78,12 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// The path of a file of this run of the tests.
+fn temporary(name: &str) -> PathBuf {
+    let name = format!("{name}-{}.qlog", std::process::id());
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
     #[test]
@@ -98,7 +104,7 @@ proptest! {
 
     #[test]
     fn several_threads_read_the_same_as_one(bytes in damaged()) {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("threads.qlog");
+        let path = temporary("threads");
         std::fs::write(&path, &bytes).unwrap();
         let Ok(mut alone) = QlogReader::new(Cursor::new(bytes)) else { return Ok(()) };
         let mut together = QlogReader::open(&path).unwrap();
@@ -110,15 +116,17 @@ proptest! {
                 break;
             }
         }
+        std::fs::remove_file(path).unwrap();
     }
 }
 
 #[test]
 fn a_damaged_file_is_converted_up_to_the_damage() {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged.qlog");
+    let path = temporary("damaged");
     std::fs::write(&path, &TRACES[3]).unwrap();
     let mut output = Vec::new();
     to_0_3(&path, &mut output).unwrap();
     let reader = QlogReader::new(Cursor::new(output)).unwrap();
     assert!(reader.filter(|item| matches!(item, Item::Event(_))).count() > 100);
+    std::fs::remove_file(path).unwrap();
 }
