@@ -73,6 +73,32 @@ fn the_peer_receives_the_application_s_error_code_and_reason() {
 
 /// §10.2.3: before the handshake is complete anyone on the path can read the packets, so the application's
 /// error code and reason are replaced by APPLICATION_ERROR.
+/// The ACK frame beside a CONNECTION_CLOSE leaves room for it, however many ranges and however long the reason.
+#[test]
+fn a_close_acknowledges_what_arrived_and_fits() {
+    let mut pair = Pair::new(delayed(10, 1));
+    pair.establish();
+    pair.run_until(seconds(1), |_| false);
+    let mut arrived = 0;
+    pair.filter = Some(Box::new(move |_, way, _| {
+        arrived += usize::from(way == Way::ToClient);
+        way == Way::ToClient && arrived % 2 == 0
+    }));
+    let stream = pair.server().open(Direction::Unidirectional).unwrap();
+    pair.server().write(stream, Bytes::from_static(&[1; 200_000])).unwrap();
+    pair.run_until(milliseconds(300), |_| false);
+    let before = pair.server().statistics().bytes_in_flight;
+    pair.filter = None;
+    let now = pair.now;
+    pair.client().close(now, CODE, &[b'x'; 512]);
+    pair.run_until(milliseconds(30), |_| false);
+    let reason = Bytes::from_static(&[b'x'; 512]);
+    let expected = ConnectionError::ApplicationClosed { error_code: CODE, reason };
+    assert_eq!(closed(&pair.server_events), Some(&expected));
+    let after = pair.server().statistics().bytes_in_flight;
+    assert!(before > 10_000 && after < before, "{before} {after}");
+}
+
 #[test]
 fn application_error_and_reason_are_hidden_in_initial_packets() {
     let mut pair = Pair::new(delayed(10, 1));
@@ -190,14 +216,15 @@ fn closing_and_draining_last_three_probe_timeouts() {
         let variation = (4 * statistics.rtt_variation.unwrap()).max(milliseconds(1));
         statistics.smoothed_rtt.unwrap() + variation + milliseconds(25)
     };
-    let (client, server) = (probe_timeout(pair.client()), probe_timeout(pair.server()));
+    let client = probe_timeout(pair.client());
     pair.client().close(now, CODE, b"bye");
     pair.settle();
     let closed = now + 3 * client;
     assert_eq!(pair.client().deadline(), Some(closed));
     pair.run_for(milliseconds(10));
     pair.settle();
-    let drained = now + milliseconds(10) + 3 * server;
+    // The close acknowledges the end of the handshake, which is one more sample of the round-trip time.
+    let drained = now + milliseconds(10) + 3 * probe_timeout(pair.server());
     assert!(pair.server().is_closed());
     assert_eq!(pair.server().deadline(), Some(drained), "draining");
     let nanosecond = Duration::from_nanos(1);

@@ -19,6 +19,7 @@ over_each_stack! {
     confirmed_messages_are_read_by_a_server_that_establishes_late
     confirmed_messages_are_read_by_a_server_that_accepts_streams_late
     datagrams_that_came_before_a_close_are_read_after_it
+    a_message_whose_reader_closes_at_once_is_delivered
     a_server_has_the_connection_of_a_client_that_closes_at_once
     a_client_has_the_connection_of_a_server_that_closes_at_once
 }
@@ -64,6 +65,21 @@ async fn datagrams_that_came_before_a_close_are_read_after_it<S: Stack>() {
         assert_eq!(S::datagram(&server).await, Ok(Bytes::from_static(message)));
     }
     assert_eq!(S::datagram(&server).await, Err(End::by_peer(7, b"bye")));
+}
+
+/// A client that has its answer closes: the close acknowledges the answer.
+async fn a_message_whose_reader_closes_at_once_is_delivered<S: Stack>() {
+    let stack = S::new(IDLE);
+    for _ in 0..20 {
+        let (client, server) = stack.connect().await;
+        let reading = async {
+            let mut receiving = S::next(&client).await.unwrap();
+            assert_eq!(S::read(&mut receiving).await.unwrap(), MESSAGES[0]);
+            S::close(&client, 7, b"bye");
+        };
+        let ((), ()) = tokio::join!(reading, deliver::<S>(&server, MESSAGES[0]));
+        assert_eq!(S::closed(&server).await, End::by_peer(7, b"bye"));
+    }
 }
 
 async fn a_server_has_the_connection_of_a_client_that_closes_at_once<S: Stack>() {

@@ -7,6 +7,7 @@ use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{Frame, TransportErrorCode, VarInt, Writer};
 
 use super::lifecycle::Lifecycle;
+use super::transmit::ack_delay_exponent;
 use super::{Connection, Transmit};
 use crate::TransportError;
 use crate::contents::PacketContents;
@@ -255,7 +256,12 @@ impl Connection {
                     connection.handshake.stream_mut(space).write_frames(contents);
                 });
             } else if self.needs_close_in(space) {
-                self.draft(space, destination, &mut writer, |_, contents| {
+                self.draft(space, destination, &mut writer, |connection, contents| {
+                    // The last ACK frame may be lost, and no other follows: so the peer learns that what it sent was
+                    // delivered before it learns that the connection is closed.
+                    let exponent = ack_delay_exponent(space);
+                    let received = connection.received.get_mut(space);
+                    received.write_last_ack(now, exponent, close.max_len(), contents);
                     close.write(space, contents);
                 });
             }
@@ -337,6 +343,11 @@ impl Connection {
 }
 
 impl Close {
+    /// The most bytes that the frame takes: its type, three integers and the reason (RFC 9000 §19.19).
+    fn max_len(&self) -> usize {
+        self.reason.len().saturating_add(1 + 3 * 8)
+    }
+
     /// Writes the frame. An application's error code and reason are left out of packets that an attacker can read
     /// (RFC 9000 §10.2.3).
     fn write(&self, space: SpaceId, contents: &mut PacketContents<'_, '_>) {

@@ -364,8 +364,7 @@ impl Connection {
         // else.
         let is_sign_of_life = is_application && may_elicit && (probe || self.flags.ping_pending);
         if is_sign_of_life || self.received.get(space).has_unacknowledged() {
-            let exponent = if is_application { LOCAL_ACK_DELAY_EXPONENT } else { 0 };
-            self.received.get_mut(space).write_ack(now, exponent, contents);
+            self.received.get_mut(space).write_ack(now, ack_delay_exponent(space), contents);
         }
         if !may_elicit {
             return;
@@ -594,4 +593,10 @@ impl Connection {
 const TOO_LONG: TransportError = TransportError::internal("a packet outgrew its Length field");
 
 /// The exponent with which this endpoint scales its ACK Delay: the default (RFC 9000 §18.2).
-pub(super) const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;
+const LOCAL_ACK_DELAY_EXPONENT: u8 = 3;
+
+/// The exponent in ACK frames of `space`: only those of 1-RTT packets are scaled by the transport parameter
+/// (RFC 9000 §13.2.5).
+pub(super) fn ack_delay_exponent(space: SpaceId) -> u8 {
+    if space == SpaceId::Application { LOCAL_ACK_DELAY_EXPONENT } else { 0 }
+}

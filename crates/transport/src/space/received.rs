@@ -18,6 +18,11 @@ const MAX_RANGES: usize = 256;
 /// The number of ranges in one ACK frame. Older ones were in earlier frames.
 const MAX_RANGES_WRITTEN: usize = 64;
 
+/// Bytes of the largest ACK frame without its ranges, with ECN counts, and of the largest range: six and two integers of
+/// 8 bytes (RFC 9000 §19.3).
+const MAX_ACK_LEN: usize = 1 + 6 * 8;
+const MAX_RANGE_LEN: usize = 2 * 8;
+
 /// Consecutive packet numbers that were all received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
@@ -308,11 +313,36 @@ impl ReceivedPackets {
         ack_delay_exponent: u8,
         contents: &mut PacketContents<'_, '_>,
     ) -> bool {
+        self.write_ranges(now, ack_delay_exponent, MAX_RANGES_WRITTEN, contents)
+    }
+
+    /// Writes an ACK frame, also if the last one may have arrived, and leaves `reserved` bytes of the packet free.
+    pub(crate) fn write_last_ack(
+        &mut self,
+        now: Timestamp,
+        ack_delay_exponent: u8,
+        reserved: usize,
+        contents: &mut PacketContents<'_, '_>,
+    ) {
+        let room = contents.remaining().saturating_sub(reserved).saturating_sub(MAX_ACK_LEN);
+        let ranges = room.div_euclid(MAX_RANGE_LEN).min(MAX_RANGES_WRITTEN);
+        if ranges > 0 {
+            self.write_ranges(now, ack_delay_exponent, ranges, contents);
+        }
+    }
+
+    fn write_ranges(
+        &mut self,
+        now: Timestamp,
+        ack_delay_exponent: u8,
+        most: usize,
+        contents: &mut PacketContents<'_, '_>,
+    ) -> bool {
         let Some(largest) = self.largest else { return false };
         let held = now.saturating_since(self.largest_received_at).as_micros();
         let delay = held.checked_shr(u32::from(ack_delay_exponent)).unwrap_or(0);
         let delay = VarInt::saturating(u64::try_from(delay).unwrap_or(u64::MAX));
-        let ranges = self.unreported().take(MAX_RANGES_WRITTEN).filter_map(to_numbers);
+        let ranges = self.unreported().take(most).filter_map(to_numbers);
         if contents.push_ack(delay, ranges, largest, self.marks.counts()).is_err() {
             return false;
         }
