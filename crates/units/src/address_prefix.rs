@@ -6,7 +6,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// An address prefix: what one peer, or one network, can choose its addresses from.
 ///
 /// Limits that are shared among peers are counted by prefix, not by address and port: ports cost nothing, and a host with
-/// IPv6 has 2^64 addresses. There are two levels, see [`host`](Self::host) and [`network`](Self::network).
+/// IPv6 has 2^64 addresses. There are two levels, see [`host`](Self::host) and [`network`](Self::network), and one between them
+/// for IPv6, [`customer`](Self::customer).
 ///
 /// ```
 /// use clearway_units::AddressPrefix;
@@ -35,6 +36,13 @@ impl AddressPrefix {
     /// The prefix that one network can be expected to have: a /24 for IPv4, and a /48 for IPv6.
     pub fn network(address: impl Into<PeerAddress>) -> Self {
         Self::of(address.into().0, 24, 48)
+    }
+
+    /// The prefix that one customer of an access network can be expected to have: a /56 for IPv6. `None` for IPv4, where a
+    /// customer is a host.
+    pub fn customer(address: impl Into<PeerAddress>) -> Option<Self> {
+        let address = address.into().0.to_canonical();
+        address.is_ipv6().then(|| Self::of(address, 32, 56))
     }
 
     fn of(address: IpAddr, v4: u8, v6: u8) -> Self {
@@ -101,6 +109,17 @@ mod tests {
         assert_eq!(both("::ffff:192.0.2.77"), ["192.0.2.77", "192.0.2.0/24"]);
         assert_eq!(both("2001:db8:a:b:c:d:e:f"), ["2001:db8:a:b::/64", "2001:db8:a::/48"]);
         assert_eq!(both("::1"), ["::/64", "::/48"]);
+    }
+
+    #[test]
+    fn customers_are_between_hosts_and_networks() {
+        let customer = |text: &str| {
+            let address: IpAddr = text.parse().unwrap();
+            AddressPrefix::customer(address).map(|it| it.to_string())
+        };
+        assert_eq!(customer("2001:db8:a:bcd:c:d:e:f").as_deref(), Some("2001:db8:a:b00::/56"));
+        assert_eq!(customer("192.0.2.77"), None);
+        assert_eq!(customer("::ffff:192.0.2.77"), None);
     }
 
     #[test]

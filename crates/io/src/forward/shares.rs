@@ -3,10 +3,10 @@
 //! A client that has used a connection ID of the server is *confirmed*: it receives what is sent to its address. Its port is its
 //! own until it is idle. All other ports can be taken from their clients when none is free, so they count as free here.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use clearway_units::Timestamp;
+use clearway_units::{AddressPrefix, Timestamp};
 
 /// What is known of the client of a port, in the order in which ports are taken away.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,18 +20,6 @@ pub(super) enum Stage {
     /// It has used a connection ID that the server sent to it.
     Confirmed,
 }
-
-/// The leading bits of an address, and how many there are. IPv4 addresses are in the form of IPv6.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Prefix {
-    bits: u128,
-    length: u32,
-}
-
-/// IPv4 prefix lengths whose ports are counted, the longest first: the address, and its network.
-const OF_V4: [u32; 2] = [128, 120];
-/// IPv6 prefix lengths: usually a host, a customer of an access network, and a site.
-const OF_V6: [u32; 3] = [64, 56, 48];
 
 /// The clients of the longest prefix can have at most this many ports for each that is left for all others: four fifths of all
 /// ports if they are alone. Each shorter prefix can have twice as many for each that is left.
@@ -114,8 +102,8 @@ pub(super) struct Shares {
     /// The clients that are not confirmed, the first to lose its port first.
     losers: BTreeSet<(Stage, Timestamp, usize)>,
     /// The same for each network.
-    losers_of: BTreeSet<(Prefix, Stage, Timestamp, usize)>,
-    counts: BTreeMap<Prefix, Count>,
+    losers_of: BTreeSet<(AddressPrefix, Stage, Timestamp, usize)>,
+    counts: BTreeMap<AddressPrefix, Count>,
 }
 
 impl Shares {
@@ -136,7 +124,7 @@ impl Shares {
         if free > 0 {
             return Grant::Free;
         }
-        let network = network(client);
+        let network = AddressPrefix::network(client);
         let own = self.counts.get(&network).copied().unwrap_or_default();
         let place = if own.losers() > self.all.losers() / LARGE_PART {
             let first = (network, own.next_to_lose(), Timestamp::ORIGIN, 0);
@@ -168,7 +156,7 @@ impl Shares {
         *self.all.of(stage) += 1;
         if stage != Stage::Confirmed {
             self.losers.insert((stage, used, place));
-            self.losers_of.insert((network(client), stage, used, place));
+            self.losers_of.insert((AddressPrefix::network(client), stage, used, place));
         }
     }
 
@@ -185,22 +173,13 @@ impl Shares {
         *self.all.of(stage) -= 1;
         if stage != Stage::Confirmed {
             self.losers.remove(&(stage, used, place));
-            self.losers_of.remove(&(network(client), stage, used, place));
+            self.losers_of.remove(&(AddressPrefix::network(client), stage, used, place));
         }
     }
 }
 
-/// The prefixes of an address that are counted, the longest first.
-fn prefixes(client: SocketAddr) -> impl Iterator<Item = Prefix> {
-    let (bits, lengths) = match client.ip().to_canonical() {
-        IpAddr::V4(ip) => (ip.to_ipv6_mapped().to_bits(), &OF_V4[..]),
-        IpAddr::V6(ip) => (ip.to_bits(), &OF_V6[..]),
-    };
-    lengths.iter().map(move |&length| Prefix { bits: bits & (u128::MAX << (128 - length)), length })
-}
-
-/// The shortest of the prefixes.
-fn network(client: SocketAddr) -> Prefix {
-    // There is at least one.
-    prefixes(client).last().unwrap_or(Prefix { bits: 0, length: 0 })
+/// The prefixes of an address whose ports are counted, the longest first.
+fn prefixes(client: SocketAddr) -> impl Iterator<Item = AddressPrefix> {
+    let (host, network) = (AddressPrefix::host(client), AddressPrefix::network(client));
+    [Some(host), AddressPrefix::customer(client), Some(network)].into_iter().flatten()
 }
