@@ -255,6 +255,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     };
     let (timeout, drain) = (command.shutdown_timeout, command.restart.drain());
     let ending = Ending { interrupt, timeout, drain };
+    let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
     if command.http09 {
         let server = http09::Http09::bind(listen, config)?;
         if let Some(exporter) = exporter {
@@ -264,10 +265,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         follow(server.endpoint());
         announce(&command, &presented, server.endpoint(), "hq-interop")?;
         let endpoint = server.endpoint().clone();
-        server.run(files, log, ending).await;
+        server.run(http09::Site { files, log, timeouts }, ending).await;
         check(&endpoint)?;
     } else {
-        let timeouts = Timeouts { request: command.request_timeout, send: command.send_timeout };
         let http3 = Config {
             prioritize: !command.ignore_priorities,
             extended_connect: command.echo,

@@ -126,31 +126,145 @@ async fn fetch(connection: &Connection) -> RecvStream {
     receive
 }
 
+/// A server of HTTP/0.9, which ends with the test.
+struct Old {
+    endpoint: Endpoint,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Old {
+    fn serve(files: &Files, timeouts: Timeouts) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = Http09::bind(any, ServerConfig::with_resolver(certificates())).unwrap();
+        let endpoint = server.endpoint().clone();
+        let site = http09::Site { files: files.clone(), log: AccessLog::new(true), timeouts };
+        Self { endpoint: endpoint.clone(), serving: tokio::spawn(http09::accept(endpoint, site)) }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.endpoint.local_address()
+    }
+}
+
+impl Drop for Old {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+const OLD: &[u8] = crate::http09::PROTOCOL;
+
+async fn connect(from: &Endpoint, config: &ClientConfig, address: SocketAddr) -> Connection {
+    from.connect_with(config, address, "localhost").unwrap().await.unwrap()
+}
+
+/// What the greedy do not accept is not read, so that there is memory for all others, also for those at the same address.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
     let served = Served::new("slow-http09");
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Http09::bind(any, ServerConfig::with_resolver(certificates())).unwrap();
-    let address = server.endpoint().local_address();
-    let serving = tokio::spawn(http09::accept(
-        server.endpoint().clone(),
-        served.files.clone(),
-        AccessLog::new(true),
-    ));
-    let protocol = crate::http09::PROTOCOL;
+    let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: MINUTE });
     let (here, elsewhere) = (endpoint(1), endpoint(2));
     let mut kept = Vec::new();
     for _ in 0..CONNECTIONS {
-        let connecting = here.connect_with(&greedy(protocol), address, "localhost").unwrap();
-        let connection = connecting.await.unwrap();
+        let connection = connect(&here, &greedy(OLD), server.address()).await;
         for _ in 0..REQUESTS {
             kept.push(fetch(&connection).await);
         }
-        let connecting = elsewhere.connect_with(&honest(protocol), address, "localhost").unwrap();
-        let neighbor = connecting.await.unwrap();
-        let file = fetch(&neighbor).await.read_to_end(2 * LARGE).await.unwrap();
-        assert_eq!(file.len(), LARGE);
-        assert!(served.files.store.statistics().held <= MEMORY);
+        for neighbor in [&here, &elsewhere] {
+            let neighbor = connect(neighbor, &honest(OLD), server.address()).await;
+            let download = async { fetch(&neighbor).await.read_to_end(2 * LARGE).await };
+            let file = tokio::time::timeout(Duration::from_secs(20), download).await;
+            assert_eq!(file.expect("a download in time").unwrap().len(), LARGE);
+        }
+        // One byte of each response, and what belongs to its piece.
+        let most = kept.len() as u64 * 200;
+        let held = || served.files.store.statistics().held;
+        until("all else was given back", || held() <= most).await;
     }
-    serving.abort();
+    assert_eq!(served.files.store.statistics().resets, 0);
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not so: {what}");
+}
+
+/// Forwards datagrams to a server and back. When it has forwarded some responses, it forwards nothing of the client any more.
+async fn cut_off(server: SocketAddr) -> SocketAddr {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let of_client = tokio::net::UdpSocket::bind(any).await.unwrap();
+    let of_server = tokio::net::UdpSocket::bind(any).await.unwrap();
+    let address = of_client.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut here, mut there) = ([0; 2048], [0; 2048]);
+        let (mut client, mut responses) = (any, 0);
+        loop {
+            tokio::select! {
+                Ok((length, from)) = of_client.recv_from(&mut here) => {
+                    client = from;
+                    if responses < 20 {
+                        of_server.send_to(&here[..length], server).await.unwrap();
+                    }
+                }
+                Ok((length, _)) = of_server.recv_from(&mut there) => {
+                    responses += usize::from(length > 1000);
+                    of_client.send_to(&there[..length], client).await.unwrap();
+                }
+            }
+        }
+    });
+    address
+}
+
+/// Clients that give credit and then acknowledge nothing hold memory, until it is short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
+    let served = Served::new("silent-http09");
+    let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: MINUTE });
+    let mut kept = Vec::new();
+    for number in 0..8 {
+        let through = cut_off(server.address()).await;
+        let connection = connect(&endpoint(10 + number), &honest(OLD), through).await;
+        for _ in 0..REQUESTS {
+            kept.push(fetch(&connection).await);
+        }
+    }
+    let statistics = || served.files.store.statistics();
+    until("a response was reset", || statistics().resets > 0).await;
+    assert!(statistics().held <= MEMORY);
+}
+
+/// A client that accepts nothing is given up after the time that is set; one that accepts a little now and then is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn timeouts_apply_over_http09() {
+    let served = Served::new("timeouts-http09");
+    let short = Duration::from_millis(400);
+    let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: short });
+    let transport = TransportConfig::builder().initial_stream_receive_window(200_000);
+    let transport = transport.max_stream_receive_window(200_000).build().unwrap();
+    let client = honest(OLD).transport(transport);
+    let connection = connect(&endpoint(1), &client, server.address()).await;
+    let (mut silent, mut slow) = (fetch(&connection).await, fetch(&connection).await);
+    let mut received = 0;
+    while let Some(chunk) = slow.read_chunk(100_000).await.unwrap() {
+        received += chunk.len();
+        tokio::time::sleep(short / 8).await;
+    }
+    assert_eq!(received, LARGE);
+    tokio::time::sleep(2 * short).await;
+    let outcome = silent.read_to_end(2 * LARGE).await;
+    assert!(outcome.is_err(), "{:?}", outcome.map(|all| all.len()));
+    // A request without an end.
+    let server = Old::serve(&served.files, Timeouts { request: short, send: MINUTE });
+    let connection = connect(&endpoint(1), &client, server.address()).await;
+    let (mut send, mut receive) = connection.open_bi().await.unwrap();
+    send.write_all(b"GET /lar").await.unwrap();
+    let outcome = tokio::time::timeout(20 * short, receive.read_to_end(LARGE)).await;
+    assert!(outcome.expect("an end in time").is_err());
 }

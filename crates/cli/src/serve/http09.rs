@@ -3,10 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use clearway::http3::Timeouts;
 use clearway::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, VarInt};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::files::{Files, Found};
 use super::restart::{Cause, Ending};
@@ -17,6 +19,17 @@ use crate::http09::{NOT_FOUND, PROTOCOL};
 
 /// The maximum length of a request line, in bytes.
 const MAX_REQUEST: usize = 8 << 10;
+
+/// Why a response was reset for others.
+const SHORT: &str = "memory is short, and the client accepts nothing: reset";
+
+/// What is served, and how.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub(super) files: Files,
+    pub(super) log: AccessLog,
+    pub(super) timeouts: Timeouts,
+}
 
 /// A listening HTTP/0.9 server.
 pub(super) struct Http09(Endpoint);
@@ -33,8 +46,8 @@ impl Http09 {
     }
 
     /// Serves until the program is interrupted, or was replaced and its clients have closed their connections.
-    pub(super) async fn run(self, files: Files, log: AccessLog, mut ending: Ending) {
-        let serving = accept(self.0.clone(), files, log);
+    pub(super) async fn run(self, site: Site, mut ending: Ending) {
+        let serving = accept(self.0.clone(), site);
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
             // Nobody comes any more.
@@ -48,9 +61,9 @@ impl Http09 {
 }
 
 /// Serves connections as long as clients may come.
-pub(super) async fn accept(endpoint: Endpoint, files: Files, log: AccessLog) {
+pub(super) async fn accept(endpoint: Endpoint, site: Site) {
     while let Some(connecting) = endpoint.accept().await {
-        let files = files.clone();
+        let site = site.clone();
         tokio::spawn(async move {
             // Early data is answered at once: a file can be read twice without harm.
             let connection = match connecting.into_0rtt().await {
@@ -59,36 +72,39 @@ pub(super) async fn accept(endpoint: Endpoint, files: Files, log: AccessLog) {
             };
             // A client whose handshake fails has made no request.
             if let Ok(connection) = connection {
-                serve(connection, files, log).await;
+                serve(connection, site).await;
             }
         });
     }
 }
 
-async fn serve(connection: Connection, files: Files, log: AccessLog) {
+async fn serve(connection: Connection, site: Site) {
     let client = connection.remote_address();
     while let Ok((send, receive)) = connection.accept_bi().await {
-        let files = files.clone();
-        tokio::spawn(async move { answer(client, send, receive, &files, log).await });
+        let site = site.clone();
+        tokio::spawn(async move { answer(client, send, receive, &site).await });
     }
 }
 
-async fn answer(
-    client: SocketAddr,
-    mut send: SendStream,
-    mut receive: RecvStream,
-    files: &Files,
-    log: AccessLog,
-) {
-    let start = Instant::now();
-    let request = receive.read_to_end(MAX_REQUEST).await.unwrap_or_default();
+async fn answer(client: SocketAddr, mut send: SendStream, mut receive: RecvStream, site: &Site) {
+    let Site { files, log, timeouts } = site;
+    let (log, start) = (*log, Instant::now());
+    let request = read(&mut receive, timeouts.request).await.unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
     let path = request.trim_end().strip_prefix("GET ").unwrap_or_default();
     let (status, outcome) = match files.find(client, path).await {
         Found::File(file) => {
             let length = file.identity.length;
             let reader = file.read(client, &files.store, 0, length);
-            (200, send_file(reader, &mut send, log, path).await.map(|()| length))
+            let sent = send_file(reader, &mut send, timeouts.send).await;
+            if let Err(problem) = &sent {
+                if problem == SHORT {
+                    log.problem(path, problem);
+                }
+                // A partial file must not look complete. This fails if the stream is closed already.
+                let _ = send.reset(VarInt::from_u32(NOT_FOUND));
+            }
+            (200, sent.map(|()| length))
         }
         found => {
             // This fails if the stream is closed already.
@@ -115,49 +131,56 @@ fn refused(
     (status, Ok(0))
 }
 
-/// Sends a file, unless memory becomes short and the client accepts nothing of it.
-async fn send_file(
-    reader: Reader,
-    send: &mut SendStream,
-    log: AccessLog,
-    path: &str,
-) -> Result<(), String> {
+/// Reads a request; `None` if it is too long, or nothing of it arrives for as long as `limit`.
+async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
+    let mut request = Vec::new();
+    while let Some(chunk) = timeout(limit, receive.read_chunk(MAX_REQUEST)).await.ok()?.ok()? {
+        if chunk.len() > MAX_REQUEST - request.len() {
+            return None;
+        }
+        request.extend_from_slice(&chunk);
+    }
+    Some(request)
+}
+
+/// Sends a file, unless the client accepts nothing of it for as long as `limit`, or while memory is short.
+async fn send_file(reader: Reader, send: &mut SendStream, limit: Duration) -> Result<(), String> {
     let short = Arc::new(Notify::new());
     let told = short.clone();
     reader.on_shortage(move || told.notify_one());
     tokio::select! {
-        sent = copy(reader, send) => return sent,
-        () = short.notified() => {}
+        sent = copy(reader, send, limit) => sent,
+        () = short.notified() => {
+            Err(SHORT.to_owned())
+        }
     }
-    let problem = "memory is short, and the client accepts nothing: reset";
-    log.problem(path, problem);
-    give_up(send, problem.to_owned())
 }
 
 /// Sends a file.
-async fn copy(mut reader: Reader, send: &mut SendStream) -> Result<(), String> {
+async fn copy(mut reader: Reader, send: &mut SendStream, limit: Duration) -> Result<(), String> {
     while !reader.is_at_end() {
-        let credit = send.credit(PIECE).await.map_err(|error| error.to_string())?;
-        let piece = match reader.next(credit).await {
-            Ok(piece) => piece,
-            Err(error) => return give_up(send, error.to_string()),
-        };
+        let credit = within(limit, send.credit(PIECE)).await?;
+        let piece = reader.next(credit).await.map_err(|error| error.to_string())?;
         // The last piece and the end are sent together.
         match reader.is_at_end() {
-            true => send.finish_with(piece).await,
-            false => send.write_chunk(piece).await,
+            true => within(limit, send.finish_with(piece)).await?,
+            false => within(limit, send.write_chunk(piece)).await?,
         }
-        .map_err(|error| error.to_string())?;
     }
     // An empty file has no last piece.
     let _ = send.finish();
     // The data would be delivered without this, but only now it is known to have arrived.
-    send.stopped().await.map_err(|error| error.to_string())?;
+    within(limit, send.stopped()).await?;
     Ok(())
 }
 
-/// Resets the stream, so that a partial file does not look complete.
-fn give_up(send: &mut SendStream, why: String) -> Result<(), String> {
-    let _ = send.reset(VarInt::from_u32(NOT_FOUND));
-    Err(why)
+/// Waits for what depends on the client.
+async fn within<T, E: std::fmt::Display>(
+    limit: Duration,
+    waiting: impl Future<Output = Result<T, E>>,
+) -> Result<T, String> {
+    match timeout(limit, waiting).await {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("the client accepts nothing for {limit:?}: reset")),
+    }
 }
