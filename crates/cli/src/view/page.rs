@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use bytes::Bytes;
 use clearway_qlog::model::{Header, TraceName};
 use clearway_qlog::read::QlogReader;
-use http::{Response, StatusCode};
+use http::header::CONTENT_SECURITY_POLICY;
+use http::{HeaderValue, Response, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -84,13 +87,59 @@ impl Content for Traces {
 }
 
 /// The page, and what it requests.
-struct Page<C>(C);
+struct Page<C> {
+    content: C,
+    policy: HeaderValue,
+}
+
+impl<C> Page<C> {
+    fn new(content: C) -> Self {
+        Self { content, policy: policy(PAGE) }
+    }
+}
+
+/// The Content-Security-Policy of a page: it runs the script that is in it and no other, has the styles that are in it, and
+/// makes requests only to where it came from. So text of a trace would do nothing even if it were inserted as HTML.
+fn policy(page: &str) -> HeaderValue {
+    let of_all = |name: &str| -> String {
+        inline(page, name).map(|text| format!(" 'sha256-{}'", hash(text))).collect()
+    };
+    let (scripts, styles) = (of_all("script"), of_all("style"));
+    let policy = format!(
+        "default-src 'none'; script-src{scripts}; style-src{styles}; img-src data:; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    // It is printable ASCII.
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+}
+
+/// The content of the page's elements with this name.
+fn inline<'a>(page: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+    let (start, end) = (format!("<{name}"), format!("</{name}>"));
+    let mut rest = page;
+    std::iter::from_fn(move || {
+        let (_, element) = rest.split_once(&start)?;
+        let (_, content) = element.split_once('>')?;
+        let (content, after) = content.split_once(&end)?;
+        rest = after;
+        Some(content)
+    })
+}
+
+/// The SHA-256 of a text in base64.
+fn hash(text: &str) -> String {
+    STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()))
+}
 
 impl<C: Content> Content for Page<C> {
     async fn get(&self, path: &str) -> Response<Body> {
         match path {
-            "/" => http1::whole("text/html; charset=utf-8", PAGE),
-            _ => self.0.get(path).await,
+            "/" => {
+                let mut response = http1::whole("text/html; charset=utf-8", PAGE);
+                response.headers_mut().insert(CONTENT_SECURITY_POLICY, self.policy.clone());
+                response
+            }
+            _ => self.content.get(path).await,
         }
     }
 }
@@ -107,7 +156,39 @@ pub(super) async fn serve(command: &ViewCommand, content: impl Content) -> Resul
         output::status("could not start a browser; open the page yourself");
     }
     tokio::select! {
-        never = http1::serve(listener, &command.names, Page(content)) => match never {},
+        never = http1::serve(listener, &command.names, Page::new(content)) => match never {},
         _ = interrupt.received() => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_names_the_hash_of_each_script_and_style() {
+        let page =
+            "<head><style>a{}</style></head><script type=\"module\">b</script><script>c</script>";
+        let policy = policy(page);
+        let policy = policy.to_str().unwrap();
+        let [style, one, other] = ["a{}", "b", "c"].map(|text| format!("'sha256-{}'", hash(text)));
+        assert!(policy.contains(&format!("; style-src {style};")), "{policy}");
+        assert!(policy.contains(&format!("; script-src {one} {other};")), "{policy}");
+        assert_eq!(hash(""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    }
+
+    #[tokio::test]
+    async fn the_page_has_a_policy_for_what_is_in_it() {
+        struct Nothing;
+        impl Content for Nothing {
+            async fn get(&self, _: &str) -> Response<Body> {
+                http1::refusal(StatusCode::NOT_FOUND, "")
+            }
+        }
+        let response = Page::new(Nothing).get("/").await;
+        let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert_eq!(policy.matches("'sha256-").count(), 2, "{policy}");
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
     }
 }
