@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 
 use futures_util::stream::iter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::*;
 
@@ -110,10 +111,13 @@ async fn silent_connections_do_not_keep_others_out() {
     for _ in 0..1500 {
         silent.push(TcpStream::connect(address).await.unwrap());
     }
-    let response = exchange(address, "GET /whole HTTP/1.1\r\nHost: localhost").await;
+    let request = exchange(address, "GET /whole HTTP/1.1\r\nHost: localhost");
+    let response = timeout(Duration::from_secs(10), request).await.expect("an answer in time");
     assert!(response.ends_with("[\"content\"]"), "{response}");
     // The oldest were closed.
-    let read = silent[0].read(&mut [0]).await;
+    let mut byte = [0];
+    let read = timeout(Duration::from_secs(10), silent[0].read(&mut byte)).await;
+    let read = read.expect("the oldest connection is closed");
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Running, Scratch, clearway, succeed};
@@ -270,4 +270,19 @@ fn connections_are_reported_as_much_as_is_asked_for() {
     let wrong = clearway(&["serve", "--log", "inof"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("\"inof\" is no level"), "{wrong:?}");
+}
+
+/// A shell starts programs with few descriptors, which readers of metrics could use up.
+#[test]
+fn a_server_permits_itself_all_descriptors_that_it_may_have() {
+    let scratch = Scratch::new("descriptors");
+    scratch.fill("root/file", 10);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -Sn 64; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_clearway")]);
+    command.args(["serve", &scratch.path("root"), "--listen", "127.0.0.1:0"]);
+    command.args(["--save-cert", &scratch.path("cert.pem")]).stderr(Stdio::null());
+    let server = Running::listening(command);
+    let limits = server.descriptor_limits();
+    assert_ne!(limits.maximum, Some(64), "this machine has no more");
+    assert_eq!(limits.current, limits.maximum);
 }

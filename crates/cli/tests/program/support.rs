@@ -179,6 +179,14 @@ impl Running {
         prlimit(Some(pid), Resource::Nofile, none).unwrap();
     }
 
+    /// How many descriptors it may have, and how many it may permit itself (RLIMIT_NOFILE).
+    pub(crate) fn descriptor_limits(&self) -> Rlimit {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.child.id())).unwrap();
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
+        let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
+        Rlimit { current: numbers.next().unwrap(), maximum: numbers.next().unwrap() }
+    }
+
     /// Waits for the next line that it prints on standard error.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();
