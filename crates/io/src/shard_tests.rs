@@ -1,3 +1,5 @@
+#[path = "shard_tests/errnos.rs"]
+mod errnos;
 #[path = "shard_tests/overload.rs"]
 mod overload;
 

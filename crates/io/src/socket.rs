@@ -17,6 +17,8 @@ use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::balancers::Via;
 
+#[cfg(test)]
+pub(crate) mod faults;
 mod sendmmsg;
 
 pub(crate) use sendmmsg::MAX_TOGETHER;
@@ -84,35 +86,10 @@ pub(crate) struct Socket {
     /// The last call to the kernel filled all buffers, or failed: there may be more.
     may_have_more: bool,
     has_errors: bool,
+    /// The network's driver cannot segment.
+    cannot_segment: bool,
     #[cfg(test)]
-    pub(crate) shortage: Shortage,
-}
-
-/// Makes a socket say now and then that it has no room: one at the loopback always has.
-#[cfg(test)]
-#[derive(Default, Debug)]
-pub(crate) struct Shortage {
-    /// It has none for every batch whose number can be divided by this.
-    pub(crate) every: Option<usize>,
-    offered: core::cell::Cell<usize>,
-}
-
-#[cfg(test)]
-impl Shortage {
-    /// Whether there is room for the next batch; if not, it remains the next.
-    fn admits(&self) -> bool {
-        let number = self.offered.get() + 1;
-        let admits = self.every.is_none_or(|every| !number.is_multiple_of(every));
-        self.offered.set(number - usize::from(!admits));
-        admits
-    }
-
-    /// Whether there is no room for the next batch. There is some when it comes again.
-    fn refuses(&self) -> bool {
-        let refuses = !self.admits();
-        self.offered.set(self.offered.get() + usize::from(refuses));
-        refuses
-    }
+    pub(crate) faults: faults::Faults,
 }
 
 impl Socket {
@@ -183,8 +160,9 @@ impl Socket {
             local_address,
             may_have_more: true,
             has_errors: false,
+            cannot_segment: false,
             #[cfg(test)]
-            shortage: Shortage::default(),
+            faults: faults::Faults::default(),
         })
     }
 
@@ -195,7 +173,7 @@ impl Socket {
 
     /// How many datagrams of one size the kernel takes in one call; 1 if it cannot segment.
     pub(crate) fn max_gso_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        if self.cannot_segment { 1 } else { self.state.max_gso_segments() }
     }
 
     /// `remote` as this socket names it; `None` if this socket cannot send there.
@@ -231,7 +209,7 @@ impl Socket {
         let mut chunks = buffer.0.chunks_mut(RECEIVE_BUFFER_SIZE);
         let mut buffers: [IoSliceMut<'_>; RECEIVE_BUFFERS] =
             array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        let filled = match self.state.recv((&self.socket).into(), &mut buffers, &mut metas) {
+        let filled = match self.call_receive(&mut buffers, &mut metas) {
             Ok(filled) => filled,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 self.may_have_more = false;
@@ -277,7 +255,7 @@ impl Socket {
         progress: &mut usize,
     ) -> SendOutcome {
         #[cfg(test)]
-        if self.shortage.refuses() {
+        if self.faults.refuses() {
             return SendOutcome::WouldBlock;
         }
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
@@ -285,7 +263,7 @@ impl Socket {
         let mut is_refused_together = false;
         while *progress < transmit.size {
             let rest = &contents[*progress..transmit.size];
-            let together = if self.state.max_gso_segments() > 1 { rest.len() } else { segment };
+            let together = if self.max_gso_segments() > 1 { rest.len() } else { segment };
             let part = &rest[..together.min(rest.len())];
             let message = quinn_udp::Transmit {
                 destination: transmit.destination,
@@ -294,24 +272,25 @@ impl Socket {
                 segment_size: (part.len() > segment).then_some(segment),
                 src_ip: transmit.source_ip,
             };
-            match self.state.try_send((&self.socket).into(), &message) {
+            match self.call_send(&message) {
                 Ok(()) => *progress += part.len(),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     return SendOutcome::WouldBlock;
                 }
-                // The driver cannot segment, and that is recorded for good. From now on one datagram per call.
+                // The driver cannot segment. From now on one datagram per call.
                 Err(_) if part.len() > segment && self.state.max_gso_segments() == 1 => {
                     is_refused_together = true;
+                    self.cannot_segment = true;
+                    self.renew_state();
                 }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::MSGSIZE) => {
-                    if is_refused_together {
-                        self.renew_state();
-                    }
+                    self.cannot_segment &= !is_refused_together;
                     return SendOutcome::TooLarge;
                 }
                 Err(error) => {
+                    self.cannot_segment &= !is_refused_together;
                     let errno = Errno::from_io_error(&error);
-                    if is_refused_together || matches!(errno, Some(Errno::INVAL | Errno::IO)) {
+                    if matches!(errno, Some(Errno::INVAL | Errno::IO)) {
                         self.renew_state();
                     }
                     let is_report = is_network_report(&error);
@@ -333,16 +312,68 @@ impl Socket {
         batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
     ) -> usize {
         #[cfg(test)]
-        let batches = batches.take_while(|_| self.shortage.admits());
-        sendmmsg::sendmmsg(self.socket.as_fd(), batches).unwrap_or_else(|error| {
+        let batches = batches.take_while(|_| self.faults.admits());
+        self.call_send_together(batches).unwrap_or_else(|error| {
             self.has_errors |= is_network_report(&error);
             0
         })
     }
 
-    /// The kernel refuses a datagram that is alone, so it is not segmentation that it cannot do. It may be an address: anyone can
-    /// send from port 0, to which nothing can be sent. quinn-udp takes such an error for a lack of segmentation and of ECN,
-    /// for good; both are there, so this begins anew.
+    /// recvmmsg(2).
+    fn call_receive(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        #[cfg(test)]
+        let buffers = {
+            let most = self.faults.on_call(faults::Call::Receive)?.min(buffers.len());
+            &mut buffers[..most]
+        };
+        self.state.recv((&self.socket).into(), buffers, metas)
+    }
+
+    /// sendmsg(2).
+    fn call_send(&self, message: &quinn_udp::Transmit<'_>) -> io::Result<()> {
+        #[cfg(test)]
+        if let Err(error) = self.faults.on_call(faults::Call::Send) {
+            return self.refuse(message, error);
+        }
+        self.state.try_send((&self.socket).into(), message)
+    }
+
+    /// sendmmsg(2).
+    fn call_send_together<'a>(
+        &self,
+        batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
+    ) -> io::Result<usize> {
+        #[cfg(test)]
+        let batches = batches.take(self.faults.on_call(faults::Call::Send)?);
+        sendmmsg::sendmmsg(self.socket.as_fd(), batches)
+    }
+
+    /// Lets a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver cannot segment. It does so here too,
+    /// because the kernel gets a message that it does refuse: nothing can be sent to port 0.
+    #[cfg(test)]
+    fn refuse(&self, message: &quinn_udp::Transmit<'_>, error: io::Error) -> io::Result<()> {
+        if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::IO)) {
+            let destination = SocketAddr::new(message.destination.ip(), 0);
+            let message = quinn_udp::Transmit {
+                destination,
+                ecn: message.ecn,
+                contents: message.contents,
+                segment_size: message.segment_size,
+                src_ip: message.src_ip,
+            };
+            let refused = self.state.try_send((&self.socket).into(), &message);
+            assert!(refused.is_err(), "a datagram was sent to port 0");
+        }
+        Err(error)
+    }
+
+    /// Discards what quinn-udp concludes from EINVAL and EIO: that the kernel has neither segmentation nor ECN, permanently. It has
+    /// ECN. If it refuses a datagram that is alone, segmentation is not the cause either. That may be an address: anyone can send
+    /// from port 0, to which nothing can be sent.
     fn renew_state(&mut self) {
         if let Ok(state) = new_state(&self.socket) {
             self.state = state;

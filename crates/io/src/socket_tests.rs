@@ -3,7 +3,9 @@ use std::time::{Duration, Instant};
 
 use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
+use super::faults::{Call, Fault, Faults, Plan};
 use super::{MAX_TOGETHER, Meta, ReceiveBuffer, SendOutcome, Socket};
 
 fn bind() -> Socket {
@@ -296,6 +298,65 @@ fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
         receiver.receive(&mut buffer, |meta, _| received.push(meta.ecn)).unwrap();
     }
     assert_eq!(received, [EcnCodepoint::Ect0; 3]);
+}
+
+/// The ECN fields of this many datagrams.
+fn receive(receiver: &mut Socket, count: usize) -> Vec<EcnCodepoint> {
+    let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
+    while received.len() < count {
+        assert!(wait(receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
+        receiver.receive(&mut buffer, |meta, _| received.push(meta.ecn)).unwrap();
+    }
+    received
+}
+
+/// EIO and EINVAL may come from a driver that cannot segment. The datagrams of such a batch, and all that follow, go one by one,
+/// with their ECN fields. If one that is alone is refused, too, segmentation was not the cause.
+#[test]
+fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
+    for errno in [Errno::IO, Errno::INVAL] {
+        for (lasts, is_sent) in [(Duration::ZERO, true), (Duration::MAX, false)] {
+            let (mut sender, mut receiver) = (bind(), bind());
+            let segments = sender.max_gso_segments();
+            let fault = Fault::Error(errno);
+            let plan = Plan { call: Call::Send, number: 0, fault, lasts };
+            sender.faults = Faults::planned(Some(plan));
+            let to = receiver.local_address();
+            let batch = Transmit { ecn: EcnCodepoint::Ect0, ..transmit(to, 2500, Some(1000)) };
+            let mut progress = 0;
+            let outcome = sender.send(&batch, &[7; 2500], &mut progress);
+            if is_sent {
+                assert!(matches!(outcome, SendOutcome::Sent), "{errno:?} {outcome:?}");
+                assert_eq!((progress, sender.max_gso_segments()), (2500, 1));
+                assert!(matches!(sender.send(&batch, &[7; 2500], &mut 0), SendOutcome::Sent));
+                assert_eq!(receive(&mut receiver, 6), [EcnCodepoint::Ect0; 6]);
+            } else {
+                assert!(matches!(outcome, SendOutcome::Failed(_)), "{errno:?} {outcome:?}");
+                assert_eq!((progress, sender.max_gso_segments()), (0, segments));
+            }
+        }
+    }
+}
+
+/// What follows the part of a batch that was taken is sent when the kernel takes batches again.
+#[test]
+fn a_batch_that_is_refused_in_the_middle_goes_on_there() {
+    for (errno, is_failure) in [(Errno::AGAIN, false), (Errno::NOBUFS, true)] {
+        let (mut sender, mut receiver) = (bind(), bind());
+        sender.cannot_segment = true;
+        let (fault, lasts) = (Fault::Error(errno), Duration::ZERO);
+        let plan = Plan { call: Call::Send, number: 1, fault, lasts };
+        sender.faults = Faults::planned(Some(plan));
+        let batch = transmit(receiver.local_address(), 2500, Some(1000));
+        let mut progress = 0;
+        let outcome = sender.send(&batch, &[7; 2500], &mut progress);
+        assert_eq!(matches!(outcome, SendOutcome::Failed(_)), is_failure, "{outcome:?}");
+        assert_eq!(matches!(outcome, SendOutcome::WouldBlock), !is_failure, "{outcome:?}");
+        assert_eq!(progress, 1000);
+        assert!(matches!(sender.send(&batch, &[7; 2500], &mut progress), SendOutcome::Sent));
+        assert_eq!(receive(&mut receiver, 3).len(), 3);
+        assert_eq!(receiver.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 0);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
 use crate::socket::Socket;
+use crate::socket::faults::Faults;
 use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -89,7 +90,7 @@ impl Application for Counting {
 /// other test uses: what others still send to a port that they had would be counted.
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
-    socket.shortage.every = every;
+    socket.faults = Faults::shortage(every);
     let mailbox = Arc::new(Mailbox::new().unwrap());
     for command in first {
         assert!(mailbox.send(command).is_ok());

@@ -1,0 +1,451 @@
+//! Errors of the kernel at every call of a transfer in turn, at either end: the transfer completes
+//! soon after they end. If they do not end, the connection ends, and says why.
+//!
+//! All errors at all calls take minutes:
+//! `cargo test --release -p clearway-io every_error_at_every_call -- --ignored`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clearway_transport::{
+    ClientConfig, Connection, ConnectionError, Event, Incoming, ReadOutcome, SendFailure,
+    ServerConfig, TlsClientConfig, TransportConfig,
+};
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, StreamId, VarInt};
+use rustix::io::Errno;
+
+use super::{endpoint_config, server_config};
+use crate::balancers::Balancers;
+use crate::mailbox::Mailbox;
+use crate::shard::sockets::Sockets;
+use crate::shard::{Start, start};
+use crate::socket::Socket;
+use crate::socket::faults::{Call, Fault, Faults, Plan};
+use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardFailure, ShardHandle};
+
+/// How many bytes the client sends, and gets back.
+const LENGTH: usize = 60_000;
+/// A fault that lasts.
+const LASTING: Duration = Duration::from_millis(300);
+/// A transfer is complete this long after the fault has ended. The longest pause between two
+/// attempts is half a second; the rest is for machines that are busy.
+const BOUND: Duration = Duration::from_secs(3);
+/// How many transfers run at a time: they mostly wait.
+const TOGETHER: usize = 8;
+
+/// What Linux documents for sending a datagram: sendmsg(2), sendmmsg(2), udp(7), ip(7), and what
+/// firewalls and drivers add.
+const SEND_FAULTS: [Fault; 19] = [
+    Fault::Error(Errno::AGAIN),
+    Fault::Error(Errno::NOBUFS),
+    Fault::Error(Errno::NOMEM),
+    Fault::Error(Errno::PERM),
+    Fault::Error(Errno::ACCESS),
+    Fault::Error(Errno::MSGSIZE),
+    Fault::Error(Errno::IO),
+    Fault::Error(Errno::INVAL),
+    Fault::Error(Errno::NETUNREACH),
+    Fault::Error(Errno::HOSTUNREACH),
+    Fault::Error(Errno::NETDOWN),
+    Fault::Error(Errno::HOSTDOWN),
+    Fault::Error(Errno::CONNREFUSED),
+    Fault::Error(Errno::ADDRNOTAVAIL),
+    Fault::Error(Errno::INTR),
+    Fault::Error(Errno::OPNOTSUPP),
+    Fault::Error(Errno::PIPE),
+    Fault::AtMost(1),
+    Fault::AtMost(2),
+];
+
+/// What Linux documents for receiving: recvmsg(2), recvmmsg(2), udp(7). Those after which a
+/// descriptor is not tried again are in [`a_socket_that_cannot_receive_ends_its_shard`].
+const RECEIVE_FAULTS: [Fault; 12] = [
+    Fault::Error(Errno::AGAIN),
+    Fault::Error(Errno::CONNREFUSED),
+    Fault::Error(Errno::HOSTUNREACH),
+    Fault::Error(Errno::NETUNREACH),
+    Fault::Error(Errno::ACCESS),
+    Fault::Error(Errno::PERM),
+    Fault::Error(Errno::INTR),
+    Fault::Error(Errno::NOMEM),
+    Fault::Error(Errno::NOBUFS),
+    Fault::Error(Errno::IO),
+    Fault::Error(Errno::NETDOWN),
+    Fault::AtMost(1),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    Client,
+    Server,
+}
+
+/// A fault of one end's socket.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    end: End,
+    plan: Plan,
+}
+
+/// Why a connection ended, or that its transfer is complete.
+type Report = Result<(), ConnectionError>;
+
+/// Sends [`LENGTH`] bytes and gets them back.
+struct Client {
+    stream: Option<StreamId>,
+    written: usize,
+    received: Vec<u8>,
+    report: Sender<Report>,
+}
+
+fn byte(at: usize) -> u8 {
+    (at % 251) as u8
+}
+
+impl Application for Client {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            if let Event::Closed(error) = event {
+                let _ = self.report.send(Err(error));
+            }
+        }
+        if connection.is_closed() || connection.is_handshaking() {
+            return;
+        }
+        let open = || connection.open(Direction::Bidirectional).unwrap();
+        let stream = *self.stream.get_or_insert_with(open);
+        while self.written < LENGTH {
+            let end = LENGTH.min(self.written + 1_000);
+            let part: Vec<u8> = (self.written..end).map(byte).collect();
+            let Ok(written @ 1..) = connection.write_slice(stream, &part) else { break };
+            self.written += written;
+            if self.written == LENGTH {
+                connection.finish(stream).unwrap();
+            }
+        }
+        loop {
+            match connection.read(now, stream, usize::MAX) {
+                Ok(ReadOutcome::Data(data)) => self.received.extend_from_slice(&data),
+                Ok(ReadOutcome::Finished) => break,
+                _ => return,
+            }
+        }
+        let is_whole = self.received.iter().copied().eq((0..LENGTH).map(byte));
+        assert!(is_whole, "other bytes came back");
+        let _ = self.report.send(Ok(()));
+        connection.close(now, VarInt::ZERO, b"");
+    }
+}
+
+/// Accepts every client, and sends back what it sends.
+struct Echo(Sender<Report>);
+
+impl Acceptor for Echo {
+    fn incoming(&mut self, _: &Incoming) -> Decision {
+        let report = self.0.clone();
+        let application = Echoing { stream: None, rest: Vec::new(), is_whole: false, report };
+        Decision::Accept(Accept {
+            application: Box::new(|_| Box::new(application)),
+            observer: None,
+        })
+    }
+}
+
+struct Echoing {
+    stream: Option<StreamId>,
+    rest: Vec<u8>,
+    is_whole: bool,
+    report: Sender<Report>,
+}
+
+impl Application for Echoing {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while let Some(event) = connection.next_event() {
+            if let Event::Closed(error) = event {
+                let _ = self.report.send(Err(error));
+            }
+        }
+        self.stream = self.stream.or_else(|| connection.accept(Direction::Bidirectional));
+        let Some(stream) = self.stream else { return };
+        while let Ok(outcome) = connection.read(now, stream, usize::MAX) {
+            match outcome {
+                ReadOutcome::Data(data) => self.rest.extend_from_slice(&data),
+                ReadOutcome::Finished => {
+                    self.is_whole = true;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        while !self.rest.is_empty() {
+            let Ok(written @ 1..) = connection.write_slice(stream, &self.rest) else { return };
+            self.rest.drain(..written);
+        }
+        if std::mem::take(&mut self.is_whole) {
+            let _ = connection.finish(stream);
+        }
+    }
+}
+
+/// Two shards.
+struct Place {
+    idle_timeout: Duration,
+    /// Of the end that has the fault.
+    handshake_timeout: Duration,
+    case: Option<Case>,
+}
+
+impl Place {
+    fn transport(&self, end: End) -> Arc<TransportConfig> {
+        let has_fault = self.case.is_none_or(|case| case.end == end);
+        // The other end does not give up first.
+        let timeout = self.handshake_timeout * if has_fault { 1 } else { 10 };
+        let builder = TransportConfig::builder()
+            .max_idle_timeout(Some(self.idle_timeout))
+            .handshake_timeout(timeout);
+        Arc::new(builder.build().unwrap())
+    }
+
+    fn faults(&self, end: End) -> Faults {
+        Faults::planned(self.case.filter(|case| case.end == end).map(|case| case.plan))
+    }
+
+    /// A shard at an address that no other test uses.
+    fn shard(&self, faults: Faults, acceptor: Option<Echo>) -> ShardHandle {
+        let mut socket = Socket::bind("127.0.61.1:0".parse().unwrap()).unwrap();
+        socket.faults = faults;
+        let config = ServerConfig { transport: self.transport(End::Server), ..server_config() };
+        start(Start {
+            sockets: Sockets::new(socket),
+            config: endpoint_config(),
+            server: acceptor.is_some().then(|| Arc::new(config)),
+            acceptor: acceptor.map(|echo| Box::new(echo) as Box<dyn Acceptor>),
+            retry_above: usize::MAX,
+            balancers: Balancers::default(),
+            mailbox: Arc::new(Mailbox::new().unwrap()),
+            siblings: None,
+            predecessor: None,
+            memory_budget: None,
+        })
+        .unwrap()
+    }
+
+    fn connect(&self, client: &ShardHandle, remote: SocketAddr, report: Sender<Report>) {
+        let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+        let config = ClientConfig {
+            sessions: Arc::new(tls),
+            transport: self.transport(End::Client),
+            token: Vec::new(),
+        };
+        let application = Client { stream: None, written: 0, received: Vec::new(), report };
+        let request = ConnectRequest {
+            config: Arc::new(config),
+            remote,
+            server_name: "localhost".to_owned(),
+            application: Box::new(|_| Box::new(application)),
+            observer: None,
+            on_failure: Box::new(|_| ()),
+        };
+        // A shard that has ended drops the request, and with it the application.
+        let _ = client.connect(request);
+    }
+}
+
+/// What a transfer came to.
+struct Outcome {
+    /// What the client reports first.
+    client: Result<Report, RecvTimeoutError>,
+    /// What the server reports, if asked for.
+    server: Option<Result<Report, RecvTimeoutError>>,
+    took: Duration,
+    failure: [Option<ShardFailure>; 2],
+    client_calls: Faults,
+    server_calls: Faults,
+}
+
+impl Outcome {
+    fn faults(&self, end: End) -> &Faults {
+        match end {
+            End::Client => &self.client_calls,
+            End::Server => &self.server_calls,
+        }
+    }
+}
+
+/// Runs one transfer with a fault. A test that asks for the server's report waits for it, too.
+fn run(case: Option<Case>, timeout: Duration, patience: Duration, asks_server: bool) -> Outcome {
+    let place = Place { idle_timeout: timeout, handshake_timeout: timeout, case };
+    let (client_calls, server_calls) = (place.faults(End::Client), place.faults(End::Server));
+    let (server_report, from_server) = mpsc::channel();
+    let (client_report, from_client) = mpsc::channel();
+    let server = place.shard(server_calls.clone(), Some(Echo(server_report)));
+    let client = place.shard(client_calls.clone(), None);
+    let began = Instant::now();
+    place.connect(&client, server.local_address(), client_report);
+    let report = from_client.recv_timeout(patience);
+    let took = began.elapsed();
+    let server_report = asks_server.then(|| from_server.recv_timeout(patience));
+    let failure = [client.failure(), server.failure()];
+    Outcome { client: report, server: server_report, took, failure, client_calls, server_calls }
+}
+
+/// Calls `check` for every case, some at a time. It returns whether the fault has begun: transfers differ a little
+/// in their calls. Most have to.
+fn for_each(cases: Vec<Case>, check: impl Fn(Case) -> bool + Sync) {
+    let (count, begun) = (cases.len(), AtomicUsize::new(0));
+    let cases = Mutex::new(cases.into_iter());
+    thread::scope(|scope| {
+        for _ in 0..TOGETHER {
+            scope.spawn(|| {
+                loop {
+                    let Some(case) = cases.lock().unwrap().next() else { return };
+                    begun.fetch_add(usize::from(check(case)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let begun = begun.into_inner();
+    assert!(begun * 4 >= count * 3, "{begun} of {count} faults have begun");
+}
+
+/// The transfer completes within the bound, unless it could not begin for lack of a route.
+fn completes(case: Case) -> bool {
+    let limit = case.plan.lasts + BOUND;
+    let outcome = run(Some(case), Duration::from_secs(30), limit, false);
+    let Outcome { client, took, .. } = &outcome;
+    let is_first_route = case.end == End::Client
+        && matches!(client, Ok(Err(ConnectionError::Unreachable)))
+        && is_without_route(case.plan.fault);
+    let is_complete = matches!(client, Ok(Ok(()))) && *took < limit;
+    assert!(is_complete || is_first_route, "{case:?}: {client:?} after {took:?}");
+    outcome.faults(case.end).has_begun()
+}
+
+fn is_without_route(fault: Fault) -> bool {
+    let errnos = [
+        Errno::NETUNREACH,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::HOSTDOWN,
+        Errno::ADDRNOTAVAIL,
+    ];
+    errnos.iter().any(|errno| fault == Fault::Error(*errno))
+}
+
+/// The faults of a direction.
+fn faults(call: Call) -> &'static [Fault] {
+    match call {
+        Call::Send => &SEND_FAULTS,
+        Call::Receive => &RECEIVE_FAULTS,
+    }
+}
+
+/// Every call of an undisturbed transfer, and what `choose` makes of it.
+fn cases(choose: impl Fn(Call, usize) -> Vec<(Fault, Duration)>) -> Vec<Case> {
+    let patience = Duration::from_secs(10);
+    let undisturbed = run(None, patience, patience, false);
+    assert!(matches!(undisturbed.client, Ok(Ok(()))), "{:?}", undisturbed.client);
+    let mut cases = Vec::new();
+    for end in [End::Client, End::Server] {
+        for call in [Call::Send, Call::Receive] {
+            for number in 0..undisturbed.faults(end).calls(call) {
+                let chosen = choose(call, number);
+                let plan = |(fault, lasts)| Plan { call, number, fault, lasts };
+                cases.extend(chosen.into_iter().map(plan).map(|plan| Case { end, plan }));
+            }
+        }
+    }
+    cases
+}
+
+/// Each call has some of the errors, and each error is at several calls.
+#[test]
+fn an_error_at_each_call_in_turn_only_delays_a_transfer() {
+    let cases = cases(|call, number| {
+        let all = faults(call);
+        let at = |offset: usize| all[(number + offset) % all.len()];
+        vec![
+            (at(0), Duration::ZERO),
+            (at(all.len() / 2), Duration::ZERO),
+            (at(all.len() / 3), LASTING),
+        ]
+    });
+    for_each(cases, completes);
+}
+
+#[test]
+#[ignore = "takes minutes; it is meant for a release build"]
+fn every_error_at_every_call() {
+    let cases = cases(|call, _| {
+        let both = |fault: &Fault| [(*fault, Duration::ZERO), (*fault, LASTING)];
+        faults(call).iter().flat_map(both).collect()
+    });
+    for_each(cases, completes);
+}
+
+/// An error that does not end is the reason for which the connection ends, at the end that has it.
+#[test]
+fn an_error_that_stays_is_named() {
+    use SendFailure::{Forbidden, MtuTooSmall, NoRoute, Other};
+    let named = [
+        (Errno::PERM, Forbidden),
+        (Errno::ACCESS, Forbidden),
+        (Errno::NOBUFS, Other),
+        (Errno::NOMEM, Other),
+        (Errno::IO, Other),
+        (Errno::INVAL, Other),
+        (Errno::NETUNREACH, NoRoute),
+        (Errno::HOSTUNREACH, NoRoute),
+        (Errno::NETDOWN, NoRoute),
+        (Errno::ADDRNOTAVAIL, NoRoute),
+        (Errno::CONNREFUSED, Other),
+        (Errno::MSGSIZE, MtuTooSmall),
+    ];
+    let mut cases = Vec::new();
+    for end in [End::Client, End::Server] {
+        for (errno, _) in named {
+            for number in [0, 3] {
+                let (fault, lasts) = (Fault::Error(errno), Duration::MAX);
+                let plan = Plan { call: Call::Send, number, fault, lasts };
+                cases.push(Case { end, plan });
+            }
+        }
+    }
+    for_each(cases, |case| {
+        let asks_server = case.end == End::Server;
+        let outcome =
+            run(Some(case), Duration::from_millis(700), Duration::from_secs(8), asks_server);
+        let has_begun = outcome.faults(case.end).has_begun();
+        let report = if asks_server { outcome.server.unwrap() } else { outcome.client };
+        let expected = named.iter().find(|(errno, _)| case.plan.fault == Fault::Error(*errno));
+        let cause = ConnectionError::CannotSend(expected.unwrap().1);
+        let is_first_route = !asks_server
+            && is_without_route(case.plan.fault)
+            && report == Ok(Err(ConnectionError::Unreachable));
+        assert!(report == Ok(Err(cause)) || is_first_route, "{case:?}: {report:?}");
+        has_begun
+    });
+}
+
+/// A descriptor that is not a socket any more ends the shard, and everyone learns why.
+#[test]
+fn a_socket_that_cannot_receive_ends_its_shard() {
+    for errno in [Errno::BADF, Errno::NOTSOCK, Errno::INVAL, Errno::OPNOTSUPP, Errno::FAULT] {
+        for number in [0, 3] {
+            let fault = Fault::Error(errno);
+            let plan = Plan { call: Call::Receive, number, fault, lasts: Duration::MAX };
+            let case = Case { end: End::Client, plan };
+            let patience = Duration::from_secs(8);
+            let outcome = run(Some(case), patience, patience, false);
+            // The application is dropped with the connection.
+            assert_eq!(outcome.client, Err(RecvTimeoutError::Disconnected), "{case:?}");
+            assert!(outcome.took < BOUND, "{case:?}: {:?}", outcome.took);
+            assert_eq!(outcome.failure[0], Some(ShardFailure::SocketUnusable), "{case:?}");
+        }
+    }
+}

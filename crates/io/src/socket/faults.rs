@@ -1,0 +1,124 @@
+//! A kernel that refuses calls of a socket, for tests: one at the loopback refuses none.
+
+use core::time::Duration;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rustix::io::Errno;
+
+/// What a call to the kernel does instead of what it would do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// It fails with this error.
+    Error(Errno),
+    /// It sends or receives at most this many messages.
+    AtMost(usize),
+}
+
+/// The direction of a call to the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    Send,
+    Receive,
+}
+
+/// A fault that begins with one call of a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    pub(crate) call: Call,
+    /// The number of the first call that it concerns, among those of its direction.
+    pub(crate) number: usize,
+    pub(crate) fault: Fault,
+    /// How long it concerns all calls of its direction that follow.
+    pub(crate) lasts: Duration,
+}
+
+/// The calls of a socket, and the faults of some of them. Clones are of the same socket.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    plan: Option<Plan>,
+    /// When the fault began.
+    began: Option<Instant>,
+    sends: usize,
+    receives: usize,
+    /// Batches are refused for lack of room whose number can be divided by this.
+    shortage: Option<usize>,
+    offered: usize,
+}
+
+impl Faults {
+    pub(crate) fn planned(plan: Option<Plan>) -> Self {
+        Self(Arc::new(Mutex::new(State { plan, ..State::default() })))
+    }
+
+    /// The socket has no room for every batch whose number can be divided by `every`.
+    pub(crate) fn shortage(every: Option<usize>) -> Self {
+        Self(Arc::new(Mutex::new(State { shortage: every, ..State::default() })))
+    }
+
+    /// How many calls there were in a direction.
+    pub(crate) fn calls(&self, call: Call) -> usize {
+        let mut state = self.0.lock().unwrap();
+        *state.counter(call)
+    }
+
+    /// Whether the fault has begun.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.lock().unwrap().began.is_some()
+    }
+
+    /// Whether there is room for the next batch; if not, it remains the next.
+    pub(super) fn admits(&self) -> bool {
+        let mut state = self.0.lock().unwrap();
+        let number = state.offered + 1;
+        let admits = state.shortage.is_none_or(|every| !number.is_multiple_of(every));
+        state.offered = number - usize::from(!admits);
+        admits
+    }
+
+    /// Whether there is no room for the next batch. There is some when it comes again.
+    pub(super) fn refuses(&self) -> bool {
+        let refuses = !self.admits();
+        self.0.lock().unwrap().offered += usize::from(refuses);
+        refuses
+    }
+
+    /// Counts a call. Returns how many messages it may be about at most.
+    ///
+    /// # Errors
+    /// The error with which it fails instead.
+    pub(super) fn on_call(&self, call: Call) -> io::Result<usize> {
+        let mut state = self.0.lock().unwrap();
+        match state.next(call) {
+            None => Ok(usize::MAX),
+            Some(Fault::AtMost(messages)) => Ok(messages),
+            Some(Fault::Error(errno)) => Err(errno.into()),
+        }
+    }
+}
+
+impl State {
+    fn counter(&mut self, call: Call) -> &mut usize {
+        match call {
+            Call::Send => &mut self.sends,
+            Call::Receive => &mut self.receives,
+        }
+    }
+
+    fn next(&mut self, call: Call) -> Option<Fault> {
+        let counter = self.counter(call);
+        let number = *counter;
+        *counter += 1;
+        let plan = self.plan.filter(|plan| plan.call == call)?;
+        let is_first = number == plan.number;
+        if is_first {
+            self.began = Some(Instant::now());
+        }
+        let lasts = self.began.is_some_and(|began| began.elapsed() < plan.lasts);
+        (is_first || lasts).then_some(plan.fault)
+    }
+}
