@@ -99,7 +99,7 @@ impl Repository {
                     .map(|word| word.trim_matches([',', ';', ':', '(', ')']))
                     .collect()
             } else {
-                line.split('`').skip(1).step_by(2).collect()
+                line.split('`').skip(1).step_by(2).chain(texts_of_links(line)).collect()
             };
             let missing = names.into_iter().filter(|name| self.is_path(name));
             let missing = missing.filter(|name| !self.resolves(folder_of(document), name));
@@ -113,6 +113,12 @@ impl Repository {
         }
         faults
     }
+}
+
+/// The texts of the links in a line.
+fn texts_of_links(line: &str) -> impl Iterator<Item = &str> {
+    let before = line.match_indices("](").map(|(at, _)| line.get(..at).unwrap_or_default());
+    before.filter_map(|before| before.rsplit_once('[').map(|(_, text)| text))
 }
 
 fn root() -> &'static Path {
@@ -174,6 +180,7 @@ fn paths_are_distinguished_from_other_code_spans() {
         "`docs/b`",
         "`nowhere/`",
         "[b](b.md)",
+        "[docs/b.md](a.md)",
         "    from b/c.rs,",
     ] {
         assert_eq!(repository.faults("docs/a.md", bad).len(), 1, "{bad}");
