@@ -363,6 +363,12 @@ impl Connection {
         self.next_part_event()
     }
 
+    /// Whether [`next_event`](Self::next_event) has something to report. A call of the application can have events as well as
+    /// what is received or sent: a stream that is reset makes room for the writers of others.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty() || !self.lifecycle.is_closed() && self.has_part_events()
+    }
+
     /// Closes the connection with `error_code` and `reason` (RFC 9000 §10.2). Data that was not yet delivered is
     /// lost.
     pub fn close(&mut self, now: Timestamp, error_code: VarInt, reason: &[u8]) {

@@ -130,8 +130,8 @@ pub(crate) struct Datagrams {
     packet_room: usize,
     queues: OnDemand<Queues>,
     next_id: u64,
-    /// The application found no room for a datagram, and is told when there is.
-    awaits_room: bool,
+    /// The cost of the datagram for which the application found no room; it is told when there is some.
+    awaited_room: Option<u64>,
     /// Datagrams were received of which the application has not been notified.
     has_news: bool,
 }
@@ -216,7 +216,7 @@ impl Datagrams {
             packet_room,
             queues: OnDemand::default(),
             next_id: 0,
-            awaits_room: false,
+            awaited_room: None,
             has_news: false,
         }
     }
@@ -287,7 +287,7 @@ impl Datagrams {
             self.report(id, DatagramOutcome::Displaced);
         }
         if !self.queues.outgoing.has_room(cost, limits) {
-            self.awaits_room = true;
+            self.await_room(cost);
             return Err(DatagramError::QueueFull);
         }
         let id = DatagramId(self.next_id);
@@ -311,11 +311,39 @@ impl Datagrams {
         usize::try_from(limits.bytes.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Whether there is room again, after a datagram was refused for want of it. Reported once.
+    /// The application waits for room for a payload of `bytes`: [`Self::take_room`] reports when there is.
+    pub(crate) fn await_room_for(&mut self, bytes: usize) {
+        self.await_room((bytes as u64).saturating_add(OVERHEAD).min(self.config.send.bytes));
+    }
+
+    /// Of several datagrams that wait, the smallest has room first.
+    fn await_room(&mut self, cost: u64) {
+        self.awaited_room = Some(self.awaited_room.map_or(cost, |awaited| awaited.min(cost)));
+    }
+
+    /// Whether there is room again, after a datagram was refused for want of it: half of the queue is empty, and there is room
+    /// for that datagram.
+    pub(crate) fn has_awaited_room(&self) -> bool {
+        let limits = self.config.send;
+        self.awaited_room.is_some_and(|cost| {
+            self.queues.outgoing.cost <= limits.bytes / 2
+                && self.queues.outgoing.datagrams.len() <= limits.datagrams / 2
+                && self.queues.outgoing.has_room(cost, limits)
+        })
+    }
+
+    /// Like [`Self::has_awaited_room`]; it is reported once.
     pub(crate) fn take_room(&mut self) -> bool {
-        let is_half_empty = self.queues.outgoing.cost <= self.config.send.bytes / 2
-            && self.queues.outgoing.datagrams.len() <= self.config.send.datagrams / 2;
-        self.awaits_room && is_half_empty && core::mem::take(&mut self.awaits_room)
+        let has_room = self.has_awaited_room();
+        if has_room {
+            self.awaited_room = None;
+        }
+        has_room
+    }
+
+    /// Whether there is something to report to the application.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_news || self.has_awaited_room() || !self.queues.outcomes.is_empty()
     }
 
     fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {

@@ -59,7 +59,7 @@ pub enum Event {
         outcome: DatagramOutcome,
     },
     /// There is room for unreliable datagrams again, after one was refused with
-    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty.
+    /// [`QueueFull`](crate::DatagramError::QueueFull): half of the queue is empty, and there is room for that one.
     DatagramsWritable,
     /// The peer's address changed (RFC 9000 §9.3).
     PeerMigrated(SocketAddr),

@@ -294,6 +294,11 @@ impl Streams {
         }
     }
 
+    /// Whether there are events for the application, perhaps of streams that have ended since.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.queues.events.is_empty()
+    }
+
     /// The next event for the application.
     pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
         loop {

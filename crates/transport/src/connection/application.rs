@@ -176,6 +176,12 @@ impl Connection {
         self.streams.get_mut().give_back(now, stream_id, bytes)
     }
 
+    /// How many more bytes the peer may send on a stream, and on the connection as a whole, by the limits that it has been given
+    /// or is about to be given.
+    pub fn receive_credit(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
+        self.streams.get_mut().receive_credit(stream_id)
+    }
+
     /// The receive windows of a stream and of the connection, in bytes. An application that holds back only a part
     /// of both does not block the peer.
     pub fn receive_windows(&mut self, stream_id: StreamId) -> Option<(u64, u64)> {
@@ -215,6 +221,12 @@ impl Connection {
         self.datagrams.send_space()
     }
 
+    /// Requests an [`Event::DatagramsWritable`] for when half of the queue of datagrams to send is empty and there is room for a
+    /// payload of `bytes`, as if one of that size had been refused with [`QueueFull`](DatagramError::QueueFull).
+    pub fn await_datagram_room(&mut self, bytes: usize) {
+        self.datagrams.await_room_for(bytes);
+    }
+
     /// Takes the oldest received unreliable datagram.
     pub fn receive_datagram(&mut self) -> Option<Bytes> {
         self.datagrams.next()
@@ -238,6 +250,10 @@ impl Connection {
         }
         self.local_ids.replace(&mut self.random);
         self.local_ids.has_pending()
+    }
+
+    pub(super) fn has_part_events(&self) -> bool {
+        self.streams.has_events() || self.datagrams.has_events()
     }
 
     pub(super) fn next_part_event(&mut self) -> Option<Event> {

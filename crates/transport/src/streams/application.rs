@@ -325,6 +325,7 @@ impl Streams {
         let (key, stream) = self.table.find_mut(id).ok_or(ReadError::UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(ReadError::UnknownStream)?;
         let outcome = receive.read(now, &mut self.flow, max);
+        receive.relieve_peer(&mut self.flow);
         self.count_read(&outcome);
         self.settle(key);
         outcome
@@ -373,6 +374,7 @@ impl Streams {
         let (key, stream) = self.table.find_mut(id).ok_or(UnknownStream)?;
         let receive = stream.receive.as_deref_mut().ok_or(UnknownStream)?;
         receive.give_back(now, &mut self.flow, bytes);
+        receive.relieve_peer(&mut self.flow);
         self.settle(key);
         Ok(())
     }
@@ -388,6 +390,12 @@ impl Streams {
     pub(crate) fn receive_windows(&mut self, id: StreamId) -> Option<(u64, u64)> {
         let receive = self.table.find_mut(id)?.1.receive.as_deref()?;
         Some((receive.window().window(), self.flow.receive_window().window()))
+    }
+
+    /// How many more bytes the peer may send on a stream and on the connection.
+    pub(crate) fn receive_credit(&mut self, id: StreamId) -> Option<(u64, u64)> {
+        let receive = self.table.find_mut(id)?.1.receive.as_deref()?;
+        Some((receive.window().available(), self.flow.receive_window().available()))
     }
 
     /// How much of a stream the peer has; `None` if there is no such stream or it has ended.

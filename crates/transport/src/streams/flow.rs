@@ -80,6 +80,7 @@ pub(super) struct Exceeded;
 /// The window adapts to the application: each time half of it is consumed in less than two round trips, it doubles. So it
 /// settles at no less than four times what is consumed per round trip. The limit is raised with every eighth that is
 /// consumed (RFC 9000 §4.2 leaves the frequency open): several updates in a row may be lost before the peer is blocked.
+/// A peer that has hardly any credit left gets even less than that if the application waits for its data.
 /// Each update that is lost doubles their frequency, each that arrives halves it again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveWindow {
@@ -174,8 +175,23 @@ impl ReceiveWindow {
         self.consumed = consumed.unwrap_or(self.received);
         self.tune(now, round_trip);
         let left = self.limit.saturating_sub(self.consumed);
-        let step = self.window.checked_div(self.update_part).unwrap_or_default();
-        left <= self.window.saturating_sub(step) && self.renew()
+        left <= self.window.saturating_sub(self.step()) && self.renew()
+    }
+
+    /// How many more bytes the peer may send.
+    pub(super) const fn available(&self) -> u64 {
+        self.limit.saturating_sub(self.received)
+    }
+
+    /// How much is consumed between two updates.
+    fn step(&self) -> u64 {
+        self.window.checked_div(self.update_part).unwrap_or_default()
+    }
+
+    /// Raises the limit by what was consumed, however little that is, if the peer has hardly any credit left. Returns whether
+    /// the limit rose.
+    pub(super) fn relieve(&mut self) -> bool {
+        self.available() < self.step() && self.renew()
     }
 
     /// A frame with the limit was lost.
@@ -276,6 +292,11 @@ impl ConnectionFlow {
     /// Returns the credit of `bytes` that were read or are never going to be.
     pub(super) fn give_back(&mut self, now: Timestamp, bytes: u64) {
         self.pending_max_data |= self.receive.consume(now, self.round_trip, bytes);
+    }
+
+    /// See [`ReceiveWindow::relieve`].
+    pub(super) fn relieve(&mut self) {
+        self.pending_max_data |= self.receive.relieve();
     }
 
     /// Keeps the window half as large again as any stream's, so that one stream alone cannot use it up.

@@ -145,6 +145,11 @@ impl Packable<Streams> {
         self.awake().is_some_and(Streams::awaits_peer)
     }
 
+    /// See [`Streams::has_events`].
+    pub(crate) fn has_events(&self) -> bool {
+        self.awake().is_some_and(Streams::has_events)
+    }
+
     /// See [`Streams::next_event`].
     pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
         self.awake_mut()?.next_event()

@@ -386,6 +386,16 @@ impl ReceiveHalf {
         connection.give_back(now, bytes);
     }
 
+    /// The application waits for data that the peer may have no credit to send: then it gets what was consumed since the last
+    /// update, however little that is. Other streams may hold the rest of the connection's window, and a receiver must not
+    /// wait for STREAM_DATA_BLOCKED or DATA_BLOCKED (RFC 9000 §4.1).
+    pub(super) fn relieve_peer(&mut self, connection: &mut ConnectionFlow) {
+        if self.is_waited_for() {
+            self.pending_limit |= self.window.relieve() && self.needs_limit();
+            connection.relieve();
+        }
+    }
+
     /// Stops reading: all data, received or to come, is discarded.
     pub(super) fn stop(&mut self, now: Timestamp, connection: &mut ConnectionFlow, code: VarInt) {
         if self.stopped.is_some() {
