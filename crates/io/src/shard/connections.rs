@@ -58,6 +58,8 @@ struct Slot {
     attempt: Option<SocketAddr>,
     /// It waits in `dirty`.
     is_dirty: bool,
+    /// The application was called because of events that its call before left.
+    is_repeated: bool,
     /// It waits in `sending`; until it has been asked for datagrams it has no timer.
     is_sending: bool,
     /// The application ran after the connection was closed, so it knows.
@@ -322,6 +324,7 @@ impl Connections {
             target,
             attempt,
             is_dirty: false,
+            is_repeated: false,
             is_sending: false,
             knows_of_close: false,
             is_broken: false,
@@ -483,7 +486,19 @@ impl Connections {
         if let Err(panicked) = outcome {
             self.on_panic(now, handle, panicked);
         }
+        self.note_events(handle);
         self.mark_sending(handle);
+    }
+
+    /// Has the application called again if its call, or sending, has left events: nothing else may happen on the connection for
+    /// a long time. An application that leaves them once more is not called for them again.
+    fn note_events(&mut self, handle: ConnectionHandle) {
+        let has_events = self.endpoint.connection(handle).is_some_and(Connection::has_events);
+        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
+        let is_repeated = std::mem::replace(&mut slot.is_repeated, has_events);
+        if has_events && !is_repeated {
+            self.mark_dirty(handle);
+        }
     }
 
     /// The next connection that is to be asked for datagrams.
@@ -522,6 +537,7 @@ impl Connections {
         }
         self.release_sockets(handle, sockets);
         self.report_memory(handle);
+        self.note_events(handle);
         let Some(Some(slot)) = self.slots.get(handle.index()) else { return };
         let is_closed = self.endpoint.connection(handle).is_some_and(Connection::is_closed);
         if is_closed && !slot.knows_of_close {
@@ -607,3 +623,6 @@ fn is_long(datagram: &[u8]) -> bool {
 #[cfg(test)]
 #[path = "connections/ending_tests.rs"]
 mod ending_tests;
+#[cfg(test)]
+#[path = "connections/events_tests.rs"]
+mod events_tests;
