@@ -1,5 +1,7 @@
 //! From snapshots to a verdict.
 
+use std::collections::BTreeMap;
+
 use crate::change::{covers, rise};
 use crate::examination::Examination;
 use crate::floor::{rank, weigh};
@@ -43,9 +45,8 @@ pub fn diagnose_for(snapshots: &[Snapshot], scope: Scope) -> Verdict {
     note_silence(&mut examination, scope, &findings);
     let oddities = examination.take_oddities();
     let is_blind = scope.is_blind(&examination);
-    let mut unseen = examination.unseen;
+    let mut unseen = examination.take_unseen();
     unseen.retain(|it| scope.needs(it));
-    unseen.sort_by_key(|it| it.stage);
     let has_oddities = !oddities.is_empty() && !matches!(scope, Scope::Own { .. });
     let is_blind = is_blind || has_oddities || unseen.iter().any(|it| it.may_hide_loss);
     // A user who names a port expects a program there: packets for it are lost, not stray.
@@ -113,13 +114,16 @@ fn has_traffic(examination: &Examination<'_>) -> bool {
 }
 
 /// Fragments that were lost before IP leave datagrams that cannot be completed, at most one for
-/// each fragment.
+/// each fragment. The stage that lost most of them is named.
 fn note_consequences(findings: &mut [Finding]) {
-    let before_ip = findings.iter().filter(|it| it.stage < Stage::Ip);
-    let Some(cause) = before_ip.max_by_key(|it| (it.lost, core::cmp::Reverse(it.stage))) else {
-        return;
-    };
-    let (stage, fragments) = (cause.stage, cause.lost);
+    let mut by_stage = BTreeMap::<Stage, u64>::new();
+    for finding in findings.iter().filter(|it| it.stage < Stage::Ip) {
+        let lost = by_stage.entry(finding.stage).or_default();
+        *lost = lost.saturating_add(finding.lost);
+    }
+    let most = by_stage.iter().max_by_key(|(stage, lost)| (**lost, core::cmp::Reverse(**stage)));
+    let Some(stage) = most.map(|(stage, _)| *stage) else { return };
+    let fragments = by_stage.into_values().fold(0, u64::saturating_add);
     for finding in findings.iter_mut().filter(|it| it.cause == Cause::Reassembly) {
         if covers(fragments, finding.lost) {
             finding.consequence_of = Some(stage);
@@ -130,6 +134,9 @@ fn note_consequences(findings: &mut [Finding]) {
 #[cfg(test)]
 #[path = "hostile_tests.rs"]
 mod hostile;
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod order;
 #[cfg(test)]
 #[path = "diagnose_tests.rs"]
 mod tests;

@@ -1,5 +1,7 @@
 //! What is collected while the stages are looked at, one after the other.
 
+use std::collections::BTreeMap;
+
 use crate::actions;
 use crate::change::{Rise, rise};
 use crate::floor::Traffic;
@@ -19,12 +21,15 @@ pub(crate) struct Examination<'a> {
     traffic: Traffic,
     /// Oddities beyond the limit.
     untold: usize,
+    /// Unseen parts beyond the limit, by stage: how many there are, and whether losses may hide in any of them.
+    unlisted: BTreeMap<Stage, (usize, bool)>,
 }
 
 impl<'a> Examination<'a> {
     pub(crate) fn new(span: Span<'a>, oddities: Vec<String>) -> Self {
         let (findings, unseen, traffic) = (Vec::new(), Vec::new(), Traffic::of(&span));
-        Self { span, findings, unseen, oddities, traffic, untold: 0 }
+        let unlisted = BTreeMap::new();
+        Self { span, findings, unseen, oddities, traffic, untold: 0, unlisted }
     }
 
     /// A reading contradicts another.
@@ -58,12 +63,28 @@ impl<'a> Examination<'a> {
         }
         if self.unseen.len() < UNSEEN {
             self.unseen.push(unseen);
-        } else if unseen.may_hide_loss
-            && let Some(place) = self.unseen.iter_mut().find(|it| !it.may_hide_loss)
-        {
-            // That losses may hide is never left out.
-            *place = unseen;
+            return;
         }
+        // Where losses may hide is listed before what would only have explained more.
+        let explanation = self.unseen.iter_mut().find(|it| !it.may_hide_loss);
+        let left_out = match explanation.filter(|_| unseen.may_hide_loss) {
+            Some(place) => std::mem::replace(place, unseen),
+            None => unseen,
+        };
+        let (count, may_hide_loss) = self.unlisted.entry(left_out.stage).or_default();
+        *count = count.saturating_add(1);
+        *may_hide_loss |= left_out.may_hide_loss;
+    }
+
+    /// All unseen parts in the order of their stages, and for each stage how many more there were.
+    pub(crate) fn take_unseen(&mut self) -> Vec<Unseen> {
+        let mut all = std::mem::take(&mut self.unseen);
+        for (stage, (count, may_hide_loss)) in std::mem::take(&mut self.unlisted) {
+            let why = format!("{count} more of the same kind");
+            all.push(Unseen { stage, why, needed: None, may_hide_loss });
+        }
+        all.sort_by_key(|it| it.stage);
+        all
     }
 
     /// Something of `stage` was not seen, and losses may hide there.

@@ -28,7 +28,8 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
     }
     // What a full backlog dropped is that stage's, as far as it goes.
     let mut of_backlog = backlog.min(dropped);
-    let unhandled = examination.span.reason("UNHANDLED_PROTO").unwrap_or(0);
+    // Those that are explained at one device are none of another's.
+    let mut unhandled = examination.span.reason("UNHANDLED_PROTO").unwrap_or(0);
     for (name, losses) in found {
         let elsewhere = of_backlog.min(losses.dropped);
         of_backlog = of_backlog.saturating_sub(elsewhere);
@@ -40,6 +41,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
                 format!("{name} dropped {own} packets, as many as were of protocols that nobody takes (not IP)"),
                 None,
             );
+            unhandled = unhandled.saturating_sub(own);
             own = 0;
         }
         let lost = losses.others.saturating_add(own).max(driver);

@@ -84,6 +84,9 @@ fn no_route(examination: &mut Examination<'_>) {
     examination.find(Stage::SendIp, Cause::NoRoute, lost, certain_if(is_certain), all);
 }
 
+/// How many of the destinations are listed whose path MTU was learned.
+const LISTED: usize = 8;
+
 /// Packets that were too large for a path: counted where they were forwarded, told by ICMP where they were sent.
 fn path_mtu(examination: &mut Examination<'_>) {
     let (forwarded, mut all) = ip::sum(
@@ -98,9 +101,11 @@ fn path_mtu(examination: &mut Examination<'_>) {
     all.extend(more);
     let learned = learned(&examination.span.snapshots);
     let count = u64::try_from(learned.len()).unwrap_or(u64::MAX);
-    for (destination, mtu) in learned.iter().take(8) {
+    for (destination, mtu) in learned.iter().take(LISTED) {
         all.push(evidence(format!("a path MTU of {mtu} bytes was learned for {destination}"), 1));
     }
+    let unlisted = u64::try_from(learned.len().saturating_sub(LISTED)).unwrap_or(u64::MAX);
+    all.push(evidence("other destinations for which a path MTU was learned", unlisted));
     let (unreachable, more) = ip::sum(examination, &[(Table::Icmp, "InDestUnreachs")]);
     all.extend(more);
     let (answered, more) = ip::sum(

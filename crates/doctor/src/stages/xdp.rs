@@ -152,12 +152,13 @@ fn examine_programs(
     if has_program && by_reason == 0 {
         by_reason = without_reason(examination, &names, &mut evidence);
     }
-    if lost > 0 {
-        // That a program dropped it is what the driver says; that another counter says so, too, is needed to be certain.
-        let certainty = certain_if(covers(by_reason, lost));
-        examination.find(Stage::Xdp, Cause::Xdp, lost, certainty, evidence);
-    } else if !hidden.is_empty() && by_reason > 0 {
-        examination.find(Stage::Xdp, Cause::Xdp, by_reason, certain_if(false), evidence);
+    // What the reasons tell beyond that is of the programs that nobody counts.
+    let rest = if agree(by_reason, lost) { 0 } else { by_reason.saturating_sub(lost) };
+    // That a program dropped it is what the driver says; that another counter says so, too, is needed to be certain.
+    let certainty = certain_if(covers(by_reason, lost));
+    examination.find(Stage::Xdp, Cause::Xdp, lost, certainty, evidence.clone());
+    if !hidden.is_empty() && rest > 0 {
+        examination.find(Stage::Xdp, Cause::Xdp, rest, certain_if(false), evidence);
     } else {
         for (why, needed) in hidden {
             examination.blind(Stage::Xdp, why, needed);

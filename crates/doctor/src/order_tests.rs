@@ -1,0 +1,375 @@
+//! Order and numbers: faults that come together are all reported, each with its own number, in an order that depends on
+//! nothing but what was lost.
+
+use std::collections::BTreeMap;
+
+use clearway_units::Random;
+
+use crate::testing::{LOCAL, Parts, bump, course, host, socket};
+use crate::{
+    Application, Device, Evidence, Finding, Paths, Qdisc, Reading, Snapshot, SocketKey, Stage,
+    Verdict, diagnose,
+};
+
+/// Snapshots of a course, and the steps that lie between the first and the last.
+const SNAPSHOTS: u64 = 9;
+const STEPS: u64 = SNAPSHOTS - 1;
+
+/// What happens in each step of a fault that loses this many packets.
+type Fault = fn(&mut Parts<'_>, u64);
+
+/// Packets that come as far as IP.
+fn received(parts: &mut Parts<'_>, lost: u64) {
+    parts.ip("InReceives", lost);
+}
+
+/// Packets that come as far as UDP.
+fn delivered(parts: &mut Parts<'_>, lost: u64) {
+    received(parts, lost);
+    parts.ip("InDelivers", lost);
+}
+
+/// Faults that may come together: none of them has another for its cause.
+const FAULTS: [(&str, Fault); 16] = [
+    ("missed at the device", |it, lost| it.device_counter("rx_missed_errors", lost)),
+    ("header", |it, lost| {
+        received(it, lost);
+        it.ip("InHdrErrors", lost);
+    }),
+    ("no route", |it, lost| {
+        received(it, lost);
+        bump(&mut it.protocols().ip_ext, "InNoRoutes", lost);
+    }),
+    ("discards", |it, lost| {
+        received(it, lost);
+        it.ip("InDiscards", lost);
+    }),
+    ("reverse path", |it, lost| {
+        received(it, lost);
+        bump(&mut it.protocols().tcp_ext, "IPReversePathFilter", lost);
+    }),
+    ("reassembly", |it, lost| {
+        received(it, lost);
+        for counter in ["ReasmReqds", "ReasmFails", "ReasmTimeout"] {
+            it.ip(counter, lost);
+        }
+    }),
+    ("firewall", |it, lost| {
+        received(it, lost);
+        it.reason("NETFILTER_DROP", lost);
+    }),
+    ("no socket", |it, lost| {
+        delivered(it, lost);
+        it.udp("NoPorts", lost);
+    }),
+    ("checksum", |it, lost| {
+        delivered(it, lost);
+        it.udp("InErrors", lost);
+        it.udp("InCsumErrors", lost);
+        it.socket().drops += lost;
+    }),
+    ("overflow", |it, lost| it.overflow(lost)),
+    ("truncated reads", |it, lost| application(it).truncated += lost),
+    ("application's queue", |it, lost| application(it).queue_full += lost),
+    ("no route to send", |it, lost| it.ip("OutNoRoutes", lost)),
+    ("queueing discipline", |it, lost| it.qdisc().drops += lost),
+    ("sending device", |it, lost| it.device_counter("tx_dropped", lost)),
+    ("path MTU", |it, lost| {
+        received(it, lost);
+        it.ip("FragFails", lost);
+    }),
+];
+
+fn application<'a>(parts: &'a mut Parts<'_>) -> &'a mut Application {
+    if matches!(parts.0.applications, Reading::Missing(_)) {
+        parts.0.applications = Reading::Seen([("server".to_owned(), none())].into());
+    }
+    match &mut parts.0.applications {
+        Reading::Seen(all) => all.get_mut("server").unwrap(),
+        Reading::Missing(_) => unreachable!(),
+    }
+}
+
+fn none() -> Application {
+    Application { process: crate::testing::READER, ..Application::default() }
+}
+
+/// A course in which all of these faults happen, the applications' counters being there from the beginning.
+fn verdict(faults: &[(Fault, u64)]) -> Verdict {
+    let mut snapshots = course(SNAPSHOTS, |parts, _| {
+        application(parts);
+        for (fault, lost) in faults {
+            fault(parts, *lost);
+        }
+    });
+    application(&mut Parts(&mut snapshots[0]));
+    diagnose(&snapshots)
+}
+
+/// How many packets were lost, by stage and cause.
+fn lost(verdict: &Verdict) -> BTreeMap<(Stage, &'static str), u64> {
+    let mut sums = BTreeMap::new();
+    for finding in &verdict.findings {
+        *sums.entry((finding.stage, finding.cause.name())).or_default() += finding.lost;
+    }
+    sums
+}
+
+/// The documented order, computed anew.
+fn check_order(verdict: &Verdict) {
+    let rank = |it: &Finding| {
+        let is_consequence = it.consequence_of.is_some();
+        (it.cause.is_stray(), !it.is_above_floor, is_consequence, u64::MAX - it.lost)
+    };
+    let ranks: Vec<_> = verdict.findings.iter().map(rank).collect();
+    assert!(ranks.is_sorted(), "{ranks:?}");
+}
+
+/// The text has each finding, and for each stage the sum.
+fn check_text(verdict: &Verdict) {
+    let text = verdict.to_string();
+    for finding in &verdict.findings {
+        assert!(text.contains(&finding.to_string()), "{finding} is not in {text}");
+    }
+}
+
+#[test]
+fn two_faults_are_two_findings_with_their_own_numbers() {
+    let alone = |fault: Fault| [1, 4, 40].map(|number| lost(&verdict(&[(fault, number)])));
+    let alone = FAULTS.map(|(_, fault)| alone(fault));
+    for (at, (name, fault)) in FAULTS.into_iter().enumerate() {
+        assert_eq!(alone[at][1].values().sum::<u64>(), 4 * STEPS, "{name}: {:?}", alone[at]);
+        for (place, (other_name, other)) in FAULTS.into_iter().enumerate() {
+            for (own, others) in [(1, 1), (0, 2)] {
+                let mut expected = alone[at][own].clone();
+                let (own, others) = ([1, 4, 40][own], ([1, 4, 40][others], &alone[place][others]));
+                let (others, of_others) = others;
+                for (key, lost) in of_others.clone() {
+                    *expected.entry(key).or_default() += lost;
+                }
+                let both = verdict(&[(fault, own), (other, others)]);
+                assert_eq!(lost(&both), expected, "{own} of {name} and {others} of {other_name}");
+                check_order(&both);
+                check_text(&both);
+                let turned = verdict(&[(other, others), (fault, own)]);
+                assert_eq!(turned.to_string(), both.to_string(), "{name}, {other_name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_faults_at_once_are_all_reported() {
+    let mut random = Random::from_number(1);
+    for _ in 0..100 {
+        let faults = FAULTS.map(|(_, fault)| (fault, random.below(20)));
+        let verdict = verdict(&faults);
+        let expected = faults.iter().map(|(_, lost)| lost * STEPS).sum::<u64>();
+        assert_eq!(lost(&verdict).values().sum::<u64>(), expected, "{faults:?}\n{verdict}");
+        check_order(&verdict);
+        check_text(&verdict);
+    }
+}
+
+/// Each of a thousand sockets of one process loses something.
+fn many_sockets(order: &[u64], drops: impl Fn(u64) -> u64) -> Vec<Snapshot> {
+    course(SNAPSHOTS, |parts, step| {
+        if step == 0 {
+            parts.sockets().clear();
+        }
+        for (key, number) in (0..).zip(order) {
+            let local = format!("0.0.0.0:{}", 10_000 + number);
+            let socket = crate::Socket { local, drops: 0, ..socket() };
+            let entry = parts.sockets().entry(SocketKey(key)).or_insert(socket);
+            let lost = if step == 0 { 0 } else { drops(*number) };
+            entry.drops += lost;
+            delivered(parts, lost);
+            for counter in ["InErrors", "RcvbufErrors"] {
+                parts.udp(counter, lost);
+            }
+        }
+    })
+}
+
+#[test]
+fn a_thousand_sockets_are_all_listed_in_the_same_order() {
+    let mut order: Vec<u64> = (0..1000).collect();
+    let drops: [fn(u64) -> u64; 2] = [|_| 2, |number| number % 7];
+    for drops in drops {
+        let mut texts = Vec::new();
+        for seed in 0..2 {
+            let snapshots = many_sockets(&order, drops);
+            let verdict = diagnose(&snapshots[1..]);
+            let expected = (0..1000).map(drops).sum::<u64>() * (STEPS - 1);
+            assert_eq!(lost(&verdict).values().sum::<u64>(), expected);
+            check_order(&verdict);
+            // Those that lost most are measured; of equal ones these are others if the keys are others.
+            let named: Vec<_> = verdict
+                .findings
+                .iter()
+                .map(|it| (it.lost, it.cause.queue().map(|queue| queue.local.clone())))
+                .collect();
+            let sockets = named.iter().filter(|(_, local)| local.is_some()).count();
+            assert_eq!(sockets, (0..1000).filter(|number| drops(*number) > 0).count());
+            texts.push(named.into_iter().collect::<std::collections::BTreeSet<_>>());
+            let mut random = Random::from_number(seed);
+            for at in (1..order.len()).rev() {
+                order.swap(at, random.below(at as u64 + 1) as usize);
+            }
+        }
+        assert!(texts.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+/// Another device like the first.
+fn with_devices(count: usize) -> Snapshot {
+    let mut host = host();
+    let Reading::Seen(devices) = &mut host.devices else { unreachable!() };
+    let first = devices["eth0"].clone();
+    for number in 1..count {
+        let device = Device { index: 2 + number as u32, ..first.clone() };
+        devices.insert(format!("eth{number}"), device);
+    }
+    host
+}
+
+fn devices(snapshot: &mut Snapshot) -> &mut BTreeMap<String, Device> {
+    let Reading::Seen(devices) = &mut snapshot.devices else { unreachable!() };
+    devices
+}
+
+/// A snapshot, and one after `change` and some traffic.
+fn before_and_after(before: Snapshot, change: impl FnOnce(&mut Snapshot)) -> Vec<Snapshot> {
+    let mut after = before.clone();
+    after.taken += 1_000_000_000;
+    Parts(&mut after).traffic(100);
+    change(&mut after);
+    vec![before, after]
+}
+
+#[test]
+fn equal_losses_of_several_devices_are_listed_by_name() {
+    let snapshots = before_and_after(with_devices(20), |after| {
+        for device in devices(after).values_mut() {
+            bump(&mut device.statistics, "rx_missed_errors", 7);
+        }
+    });
+    let verdict = diagnose(&snapshots);
+    let names: Vec<_> = verdict.findings.iter().map(|it| it.evidence[0].counter.clone()).collect();
+    assert_eq!(names.len(), 20);
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+/// What explains the drops of one device does not explain those of another, too.
+#[test]
+fn an_explanation_is_used_once() {
+    let dropped = |first, second, unhandled| {
+        let snapshots = before_and_after(with_devices(2), |after| {
+            for (name, lost) in [("eth0", first), ("eth1", second)] {
+                let device = devices(after).get_mut(name).unwrap();
+                bump(&mut device.statistics, "rx_dropped", lost);
+            }
+            Parts(after).reason("UNHANDLED_PROTO", unhandled);
+        });
+        lost(&diagnose(&snapshots)).values().sum::<u64>()
+    };
+    for (first, second, unhandled, expected) in
+        [(10, 10, 20, 0), (10, 10, 10, 10), (10, 10, 19, 10), (10, 30, 30, 30), (30, 10, 30, 10)]
+    {
+        assert_eq!(dropped(first, second, unhandled), expected, "{first}, {second}, {unhandled}");
+    }
+}
+
+/// Fragments that are lost at two stages leave as many incomplete datagrams as both together.
+#[test]
+fn two_causes_of_one_consequence_are_added_up() {
+    for (device, backlog) in [(100, 0), (0, 100), (60, 60), (50, 50), (10, 90)] {
+        let snapshots = before_and_after(host(), |after| {
+            let mut parts = Parts(after);
+            parts.device_counter("rx_missed_errors", device);
+            parts.device_counter("rx_dropped", backlog);
+            parts.softnet().dropped += backlog;
+            parts.ip("InReceives", 100);
+            for counter in ["ReasmReqds", "ReasmFails", "ReasmTimeout"] {
+                parts.ip(counter, 100);
+            }
+        });
+        let verdict = diagnose(&snapshots);
+        let consequence = verdict.findings.iter().find(|it| it.cause.name() == "reassembly");
+        let worst = if device >= backlog { Stage::Device } else { Stage::Softnet };
+        assert_eq!(consequence.unwrap().consequence_of, Some(worst), "{device}, {backlog}");
+    }
+}
+
+/// What does not fit in a list is counted.
+#[test]
+fn what_is_left_out_of_a_list_is_counted() {
+    // Devices that come and go.
+    let snapshots = before_and_after(with_devices(200), |after| {
+        devices(after).retain(|name, _| name == "eth0");
+    });
+    let verdict = diagnose(&snapshots);
+    let of_devices = verdict.unseen.iter().filter(|it| it.stage == Stage::Device);
+    let listed: Vec<_> = of_devices.map(|it| it.why.clone()).collect();
+    let more = |why: &String| why.strip_suffix(" more of the same kind")?.parse::<usize>().ok();
+    let unlisted: usize = listed.iter().filter_map(more).sum();
+    let one_by_one = listed.iter().filter(|why| more(why).is_none()).count();
+    assert_eq!(one_by_one + unlisted, 199, "{listed:?}");
+
+    // Path MTUs that were learned.
+    let snapshots = before_and_after(host(), |after| {
+        let path_mtus = (0..30).map(|number| (format!("192.0.2.{number}"), 1300)).collect();
+        after.paths = Reading::Seen(Paths { path_mtus });
+    });
+    let verdict = diagnose(&snapshots);
+    let finding = verdict.findings.iter().find(|it| it.cause.name() == "path_mtu").unwrap();
+    let learned = |it: &&Evidence| it.counter.contains("learned");
+    let sum: u64 = finding.evidence.iter().filter(learned).map(|it| it.rise).sum();
+    assert_eq!((finding.lost, sum), (30, 30), "{:?}", finding.evidence);
+}
+
+/// A program whose drops a driver counts does not hide that another device's are not counted.
+#[test]
+fn a_program_that_is_seen_does_not_hide_one_that_is_not() {
+    for counted in [0, 50] {
+        let mut before = with_devices(2);
+        for device in devices(&mut before).values_mut() {
+            device.has_xdp = true;
+        }
+        let second = devices(&mut before).get_mut("eth1").unwrap();
+        second.driver = Reading::Missing(crate::Missing::Kernel);
+        let snapshots = before_and_after(before, |after| {
+            Parts(after).driver_counter("rx_queue_0_xdp_drops", counted);
+        });
+        let verdict = diagnose(&snapshots);
+        let is_told = verdict.unseen.iter().any(|it| it.why.starts_with("eth1"));
+        assert!(is_told, "{counted}: {:?}", verdict.unseen);
+    }
+}
+
+/// Disciplines of two devices, and two of one device of which one has what the other has.
+#[test]
+fn queueing_disciplines_are_counted_by_device() {
+    let snapshots = before_and_after(
+        {
+            let mut before = host();
+            let Reading::Seen(all) = &mut before.qdiscs else { unreachable!() };
+            let first = all[0].clone();
+            all.push(Qdisc { handle: 0x20000, parent: 0x10001, ..first.clone() });
+            all.push(Qdisc { device: "eth1".to_owned(), ..first });
+            before
+        },
+        |after| {
+            let Reading::Seen(all) = &mut after.qdiscs else { unreachable!() };
+            for (qdisc, lost) in all.iter_mut().zip([30, 30, 30]) {
+                qdisc.drops += lost;
+            }
+        },
+    );
+    let verdict = diagnose(&snapshots);
+    let of_qdiscs: Vec<_> =
+        verdict.findings.iter().filter(|it| it.stage == Stage::SendQdisc).collect();
+    assert_eq!(of_qdiscs.iter().map(|it| it.lost).collect::<Vec<_>>(), [30, 30]);
+    assert!(of_qdiscs[0].evidence[0].counter < of_qdiscs[1].evidence[0].counter);
+    assert!(verdict.to_string().contains(LOCAL) || !verdict.findings.is_empty());
+}
