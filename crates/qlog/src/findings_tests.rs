@@ -6,6 +6,8 @@ mod catalogue;
 mod delivery;
 #[path = "findings_tests/outcome.rs"]
 mod outcome;
+#[path = "findings_tests/overlap.rs"]
+mod overlap;
 #[path = "findings_tests/peer.rs"]
 mod peer;
 #[path = "findings_tests/story.rs"]

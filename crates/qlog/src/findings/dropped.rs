@@ -16,6 +16,9 @@ const PROCESSED: u64 = 8;
 pub(super) struct DroppedPackets {
     present: Option<Run>,
     worst: Option<Run>,
+    /// How many bad runs there were, and how many packets they dropped.
+    runs: u64,
+    dropped: u64,
     is_established: bool,
 }
 
@@ -55,7 +58,12 @@ impl DroppedPackets {
     fn end_run(&mut self) {
         let Some(run) = self.present.take() else { return };
         let is_bad = run.dropped >= PACKETS && run.dropped >= run.processed;
-        if is_bad && self.worst.as_ref().is_none_or(|worst| worst.dropped < run.dropped) {
+        if !is_bad {
+            return;
+        }
+        self.runs = self.runs.saturating_add(1);
+        self.dropped = self.dropped.saturating_add(run.dropped);
+        if self.worst.as_ref().is_none_or(|worst| worst.dropped < run.dropped) {
             self.worst = Some(run);
         }
     }
@@ -107,6 +115,7 @@ impl Detector for DroppedPackets {
 
     fn finish(mut self: Box<Self>, _state: &State) -> Vec<Finding> {
         self.end_run();
+        let (runs, dropped) = (self.runs, self.dropped);
         let Some(run) = self.worst else { return Vec::new() };
         let length = run.end.saturating_sub(run.begin);
         let reason = run.reason.replace('_', " ");
@@ -120,6 +129,10 @@ impl Detector for DroppedPackets {
         if let Some(update) = run.key_update {
             metrics
                 .push(("time since the key update", text::time(run.begin.saturating_sub(update))));
+        }
+        if runs > 1 {
+            metrics.push(("runs like this", text::count(runs)));
+            metrics.push(("packets dropped in all of them", text::count(dropped)));
         }
         if run.bytes > 0 {
             metrics.push(("bytes dropped", text::bytes(run.bytes)));

@@ -49,9 +49,12 @@ pub(super) struct Stalls {
     present: Option<Stall>,
     /// Set when a limit was raised and nothing has been sent since.
     raised: Option<(Duration, Duration)>,
+    /// The longest of the stalls in which the peer has not stopped reading, ...
     longest: Option<Stall>,
+    /// ... and of the others, which are a finding of their own.
     stopped: Option<Stall>,
     stopped_total: Duration,
+    stopped_count: u64,
     not_woken: Option<(Duration, Duration)>,
     total: Duration,
     count: u64,
@@ -75,18 +78,20 @@ impl Stalls {
     fn end(&mut self, now: Duration) {
         let Some(mut stall) = self.present.take().filter(|stall| !stall.is_free) else { return };
         stall.end = now;
-        self.total = self.total.saturating_add(stall.length());
-        self.count = self.count.saturating_add(1);
-        if self.longest.is_none_or(|longest| longest.length() < stall.length()) {
-            self.longest = Some(stall);
-        }
         let patience = STOPPED.max(self.rtt.saturating_mul(8));
         // If nothing is received from the peer, its limits may have been lost.
         if stall.waited() >= patience && stall.heard >= HEARD {
             self.stopped_total = self.stopped_total.saturating_add(stall.waited());
+            self.stopped_count = self.stopped_count.saturating_add(1);
             if self.stopped.is_none_or(|stopped| stopped.waited() < stall.waited()) {
                 self.stopped = Some(stall);
             }
+            return;
+        }
+        self.total = self.total.saturating_add(stall.length());
+        self.count = self.count.saturating_add(1);
+        if self.longest.is_none_or(|longest| longest.length() < stall.length()) {
+            self.longest = Some(stall);
         }
     }
 
@@ -122,10 +127,9 @@ impl Stalls {
         let Some(longest) = self.longest else { return Vec::new() };
         let all = state.now.saturating_sub(self.begin.unwrap_or_default());
         let patience = STALL.max(self.rtt.saturating_mul(STALL_ROUND_TRIPS));
-        let others = self.total.saturating_sub(self.stopped_total);
-        let is_long = longest.length() >= patience
-            && self.stopped.is_none_or(|stopped| stopped.begin != longest.begin);
-        let is_much = others >= TOGETHER && others.as_secs_f64() >= all.as_secs_f64() * SHARE;
+        let is_long = longest.length() >= patience;
+        let total = self.total.as_secs_f64();
+        let is_much = self.total >= TOGETHER && total >= all.as_secs_f64() * SHARE;
         if !is_long && !is_much {
             return Vec::new();
         }
@@ -138,7 +142,7 @@ impl Stalls {
         ]);
         vec![Finding {
             id: FindingId::FlowControlStall,
-            severity: others.as_secs_f64(),
+            severity: total,
             begin: longest.begin,
             end: longest.end,
             headline: format!(
@@ -231,6 +235,7 @@ impl Detector for Stalls {
                 ),
                 metrics: vec![
                     ("longest wait", text::time(stopped.waited())),
+                    ("waits", text::count(self.stopped_count)),
                     ("total duration", text::time(self.stopped_total)),
                 ],
             });
