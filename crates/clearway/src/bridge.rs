@@ -63,6 +63,9 @@ pub(crate) struct Shared<F: Face> {
     /// How often the lock was taken.
     #[cfg(test)]
     pub(crate) locks: core::sync::atomic::AtomicUsize,
+    /// How often a task has woken the shard.
+    #[cfg(test)]
+    pub(crate) shard_wakes: core::sync::atomic::AtomicUsize,
 }
 
 /// The state behind the lock.
@@ -117,6 +120,8 @@ impl<F: Face> Shared<F> {
             runtime: OnceLock::new(),
             #[cfg(test)]
             locks: Default::default(),
+            #[cfg(test)]
+            shard_wakes: Default::default(),
         })
     }
 
@@ -188,6 +193,8 @@ impl<F: Face> Shared<F> {
     /// Wakes the shard to process the changes of tasks. Before the shard has created the connection, this is not
     /// necessary: it processes them then. Must not be called with the lock held.
     fn wake_shard(&self) {
+        #[cfg(test)]
+        self.shard_wakes.fetch_add(1, core::sync::atomic::Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
             waker.wake();
         }
@@ -207,8 +214,17 @@ impl<F: Face> Shared<F> {
         signal: Signal,
         mut attempt: impl FnMut(&mut State<F>) -> Option<T>,
     ) -> T {
+        self.wait_acting(signal, |state, _| attempt(state)).await
+    }
+
+    /// Like [`Self::wait`], where the attempt may have effects.
+    pub(crate) async fn wait_acting<T>(
+        &self,
+        signal: Signal,
+        mut attempt: impl FnMut(&mut State<F>, &mut Effects<F>) -> Option<T>,
+    ) -> T {
         // If there is a result already, the lock is taken only once.
-        if let Some(result) = attempt(&mut self.lock()) {
+        if let Some(result) = self.act(&mut attempt) {
             return result;
         }
         loop {
@@ -216,7 +232,7 @@ impl<F: Face> Shared<F> {
             let mut notified = pin!(signals[signal as usize].notified());
             // From here on no signal is missed.
             notified.as_mut().enable();
-            if let Some(result) = attempt(&mut self.lock()) {
+            if let Some(result) = self.act(&mut attempt) {
                 return result;
             }
             notified.await;

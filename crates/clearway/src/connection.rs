@@ -303,7 +303,8 @@ impl Connection {
             if let Some(error) = state.lost() {
                 return Err(SendDatagramError::ConnectionLost(error));
             }
-            let id = state.face.datagrams.send(data).ok_or(SendDatagramError::QueueFull)?;
+            let id = state.face.datagrams.send(data, effects);
+            let id = id.ok_or(SendDatagramError::QueueFull)?;
             effects.wake_shard();
             Ok(id)
         })
@@ -320,7 +321,7 @@ impl Connection {
                 Err(SendDatagramError::QueueFull) => {}
                 outcome => return outcome,
             }
-            let room = self.reference.wait(Signal::DatagramRoom, |state| {
+            let room = self.reference.wait_acting(Signal::DatagramRoom, |state, effects| {
                 let datagrams = &mut state.face.datagrams;
                 if state.error.is_some() || datagrams.has_room_for(&data) {
                     return Some(true);
@@ -328,7 +329,10 @@ impl Connection {
                 if !datagrams.can_ever_hold(data.len() as u64) {
                     return Some(false);
                 }
-                datagrams.await_room();
+                if datagrams.await_room(data.len() as u64) {
+                    // The shard finds out whether there is room since the last batch, or when there is.
+                    effects.wake_shard();
+                }
                 None
             });
             if !room.await {

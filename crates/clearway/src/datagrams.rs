@@ -69,8 +69,8 @@ pub(crate) struct Datagrams {
     notices: bool,
     /// This end accepts datagrams.
     are_accepted: bool,
-    /// A task waits for room.
-    awaits_room: bool,
+    /// The smallest payload that a task waits to send.
+    awaited_room: Option<u64>,
     /// The largest payload of a datagram, as of the last batch.
     pub(crate) max_payload: Option<usize>,
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
@@ -84,14 +84,14 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     /// Takes a datagram of a task, and returns its number; `None` if there is no room.
-    pub(crate) fn send(&mut self, data: Bytes) -> Option<DatagramId> {
+    pub(crate) fn send(&mut self, data: Bytes, effects: &mut Effects) -> Option<DatagramId> {
         if !self.can_ever_hold(data.len() as u64) {
             return None;
         }
         while self.drops_oldest && !self.outgoing.has_room_for(&data) {
             let Some((id, _)) = self.outgoing.pop() else { break };
             self.dropped.displaced += 1;
-            self.report(id, DatagramOutcome::Displaced);
+            self.report(id, DatagramOutcome::Displaced, effects);
         }
         if !self.has_room_for(&data) {
             return None;
@@ -121,9 +121,13 @@ impl Datagrams {
         length + OVERHEAD <= self.outgoing.limits.bytes
     }
 
-    /// A task waits for room.
-    pub(crate) fn await_room(&mut self) {
-        self.awaits_room = true;
+    /// A task waits for room for a payload of `length` bytes. Returns whether the shard does not know that yet.
+    pub(crate) fn await_room(&mut self, length: u64) -> bool {
+        let is_new = self.awaited_room.is_none_or(|awaited| length < awaited);
+        if is_new {
+            self.awaited_room = Some(length);
+        }
+        is_new
     }
 
     /// Whether datagrams of the peer are accepted.
@@ -175,10 +179,11 @@ impl Datagrams {
         self.are_accepted = config.max_datagram_frame_size().is_some();
     }
 
-    fn report(&mut self, id: DatagramId, outcome: DatagramOutcome) {
+    fn report(&mut self, id: DatagramId, outcome: DatagramOutcome, effects: &mut Effects) {
         if !self.notices {
             return;
         }
+        effects.signal(Signal::DatagramOutcomes);
         if self.outcomes.len() >= MAX_OUTCOMES {
             self.outcomes.pop_front();
         }
@@ -197,8 +202,7 @@ impl Datagrams {
         if outcome != DatagramOutcome::Lost {
             self.known.remove(&id);
         }
-        self.report(known, outcome);
-        effects.signal(Signal::DatagramOutcomes);
+        self.report(known, outcome, effects);
     }
 
     /// Moves datagrams between tasks and the transport.
@@ -208,9 +212,12 @@ impl Datagrams {
         self.max_payload = connection.max_datagram_payload();
         self.transport_room = connection.datagram_send_buffer_space() as u64;
         self.statistics = connection.datagram_statistics();
-        if self.awaits_room && self.send_space() > 0 {
-            self.awaits_room = false;
+        let Some(awaited) = self.awaited_room else { return };
+        if self.send_space() >= awaited {
+            self.awaited_room = None;
             effects.signal(Signal::DatagramRoom);
+        } else {
+            connection.await_datagram_room(usize::try_from(awaited).unwrap_or(usize::MAX));
         }
     }
 
@@ -242,12 +249,14 @@ impl Datagrams {
             let id = *id;
             match connection.send_datagram(data.clone()) {
                 Ok(sent) => self.remember(sent, id),
-                Err(transport::DatagramError::QueueFull) => return,
-                // The path has shrunk since the task sent it, or the connection has ended.
+                Err(
+                    transport::DatagramError::QueueFull
+                    | transport::DatagramError::ConnectionClosed,
+                ) => return,
+                // The path has shrunk since the task sent it.
                 Err(_) => {
                     self.dropped.outgrown += 1;
-                    self.report(id, DatagramOutcome::Outgrown);
-                    effects.signal(Signal::DatagramOutcomes);
+                    self.report(id, DatagramOutcome::Outgrown, effects);
                 }
             }
             self.outgoing.pop();
@@ -273,8 +282,9 @@ mod tests {
     fn the_newest_outcomes_are_kept() {
         let mut datagrams = Datagrams { notices: true, ..Datagrams::default() };
         let count = MAX_OUTCOMES as u64 + 10;
+        let mut effects = Effects::default();
         for id in 0..count {
-            datagrams.report(DatagramId(id), DatagramOutcome::Acknowledged);
+            datagrams.report(DatagramId(id), DatagramOutcome::Acknowledged, &mut effects);
         }
         let kept: Vec<_> = core::iter::from_fn(|| datagrams.next_outcome()).collect();
         assert_eq!(kept.len(), MAX_OUTCOMES);

@@ -317,9 +317,13 @@ fn read(
     }
     if has_news {
         buffer.wake(effects);
-        if let Some((stream, connection)) = connection.receive_windows(id) {
+        if let Some((stream, whole)) = connection.receive_windows(id) {
             receive.credit_step = stream / CREDIT_PART;
-            state.face.credit_step = connection / CREDIT_PART;
+            state.face.credit_step = whole / CREDIT_PART;
+        }
+        if let Some((stream, whole)) = connection.receive_credit(id) {
+            receive.peer_is_short = stream < receive.credit_step;
+            state.face.peer_is_short = whole < state.face.credit_step;
         }
     }
 }

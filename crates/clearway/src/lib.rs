@@ -82,6 +82,8 @@ mod bridge;
 mod certificates;
 mod config;
 mod connection;
+#[cfg(test)]
+mod conservation_tests;
 mod datagrams;
 mod driver;
 mod endpoint;
@@ -96,6 +98,8 @@ mod send_stream;
 mod store;
 mod streams;
 mod tasks;
+#[cfg(test)]
+mod wakes_tests;
 
 pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,

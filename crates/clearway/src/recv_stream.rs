@@ -100,6 +100,11 @@ impl RecvStream {
                 (None, Some(error)) => return Poll::Ready(Err(ReadError::ConnectionLost(error))),
                 (None, None) => {
                     receive.buffer.watch(context, effects);
+                    // What others have not read may leave the peer no credit to send more here.
+                    if receive.credit > 0 && (receive.peer_is_short || face.peer_is_short) {
+                        state.change(self.id);
+                        effects.wake_shard();
+                    }
                     return Poll::Pending;
                 }
             };

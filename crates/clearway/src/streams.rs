@@ -33,6 +33,8 @@ pub(crate) struct Streams {
     pub(crate) credit: u64,
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
+    /// The peer had little of the connection's credit left when data was last received.
+    pub(crate) peer_is_short: bool,
     pub(crate) opening: PerDirection<VecDeque<oneshot::Sender<Opened>>>,
     /// Streams that were opened for futures that were dropped since. Nothing was sent on them, so
     /// the next tasks get them.
@@ -100,6 +102,8 @@ pub(crate) struct ReceiveHalf {
     pub(crate) credit: u64,
     /// The shard is woken when [`Self::credit`] reaches this many bytes.
     pub(crate) credit_step: u64,
+    /// The peer had little of the stream's credit left when data was last received.
+    pub(crate) peer_is_short: bool,
     pub(crate) handle_is_gone: bool,
 }
 
@@ -111,6 +115,7 @@ impl ReceiveHalf {
             end_is_unreported: false,
             credit: 0,
             credit_step: 0,
+            peer_is_short: false,
             handle_is_gone: false,
         }
     }

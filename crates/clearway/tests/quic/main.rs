@@ -5,6 +5,7 @@ mod bounds;
 mod certificates;
 mod connections;
 mod crash;
+mod datagrams;
 mod happy_eyeballs;
 mod memory_budget;
 mod migration;

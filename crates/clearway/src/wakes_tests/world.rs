@@ -1,0 +1,372 @@
+//! Two ends with their applications and tasks in virtual time, as shards run them: an application is called when something
+//! was received, when a timer has expired, when a task has woken the shard, and when the connection has events of its own,
+//! and never otherwise.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
+use std::time::Duration;
+
+use clearway_io::Application;
+use clearway_transport::{
+    Arrival, ClientConfig, Connection, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig,
+    RandomIds, Received, ResetKey, ServerConfig, ServerTrust, SocketIndex, TlsClientConfig,
+    TlsClientSettings, TlsServerConfig, TransportConfig,
+};
+use clearway_units::{Random, Timestamp};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+/// The delay of the path each way.
+pub(crate) const DELAY: Duration = Duration::from_millis(10);
+
+/// What a test needs of the state that tasks and the shard share.
+pub(crate) trait Wakes: Send + Sync {
+    /// How often tasks have woken the shard.
+    fn shard_wakes(&self) -> usize;
+}
+
+impl<F: crate::bridge::Face + Send> Wakes for crate::bridge::Shared<F>
+where
+    F::Key: Send,
+    F::Error: Send,
+{
+    fn shard_wakes(&self) -> usize {
+        self.shard_wakes.load(Ordering::SeqCst)
+    }
+}
+
+/// One end.
+struct End {
+    endpoint: Endpoint,
+    handle: Option<ConnectionHandle>,
+    application: Box<dyn Application>,
+    shared: Arc<dyn Wakes>,
+    /// The calls for the shard that were answered.
+    answered: usize,
+    is_dirty: bool,
+    /// The application was called for events that its last call left.
+    is_repeated: bool,
+}
+
+/// A task, and whether it is to be polled.
+struct Task {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    woken: Arc<Woken>,
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// The result of a task, and when it came.
+pub(crate) struct Outcome<T>(Arc<Mutex<Option<(Timestamp, T)>>>);
+
+impl<T> Outcome<T> {
+    /// The result, if there is one.
+    pub(crate) fn take(&self) -> Option<(Timestamp, T)> {
+        self.0.lock().unwrap().take()
+    }
+}
+
+/// A datagram that is on its way.
+struct Datagram {
+    at: Timestamp,
+    to: usize,
+    contents: Vec<u8>,
+}
+
+/// Decides whether a datagram to the end with this number is lost.
+pub(crate) type Loss = Box<dyn FnMut(Timestamp, usize) -> bool>;
+
+/// A client, number 0, and a server, number 1.
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    clock: Arc<AtomicU64>,
+    ends: [End; 2],
+    tasks: Vec<Task>,
+    network: VecDeque<Datagram>,
+    pub(crate) loss: Option<Loss>,
+    buffer: Vec<u8>,
+}
+
+/// The application of an end, and what it shares with tasks.
+pub(crate) type Side = (Box<dyn Application>, Arc<dyn Wakes>);
+
+fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
+    let config = EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[1; 32]),
+        max_connections: 10,
+    };
+    Endpoint::new(config, server, Timestamp::ORIGIN, Random::from_number(number))
+}
+
+fn server_config(protocol: &[u8], transport: Arc<TransportConfig>) -> Arc<ServerConfig> {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let chain = vec![certified.cert.into()];
+    let tls = TlsServerConfig::with_certificate(chain, key.into(), &[protocol]).unwrap();
+    Arc::new(ServerConfig {
+        sessions: Arc::new(tls),
+        transport,
+        retry_token_lifetime: Duration::from_secs(10),
+        new_token_lifetime: Duration::from_secs(10),
+        shared_tokens: None,
+        preferred_addresses: Default::default(),
+    })
+}
+
+fn end(endpoint: Endpoint, (application, shared): Side) -> End {
+    let (answered, is_dirty, is_repeated) = (0, true, false);
+    End { endpoint, handle: None, application, shared, answered, is_dirty, is_repeated }
+}
+
+impl World {
+    /// A client that begins to connect. Both ends have this configuration.
+    pub(crate) fn new(
+        protocol: &[u8],
+        transport: TransportConfig,
+        [client, server]: [Side; 2],
+    ) -> Self {
+        let now = Timestamp::from_origin(Duration::from_secs(1));
+        let transport = Arc::new(transport);
+        let settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[protocol]);
+        let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
+        let config = ClientConfig { sessions, transport: transport.clone(), token: Vec::new() };
+        let mut client = end(endpoint(1, None), client);
+        let server = end(endpoint(2, Some(server_config(protocol, transport))), server);
+        let remote = "127.0.0.1:443".parse().unwrap();
+        let handle = client.endpoint.connect(now, &config, remote, "localhost", None).unwrap();
+        client.handle = Some(handle);
+        Self {
+            now,
+            clock: Arc::new(AtomicU64::new(now.as_nanos())),
+            ends: [client, server],
+            tasks: Vec::new(),
+            network: VecDeque::new(),
+            loss: None,
+            buffer: vec![0; 65_536],
+        }
+    }
+
+    /// Starts a task.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &mut self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Outcome<T> {
+        let outcome = Arc::<Mutex<Option<(Timestamp, T)>>>::new(Mutex::new(None));
+        let (result, clock) = (outcome.clone(), self.clock.clone());
+        let future = Box::pin(async move {
+            let value = future.await;
+            let at = Timestamp::from_origin(Duration::from_nanos(clock.load(Ordering::SeqCst)));
+            *result.lock().unwrap() = Some((at, value));
+        });
+        self.tasks.push(Task { future, woken: Arc::new(Woken(AtomicBool::new(true))) });
+        Outcome(outcome)
+    }
+
+    /// Polls the tasks that were woken. Returns whether there were any.
+    fn run_tasks(&mut self) -> bool {
+        let mut has_run = false;
+        self.tasks.retain_mut(|task| {
+            if !task.woken.0.swap(false, Ordering::SeqCst) {
+                return true;
+            }
+            has_run = true;
+            let waker = task.woken.clone().into();
+            task.future.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending
+        });
+        has_run
+    }
+
+    /// Does what a turn of a shard does for one end. Returns whether there was anything.
+    fn turn(&mut self, number: usize) -> bool {
+        let (now, end) = (self.now, &mut self.ends[number]);
+        let Some(handle) = end.handle else { return false };
+        let wakes = end.shared.shard_wakes();
+        let is_woken = std::mem::replace(&mut end.answered, wakes) != wakes;
+        if !std::mem::take(&mut end.is_dirty) && !is_woken {
+            return false;
+        }
+        if let Some(connection) = end.endpoint.connection_mut(handle) {
+            end.application.process(now, connection);
+        }
+        end.note_events(handle);
+        while let Some(transmit) = end.endpoint.transmit(handle, now, &mut self.buffer, 10) {
+            end.endpoint.transmitted(handle, now);
+            let size = transmit.segment_size.unwrap_or(transmit.size);
+            for contents in self.buffer[..transmit.size].chunks(size) {
+                if self.loss.as_mut().is_some_and(|loss| loss(now, 1 - number)) {
+                    continue;
+                }
+                let (at, contents) = (now + DELAY, contents.to_vec());
+                self.network.push_back(Datagram { at, to: 1 - number, contents });
+            }
+        }
+        end.note_events(handle);
+        true
+    }
+
+    /// Lets tasks and ends continue until nothing is left to do at this moment.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..1000 {
+            let has_run = self.run_tasks();
+            let has_turned = [0, 1].map(|number| self.turn(number));
+            if !has_run && has_turned == [false; 2] {
+                return;
+            }
+        }
+        panic!("tasks and ends do not come to rest at {:?}", self.now);
+    }
+
+    fn receive(&mut self, Datagram { to, mut contents, .. }: Datagram) {
+        let (now, end) = (self.now, &mut self.ends[to]);
+        let remote = "127.0.0.1:443".parse().unwrap();
+        let socket = SocketIndex::default();
+        let arrival = Arrival { remote, socket, local_ip: None, ecn: EcnCodepoint::NotEct };
+        if let Received::Incoming(incoming) = end.endpoint.receive(now, arrival, &mut contents) {
+            end.handle = end.endpoint.accept(now, incoming, None).ok().or(end.handle);
+        }
+        end.is_dirty = true;
+    }
+
+    /// Advances to the next moment at which something happens, but not beyond `until`. Returns whether there is one.
+    fn advance(&mut self, until: Timestamp) -> bool {
+        let deadline = |end: &mut End, now| {
+            let deadlines = end.endpoint.deadlines(end.handle?, now);
+            deadlines.own.into_iter().chain(deadlines.silence).min()
+        };
+        let now = self.now;
+        let timers = self.ends.each_mut().map(|end| deadline(end, now));
+        let arrival = self.network.front().map(|datagram| datagram.at);
+        let next = timers.into_iter().flatten().chain(arrival).min();
+        let Some(next) = next.filter(|next| *next <= until) else { return false };
+        self.set_now(self.now.max(next));
+        while self.network.front().is_some_and(|datagram| datagram.at <= self.now) {
+            if let Some(datagram) = self.network.pop_front() {
+                self.receive(datagram);
+            }
+        }
+        let now = self.now;
+        for (end, deadline) in self.ends.iter_mut().zip(timers) {
+            if let Some(handle) = end.handle.filter(|_| deadline.is_some_and(|at| at <= now)) {
+                end.endpoint.on_deadline(handle, now, now);
+                end.is_dirty = true;
+            }
+        }
+        true
+    }
+
+    fn set_now(&mut self, now: Timestamp) {
+        self.now = now;
+        self.clock.store(now.as_nanos(), Ordering::SeqCst);
+    }
+
+    /// Runs for so long.
+    pub(crate) fn run_for(&mut self, duration: Duration) {
+        let until = self.now + duration;
+        self.settle();
+        while self.advance(until) {
+            self.settle();
+        }
+        self.set_now(until);
+    }
+
+    /// Runs until the task has a result, and returns it with the time that it took; `None` if it has none after `limit`.
+    pub(crate) fn wait<T>(
+        &mut self,
+        outcome: &Outcome<T>,
+        limit: Duration,
+    ) -> Option<(Duration, T)> {
+        let (began, until) = (self.now, self.now + limit);
+        loop {
+            self.settle();
+            if let Some((at, value)) = outcome.take() {
+                return Some((at.saturating_since(began), value));
+            }
+            if !self.advance(until) {
+                return None;
+            }
+        }
+    }
+}
+
+impl End {
+    /// Has the application called again for the events that were left or came since, once.
+    fn note_events(&mut self, handle: ConnectionHandle) {
+        let connection = self.endpoint.connection(handle);
+        let has_events = connection.is_some_and(Connection::has_events);
+        self.is_dirty |= has_events && !self.is_repeated;
+        self.is_repeated = has_events;
+    }
+}
+
+/// A test's own state around a [`World`].
+pub(crate) trait Scene: Sized {
+    fn world(&mut self) -> &mut World;
+
+    /// The result of a task that does not have to wait longer than a second.
+    #[track_caller]
+    fn get<T: Send + 'static>(&mut self, future: impl Future<Output = T> + Send + 'static) -> T {
+        let outcome = self.world().spawn(future);
+        self.world().wait(&outcome, Duration::from_secs(1)).expect("it waits too long").1
+    }
+
+    /// Starts the task that waits, and acts after a second; the task has to continue exactly so many trips later.
+    #[track_caller]
+    fn expect<T: Send + 'static>(
+        &mut self,
+        trips: u32,
+        waiting: impl Future<Output = T> + Send + 'static,
+        act: impl FnOnce(&mut Self),
+    ) -> T {
+        let outcome = self.world().spawn(waiting);
+        self.world().run_for(Duration::from_secs(1));
+        self.expect_of(trips, &outcome, act)
+    }
+
+    /// The same for a task that waits already.
+    #[track_caller]
+    fn expect_of<T>(&mut self, trips: u32, outcome: &Outcome<T>, act: impl FnOnce(&mut Self)) -> T {
+        assert!(outcome.take().is_none(), "the task does not wait");
+        let began = self.world().now;
+        act(self);
+        assert_eq!(self.world().now, began, "the call takes no time");
+        let Some((took, value)) = self.world().wait(outcome, Duration::from_secs(30)) else {
+            panic!("the task waits for ever");
+        };
+        assert_eq!(took, DELAY * trips, "the time until the task continued");
+        value
+    }
+}
+
+/// The result of a future that does not have to wait.
+pub(crate) fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut context = Context::from_waker(core::task::Waker::noop());
+    match core::pin::pin!(future).poll(&mut context) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// How many tasks were counted.
+#[derive(Clone, Default)]
+pub(crate) struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    pub(crate) fn add(&self, number: usize) {
+        self.0.fetch_add(number, Ordering::SeqCst);
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
