@@ -30,6 +30,8 @@ mod recv_body;
 mod responder;
 mod send_body;
 mod server;
+#[cfg(test)]
+mod wakes_tests;
 
 pub use body::{Body, BodySender, BodyUnwanted};
 pub use clearway_http3::{

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use clearway_http3::{
     Code, Connection as Http3, DatagramError, Event, QuicStreams, Role, SendError, StreamError,
     Transport,
@@ -124,10 +125,17 @@ impl Batch<'_> {
         self.receive_datagrams();
     }
 
-    /// Passes received datagrams on to the tasks.
-    fn receive_datagrams(&mut self) {
-        while let Some((stream, data)) = self.http3.next_datagram(&mut self.streams) {
+    /// Passes datagrams on to the tasks.
+    pub(super) fn deliver(&mut self, datagrams: impl IntoIterator<Item = (u64, Bytes)>) {
+        for (stream, data) in datagrams {
             self.with(stream, |exchange, effects| exchange.datagrams.receive(data, effects));
+        }
+    }
+
+    /// Passes on those that came for requests that have just arrived, or since.
+    fn receive_datagrams(&mut self) {
+        while let Some(datagram) = self.http3.next_datagram(&mut self.streams) {
+            self.deliver([datagram]);
         }
     }
 

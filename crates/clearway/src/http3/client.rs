@@ -95,6 +95,12 @@ impl Client {
         Ok(client)
     }
 
+    /// The client of a driver in a test.
+    #[cfg(test)]
+    pub(super) fn of(shared: Arc<Shared>) -> Self {
+        Self(Arc::new(Hold(shared)))
+    }
+
     fn shared(&self) -> &Arc<Shared> {
         &self.0.0
     }

@@ -176,6 +176,7 @@ impl Driver {
         for event in fed.others {
             batch.state.on_path_event(event, batch.effects);
         }
+        batch.deliver(fed.datagrams);
         batch.events();
         match fed.closed {
             Some(error) => batch.on_closed(error),
