@@ -1,6 +1,7 @@
 //! Certificates: the user's own, or a self-signed one generated at start.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -11,6 +12,7 @@ use clearway::{Identity, IdentityError};
 use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::failure::Failure;
+use crate::whole_file::WholeFile;
 
 /// A certificate that this program generated.
 #[derive(Debug)]
@@ -150,7 +152,11 @@ fn unparsable(what: &str, file: &Path, error: Option<&PemError>) -> Failure {
 
 /// Writes a development certificate to a file that clients can trust with `--ca`.
 pub(crate) fn save(pem: &str, file: &Path) -> Result<(), Failure> {
-    fs::write(file, pem).map_err(|error| {
+    let written = WholeFile::create(file).and_then(|mut file| {
+        file.write_all(pem.as_bytes())?;
+        file.finish()
+    });
+    written.map_err(|error| {
         Failure::new(format!("cannot write the certificate to {}: {error}", file.display()))
     })
 }

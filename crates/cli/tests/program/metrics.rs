@@ -11,7 +11,7 @@ use crate::support::{Running, Scratch, clearway, succeed};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with metrics, and their address.
-fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
+pub(crate) fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let (root, certificate) = (scratch.path("root"), scratch.path("cert.pem"));
     let arguments = ["serve", &root, "--listen", "127.0.0.1:0", "--save-cert", &certificate];
     let mut command = clearway(&[&arguments[..], &["--metrics", "127.0.0.1:0"], more].concat());
@@ -33,10 +33,11 @@ fn download(scratch: &Scratch, server: &Running, path: &str) -> Vec<u8> {
 }
 
 /// The samples of a scrape.
-struct Samples(Vec<(String, f64)>);
+#[derive(Debug)]
+pub(crate) struct Samples(Vec<(String, f64)>);
 
 impl Samples {
-    fn scrape(address: &str) -> Self {
+    pub(crate) fn scrape(address: &str) -> Self {
         let mut response = ureq::get(format!("http://{address}/metrics")).call().unwrap();
         let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
         assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -51,7 +52,7 @@ impl Samples {
     }
 
     /// The sum of the samples of this name, whatever their labels are.
-    fn sum(&self, name: &str) -> f64 {
+    pub(crate) fn sum(&self, name: &str) -> f64 {
         let of_name = self.all(name);
         assert!(!of_name.is_empty(), "there is no {name}");
         of_name.into_iter().sum()

@@ -187,6 +187,11 @@ impl Running {
         Rlimit { current: numbers.next().unwrap(), maximum: numbers.next().unwrap() }
     }
 
+    /// How many file descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
     /// Waits for the next line that it prints on standard error.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();

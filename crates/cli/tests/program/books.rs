@@ -1,0 +1,337 @@
+//! What a server holds returns to what it was, whatever a request asks for and however it ends: connections, requests in
+//! progress, the memory of connections and of content, and descriptors.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use clearway::http3::{Body, Client, Code, PendingResponse, Protocol, SendBody};
+use clearway::{ClientConfig, Connection, Endpoint};
+use http::{Method, Request, StatusCode};
+
+use crate::metrics::{Samples, serve};
+use crate::support::{Running, Scratch};
+
+/// The longest time until everything is returned: the idle timeout, the closing period, and time for a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// With these the books are in order soon, whatever a client leaves behind.
+const TIMEOUTS: [&str; 6] =
+    ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Kind {
+    Small,
+    Large,
+    Range,
+    Conditional,
+    Head,
+    Missing,
+    Upload,
+    Tunnel,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Small,
+    Kind::Large,
+    Kind::Range,
+    Kind::Conditional,
+    Kind::Head,
+    Kind::Missing,
+    Kind::Upload,
+    Kind::Tunnel,
+];
+
+/// How it ends.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Ending {
+    Whole,
+    /// The client drops the response when it has begun.
+    Stopped,
+    /// The client drops everything at once.
+    Canceled,
+    /// The client closes the connection when the response has begun.
+    Closed,
+    /// The client closes the connection at once.
+    ClosedAtOnce,
+    /// The client keeps everything, and reads and sends nothing more.
+    Stalled,
+    /// Nothing arrives from the client any more, nor at the client.
+    Lost,
+}
+
+const ENDINGS: [Ending; 7] = [
+    Ending::Whole,
+    Ending::Stopped,
+    Ending::Canceled,
+    Ending::Closed,
+    Ending::ClosedAtOnce,
+    Ending::Stalled,
+    Ending::Lost,
+];
+
+fn request<B>(kind: Kind, body: B) -> Request<B> {
+    let (method, path) = match kind {
+        Kind::Small | Kind::Conditional => (Method::GET, "small"),
+        Kind::Large | Kind::Range => (Method::GET, "large"),
+        Kind::Head => (Method::HEAD, "large"),
+        Kind::Missing => (Method::GET, "missing"),
+        Kind::Upload => (Method::POST, "small"),
+        Kind::Tunnel => (Method::CONNECT, ""),
+    };
+    let request = Request::builder().method(method).uri(format!("https://localhost/{path}"));
+    let request = match kind {
+        Kind::Range => request.header("range", "bytes=10-1000009"),
+        Kind::Conditional => request.header("if-modified-since", "Fri, 01 Jan 2100 00:00:00 GMT"),
+        _ => request,
+    };
+    let mut request = request.body(body).unwrap();
+    if kind == Kind::Tunnel {
+        request.extensions_mut().insert(Protocol::new("echo").unwrap());
+    }
+    request
+}
+
+fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Range => StatusCode::PARTIAL_CONTENT,
+        Kind::Conditional => StatusCode::NOT_MODIFIED,
+        Kind::Missing => StatusCode::NOT_FOUND,
+        Kind::Upload => StatusCode::METHOD_NOT_ALLOWED,
+        _ => StatusCode::OK,
+    }
+}
+
+/// Begins a request.
+async fn begin(client: &Client, kind: Kind) -> (Option<SendBody>, PendingResponse) {
+    if !matches!(kind, Kind::Upload | Kind::Tunnel) {
+        return (None, client.start(request(kind, Body::empty())).unwrap());
+    }
+    let (mut send, pending) = client.open(request(kind, ())).unwrap();
+    // The server may have refused it already.
+    let _ = send.write_chunk(vec![1; 10_000]).await;
+    (Some(send), pending)
+}
+
+/// A request with its end. What the client keeps until the books are in order is returned.
+async fn exchange(client: &Client, kind: Kind, ending: Ending) -> Option<Box<dyn Send>> {
+    let (send, pending) = begin(client, kind).await;
+    match ending {
+        Ending::Canceled => return None,
+        Ending::ClosedAtOnce => {
+            client.close(Code::NO_ERROR);
+            return None;
+        }
+        _ => {}
+    }
+    let response = pending.response().await.unwrap();
+    assert_eq!(response.status(), status(kind), "{kind:?}");
+    let mut body = response.into_body();
+    match ending {
+        Ending::Whole => {
+            if let Some(send) = send {
+                let _ = send.finish().await;
+            }
+            while let Some(chunk) = body.chunk().await {
+                chunk.unwrap();
+            }
+        }
+        Ending::Closed => client.close(Code::NO_ERROR),
+        Ending::Stalled | Ending::Lost => return Some(Box::new((send, body))),
+        _ => {}
+    }
+    None
+}
+
+/// A server and its books.
+struct Books {
+    server: Running,
+    metrics: String,
+    /// How many descriptors it has while nothing happens.
+    descriptors: usize,
+}
+
+impl Books {
+    /// A server that has served something already.
+    async fn open(scratch: &Scratch, more: &[&str]) -> Self {
+        scratch.fill("root/small", 100);
+        scratch.fill("root/large", 20_000_000);
+        let more = [&["--shards", "1"][..], &TIMEOUTS, more].concat();
+        let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
+        let books = Self { server, metrics, descriptors: 0 };
+        books.check("at the beginning", |_| true);
+        let descriptors = books.server.descriptors();
+        Self { descriptors, ..books }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.address.parse().unwrap()
+    }
+
+    /// Scrapes until everything is returned, and `also` holds.
+    fn check(&self, when: &str, also: impl Fn(&Samples) -> bool) {
+        let gauges = ["clearway_http3_requests_in_progress", "clearway_memory_content_bytes"];
+        self.scrape_until(when, |samples| {
+            gauges.iter().all(|gauge| samples.sum(gauge) == 0.0) && also(samples)
+        });
+    }
+
+    fn scrape_until(&self, when: &str, is_so: impl Fn(&Samples) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let samples = tokio::task::block_in_place(|| Samples::scrape(&self.metrics));
+            if is_so(&samples) {
+                let faults = ["clearway_quic_panics_total", "clearway_quic_shards_failed_total"];
+                faults.iter().for_each(|fault| assert_eq!(samples.sum(fault), 0.0, "{when}"));
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{when}: {samples:?}");
+        }
+    }
+
+    /// Everything is returned, connections as well.
+    fn check_all(&self, when: &str) {
+        let gauges = [
+            "clearway_quic_connections",
+            "clearway_quic_connections_half_open",
+            "clearway_memory_connections_bytes",
+        ];
+        self.check(when, |samples| {
+            let requests = samples.sum("clearway_http3_requests_total");
+            gauges.iter().all(|gauge| samples.sum(gauge) == 0.0)
+                && requests == samples.sum("clearway_http3_request_duration_seconds_count")
+        });
+        // That of the scrape is closed at any time.
+        let begun = Instant::now();
+        while self.server.descriptors() > self.descriptors {
+            assert!(begun.elapsed() < PATIENCE, "{when}: {}", self.server.descriptors());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn config(protocol: &str) -> ClientConfig {
+    ClientConfig::dangerous_without_certificate_verification().application_protocols([protocol])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_end_of_every_request_returns_what_it_held() {
+    let scratch = Scratch::new("books");
+    let books = Books::open(&scratch, &["--echo"]).await;
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    for ending in ENDINGS {
+        let when = format!("{ending:?}");
+        let link = (ending == Ending::Lost)
+            .then(|| tokio::task::block_in_place(|| Running::link(&books.server.address, &[])));
+        let address = link.as_ref().map_or(books.address(), |link| link.address.parse().unwrap());
+        let mut kept = Vec::new();
+        for kind in KINDS {
+            let config = config("h3");
+            let client = Client::connect(&endpoint, &config, address, "localhost").await.unwrap();
+            let held = exchange(&client, kind, ending).await;
+            if ending == Ending::Whole {
+                // While the connection is there.
+                books.check(&format!("{kind:?}, {ending:?}"), |_| true);
+            }
+            kept.push((client, held));
+        }
+        match ending {
+            Ending::Stalled => {
+                // The server ends what stands still, not the connections. A tunnel may be quiet.
+                books.scrape_until(&when, |samples| {
+                    samples.sum("clearway_http3_requests_in_progress") <= 1.0
+                        && samples.sum("clearway_quic_connections") == KINDS.len() as f64
+                });
+            }
+            Ending::Lost => {
+                drop(link);
+                books.check_all(&when);
+            }
+            _ => {}
+        }
+        drop(kept);
+        books.check_all(&when);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_end_of_a_request_over_http09_returns_what_it_held() {
+    let scratch = Scratch::new("books-http09");
+    let books = Books::open(&scratch, &["--http09"]).await;
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    for ending in ENDINGS {
+        let link = (ending == Ending::Lost)
+            .then(|| tokio::task::block_in_place(|| Running::link(&books.server.address, &[])));
+        let address = link.as_ref().map_or(books.address(), |link| link.address.parse().unwrap());
+        let mut kept = Vec::new();
+        for path in ["small", "large", "missing"] {
+            let config = config("hq-interop");
+            let connecting = endpoint.connect_with(&config, address, "localhost");
+            let connection: Connection = connecting.unwrap().await.unwrap();
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            if ending == Ending::Stalled && path == "small" {
+                // A request without its end.
+                send.write_all(b"GET /sm").await.unwrap();
+                kept.push((connection, Some((send, receive))));
+                continue;
+            }
+            send.finish_with(format!("GET /{path}\r\n").into()).await.unwrap();
+            let first = match ending {
+                Ending::Canceled | Ending::ClosedAtOnce => None,
+                _ => receive.read_chunk(1).await.ok().flatten(),
+            };
+            match ending {
+                Ending::Whole if first.is_some() => {
+                    drop(receive.read_to_end(30_000_000).await.unwrap())
+                }
+                Ending::Closed | Ending::ClosedAtOnce => connection.close(0_u32.into(), b""),
+                Ending::Stalled | Ending::Lost => {
+                    kept.push((connection, Some((send, receive))));
+                    continue;
+                }
+                _ => {}
+            }
+            kept.push((connection, None));
+        }
+        if ending == Ending::Stalled {
+            books.check("Stalled", |_| true);
+        }
+        drop(link);
+        if ending != Ending::Lost {
+            kept.clear();
+        }
+        books.check_all(&format!("{ending:?}"));
+    }
+}
+
+/// The metrics' own connections, over TCP.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_end_of_a_scrape_returns_its_descriptor() {
+    let scratch = Scratch::new("books-metrics");
+    let books = Books::open(&scratch, &[]).await;
+    let requests: [&[u8]; 7] = [
+        b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"HEAD /metrics HTTP/1.0\r\n\r\n",
+        b"GET /metrics HT",
+        b"\x00\xff\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\ncontent-length: 1000\r\n\r\nabc",
+        b"",
+    ];
+    for request in requests {
+        for is_read in [true, false] {
+            let mut streams = Vec::new();
+            for _ in 0..5 {
+                let mut stream = TcpStream::connect(&books.metrics).unwrap();
+                stream.write_all(request).unwrap();
+                if is_read {
+                    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+                    let _ = stream.read(&mut [0; 100]);
+                }
+                streams.push(stream);
+            }
+            drop(streams);
+            books.check_all(&format!("{:?}", String::from_utf8_lossy(request)));
+        }
+    }
+}
