@@ -8,6 +8,8 @@ mod alike;
 mod answer;
 mod application;
 mod blocked;
+#[cfg(any(test, debug_assertions))]
+mod caches;
 mod closing;
 mod early;
 mod frames;

@@ -201,6 +201,13 @@ impl<T: Payload> Queue<T> {
         Some(datagram)
     }
 
+    /// Checks that the cost is that of the datagrams.
+    #[cfg(any(test, debug_assertions))]
+    fn check_caches(&self) {
+        let costs = self.datagrams.iter().map(|datagram| cost_of(datagram.payload()));
+        assert_eq!(self.cost, costs.fold(0, u64::saturating_add), "the cost of the datagrams");
+    }
+
     /// Whether another datagram of `cost` fits within `limits`.
     fn has_room(&self, cost: u64, limits: QueueLimits) -> bool {
         self.datagrams.len() < limits.datagrams && self.cost.saturating_add(cost) <= limits.bytes
@@ -417,6 +424,28 @@ impl Datagrams {
         self.queues.incoming.push(data);
         self.has_news = true;
         Ok(())
+    }
+
+    /// Checks that what is kept of the queues agrees with them.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check_caches(&self) {
+        let Queues { outgoing, incoming, statistics, .. } = &*self.queues;
+        outgoing.check_caches();
+        incoming.check_caches();
+        let outcomes = [statistics.sent, statistics.outgrown, statistics.displaced];
+        let left = outcomes.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
+        let waiting = outgoing.datagrams.len() as u64;
+        assert_eq!(self.next_id, left.saturating_add(waiting), "each has one outcome");
+    }
+
+    /// How many datagrams wait in both directions.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn waiting(&self) -> usize {
+        let Queues { outgoing, incoming, .. } = &*self.queues;
+        outgoing.datagrams.len().saturating_add(incoming.datagrams.len())
     }
 
     /// Whether datagrams came since this was last asked.

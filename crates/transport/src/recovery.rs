@@ -37,6 +37,8 @@ use clearway_wire::PacketNumber;
 use self::black_hole::BlackHole;
 use self::ecn::Ecn;
 use self::ledger::Ledger;
+#[cfg(any(test, debug_assertions))]
+use self::ledger::PacketState;
 use self::persistent::PersistentCongestion;
 use self::pto::ProbeTimer;
 use self::reordering::Reordering;
@@ -309,6 +311,35 @@ impl Recovery {
     /// Whether no ack-eliciting packet of `space` waits to be acknowledged.
     pub(crate) fn is_nothing_outstanding(&self, space: SpaceId) -> bool {
         !self.ledger.space(space).awaits_acknowledgement()
+    }
+}
+
+#[cfg(any(test, debug_assertions))]
+impl Recovery {
+    /// Checks that everything that is kept to be found fast is what the packets say.
+    ///
+    /// # Panics
+    /// If something is not: a fault of this crate.
+    pub(crate) fn check_caches(&self) {
+        self.ledger.check_caches();
+        for space in SpaceId::ALL {
+            let sent = self.ledger.space(space);
+            let largest = sent.largest_acknowledged().map_or(0, PacketNumber::get);
+            let mut overtaken = sent.packets().filter(|packet| {
+                packet.number < largest && packet.state == PacketState::Outstanding
+            });
+            let first = overtaken.next();
+            assert_eq!(
+                self.loss_times.get(space).is_some(),
+                first.is_some(),
+                "{space:?}: {first:?}"
+            );
+        }
+    }
+
+    /// How many packets are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.ledger.remembered()
     }
 }
 

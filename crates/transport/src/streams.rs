@@ -7,6 +7,8 @@
 //! (law 8).
 
 mod application;
+#[cfg(any(test, debug_assertions))]
+mod caches;
 mod delivery;
 mod events;
 mod flow;

@@ -190,6 +190,7 @@ impl Pair {
 
 /// S18: the connection's counters are the sums of the streams' counters, and each queue holds what it should.
 pub(super) fn check_ledger(streams: &Streams) {
+    streams.check_caches();
     let (mut buffered, mut unread, mut blocked, mut awaited) = (0, 0, 0, 0);
     for key in streams.table.keys() {
         let stream = streams.table.get(key).unwrap();

@@ -94,6 +94,13 @@ impl Decoder {
         self.texts.give_back();
     }
 
+    /// Checks that what is kept of the table agrees with it.
+    #[cfg(test)]
+    pub(super) fn check_caches(&self) {
+        self.table.check_caches();
+        assert!(self.told <= self.table.inserted(), "{} of {}", self.told, self.table.inserted());
+    }
+
     /// How many entries the peer has inserted.
     pub(crate) fn inserted(&self) -> u64 {
         self.table.inserted()

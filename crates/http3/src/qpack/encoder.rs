@@ -325,6 +325,19 @@ impl Encoder {
         self.table.inserted().saturating_sub(index).saturating_sub(1)
     }
 
+    /// Checks that what is kept of the table and the sections agrees with them.
+    #[cfg(test)]
+    pub(super) fn check_caches(&self) {
+        self.table.check_caches();
+        self.references.check_caches();
+        if !self.is_resting {
+            self.search.check_caches(&self.table);
+        }
+        let drained = self.table.entries().filter(|(index, _)| *index < self.draining);
+        let size = drained.map(|(_, entry)| entry.size()).sum::<u64>();
+        assert_eq!(self.draining_size, size, "the size of the entries that are drained");
+    }
+
     /// Set Dynamic Table Capacity (§4.3.1): 001 Capacity(5+), before the first insertion.
     fn announce_capacity(&mut self) {
         if self.table.capacity() != self.capacity {

@@ -103,6 +103,13 @@ impl Table {
         true
     }
 
+    /// Checks that the size is that of the entries.
+    #[cfg(test)]
+    pub(crate) fn check_caches(&self) {
+        assert_eq!(self.size, self.entries.iter().map(Entry::size).sum(), "the size of the table");
+        assert!(self.size <= self.capacity && self.inserted >= self.entries.len() as u64);
+    }
+
     #[cfg(test)]
     pub(crate) fn size(&self) -> u64 {
         self.size

@@ -121,6 +121,8 @@ impl World {
             Step::Stall(is_stalled) => self.is_stalled = is_stalled,
         }
         assert!(self.blocked.len() as u64 <= self.max_blocked, "too many blocked streams");
+        self.encoder.check_caches();
+        self.decoder.check_caches();
     }
 
     fn decode(&mut self, stream: u64, (section, expected): Sent) {

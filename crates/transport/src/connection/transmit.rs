@@ -45,6 +45,8 @@ impl Connection {
         if self.outgoing.awaits_kernel || self.lifecycle.is_drained() {
             return None;
         }
+        #[cfg(any(test, debug_assertions))]
+        self.check_caches();
         let transmit = if self.lifecycle.is_closed() {
             self.transmit_close(now, buffer)
         } else {
@@ -58,6 +60,8 @@ impl Connection {
         match transmit {
             Some(_) => self.rest.on_activity(now),
             None => {
+                #[cfg(any(test, debug_assertions))]
+                self.check_caches();
                 self.observe_after_transmitting(now);
                 self.pack_if_resting();
             }

@@ -150,6 +150,20 @@ impl Endpoint {
         if old != reset {
             self.replace_reset(old, reset, handle);
         }
+        #[cfg(any(test, debug_assertions))]
+        self.check_caches(handle);
+    }
+
+    /// Checks that the routes to a connection are those that it has, unless there are many routes.
+    #[cfg(any(test, debug_assertions))]
+    fn check_caches(&self, handle: ConnectionHandle) {
+        const MOST_ROUTES: usize = 64;
+        let Some(Place::Kept(entry)) = self.connections.get(handle.0) else { return };
+        if self.routes.len() <= MOST_ROUTES {
+            let ids: Vec<ConnectionId> = entry.connection.local_ids().collect();
+            let attempt = entry.connection.is_attempt().then(|| entry.connection.remote_address());
+            self.routes.check_caches(handle.0, &ids, attempt.filter(|_| entry.attempt.is_some()));
+        }
     }
 
     fn replace_reset(

@@ -102,6 +102,35 @@ impl Routes {
         }
     }
 
+    /// Checks that the IDs of connection `index` are `ids`, and what else is noted of it.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(
+        &self,
+        index: usize,
+        ids: &[ConnectionId],
+        attempt: Option<SocketAddr>,
+    ) {
+        let mut wanted: Vec<&ConnectionId> = ids.iter().collect();
+        wanted.sort_unstable();
+        let own = self.ids.iter().filter(|(_, of)| **of == index).map(|(id, _)| id);
+        assert!(own.eq(wanted), "the IDs of connection {index}");
+        let last = self.last.filter(|(id, index)| self.ids.get(id) != Some(index));
+        assert_eq!(last, None, "the last ID that was looked up");
+        let attempts = self.attempts.iter().filter(|(_, of)| *of == index).map(|(to, _)| *to);
+        assert!(attempts.eq(attempt), "the handshake of connection {index}");
+        let resets = self.resets.values().filter(|of| **of == index).count();
+        assert!(resets <= 1, "connection {index} has {resets} stateless reset tokens");
+    }
+
+    /// How many IDs there are.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
     pub(super) fn remove_initial(&mut self, key: &InitialKey, index: usize) {
         if self.initial.get(key) == Some(&index) {
             self.initial.remove(key);

@@ -347,6 +347,52 @@ impl Ledger {
         packet.map(Some)
     }
 
+    /// Checks that the sums of bytes and the counts are what the packets say, and each space with its packets.
+    ///
+    /// # Panics
+    /// If one is not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        let all = || SpaceId::ALL.into_iter().flat_map(|space| self.space(space).packets());
+        let sum = |counts: &dyn Fn(&LedgerPacket) -> bool| {
+            let counted = all().filter(|packet| packet.in_flight && counts(packet));
+            counted.fold((0, 0), |(packets, bytes): (u64, u64), packet| {
+                (packets.saturating_add(1), bytes.saturating_add(packet.bytes))
+            })
+        };
+        let is_out = |packet: &LedgerPacket| packet.state == PacketState::Outstanding;
+        let current = sum(&|packet| is_out(packet) && packet.is_on(self.path));
+        assert_eq!(self.bytes_in_flight, current.1, "bytes in flight");
+        let elsewhere = sum(&|packet| is_out(packet) && packet.is_off_path);
+        assert_eq!(self.bytes_elsewhere, elsewhere.1, "bytes in flight elsewhere");
+        let staged = sum(&|packet| packet.state == PacketState::Staged);
+        assert_eq!(self.bytes_staged, staged.1, "bytes that were built");
+        let (packets, bytes) = sum(&is_out);
+        let counts = &self.counts;
+        let outcomes = [
+            (counts.packets_acknowledged, counts.bytes_acknowledged),
+            (counts.packets_lost, counts.bytes_lost),
+            (counts.packets_discarded, counts.bytes_discarded),
+            (packets, bytes),
+        ];
+        let known = outcomes.iter().fold((0, 0), |(packets, bytes): (u64, u64), outcome| {
+            (packets.saturating_add(outcome.0), bytes.saturating_add(outcome.1))
+        });
+        let spurious = (counts.packets_spuriously_lost, counts.bytes_spuriously_lost);
+        let sent = (
+            counts.packets_sent.saturating_add(spurious.0),
+            counts.bytes_sent.saturating_add(spurious.1),
+        );
+        assert_eq!(sent, known, "every packet that was sent has one outcome");
+        self.spaces.iter().for_each(|(_, space)| space.check_caches());
+    }
+
+    /// How many packets are remembered.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn remembered(&self) -> usize {
+        SpaceId::ALL.into_iter().map(|space| self.space(space).packets().count()).sum()
+    }
+
     fn leave_flight(&mut self, packet: &LedgerPacket) -> Result<(), TransportError> {
         match self.flight_of(packet) {
             Some(bytes) => subtract(bytes, packet.bytes),

@@ -1,3 +1,6 @@
+#[cfg(any(test, debug_assertions))]
+mod caches;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use clearway_congestion::{DeliverySnapshot, SendIndex};

@@ -362,6 +362,26 @@ impl ReceivedPackets {
         self.reported = self.reported.max(reported);
     }
 
+    /// Checks that what is kept beside the ranges agrees with them.
+    ///
+    /// # Panics
+    /// If something does not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check_caches(&self) {
+        let mut pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
+        let are_apart = pairs.all(|(before, after)| before.last.saturating_add(1) < after.first);
+        assert!(are_apart, "{:?}", self.ranges);
+        let is_known = |range: &Range| range.first <= range.last && range.first >= self.floor;
+        assert!(self.ranges.iter().all(is_known), "{:?} from {}", self.ranges, self.floor);
+        let newest = self.ranges.back().map(|range| range.last);
+        assert_eq!(self.largest.map(PacketNumber::get), newest, "the largest number");
+        let waits = self.unacknowledged_ack_eliciting > 0;
+        assert_eq!((self.deadline.is_some(), self.waiting_since.is_some()), (waits, waits));
+        assert!(!waits || self.smallest_unacknowledged.is_some(), "an ACK frame is due");
+        let smallest = self.smallest_unacknowledged.unwrap_or(u64::MAX);
+        assert!(self.reported <= smallest, "{smallest} is to be reported");
+    }
+
     /// The ranges that the peer may not know of, newest first.
     fn unreported(&self) -> impl Iterator<Item = Range> {
         let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);

@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
 use clearway_wire::Direction;
+#[cfg(any(test, debug_assertions))]
+use clearway_wire::StreamId;
 
 use super::StreamEvent;
 
@@ -40,6 +42,27 @@ impl Events {
     pub(super) fn push_available(&mut self, direction: Direction) {
         if !core::mem::replace(self.available.get_mut(direction), true) {
             self.queue.push_back(StreamEvent::StreamsAvailable(direction));
+        }
+    }
+
+    /// Checks that events are in the queue once, and exactly those that the streams and directions say.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self, readable: &[StreamId], writable: &[StreamId]) {
+        let count = |event| self.queue.iter().filter(|queued| **queued == event).count();
+        for direction in [Direction::Bidirectional, Direction::Unidirectional] {
+            let opened = usize::from(*self.opened.get(direction));
+            assert_eq!(count(StreamEvent::Opened(direction)), opened, "{direction:?}");
+            let available = usize::from(*self.available.get(direction));
+            assert_eq!(count(StreamEvent::StreamsAvailable(direction)), available);
+        }
+        for id in readable {
+            assert_eq!(count(StreamEvent::Readable(*id)), 1, "{id:?}");
+        }
+        for id in writable {
+            assert_eq!(count(StreamEvent::Writable(*id)), 1, "{id:?}");
         }
     }
 

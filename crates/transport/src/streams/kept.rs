@@ -61,6 +61,23 @@ impl Kept {
         self.total = self.total.saturating_sub(bytes);
     }
 
+    /// Checks that `bytes` of each priority are kept.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self, bytes: &std::collections::BTreeMap<i32, u64>) {
+        let levels = self.levels.iter().copied().filter(|(_, bytes)| *bytes > 0);
+        let wanted = bytes.iter().map(|(level, bytes)| (*level, *bytes));
+        assert!(
+            levels.eq(wanted.filter(|(_, bytes)| *bytes > 0)),
+            "{:?}, not {bytes:?}",
+            self.levels
+        );
+        let total = bytes.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        assert_eq!(self.total, total, "the bytes of all streams");
+    }
+
     /// Where a priority is, or would be.
     fn place(&self, priority: i32) -> Result<usize, usize> {
         self.levels.binary_search_by_key(&priority, |(level, _)| *level)

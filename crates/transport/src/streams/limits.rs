@@ -152,6 +152,12 @@ impl RemoteStreams {
         self.maximum = self.maximum.max(maximum);
     }
 
+    /// How many are open.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn open(&self) -> u64 {
+        self.opened.saturating_sub(self.retired)
+    }
+
     /// The limit of the MAX_STREAMS to send, if any.
     pub(super) fn pending_maximum(&self) -> Option<VarInt> {
         self.pending_maximum.then(|| VarInt::saturating(self.maximum))

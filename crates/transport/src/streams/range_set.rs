@@ -71,6 +71,18 @@ impl RangeSet {
         }
     }
 
+    /// Whether no offset of `range` is in the set.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn is_disjoint(&self, range: &Range<u64>) -> bool {
+        self.ranges.iter().all(|held| held.end <= range.start || range.end <= held.start)
+    }
+
+    /// All ranges, in ascending order.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn all(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.ranges.iter()
+    }
+
     /// The parts of `range` that are not in the set, in ascending order.
     pub(super) fn gaps(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let index = self.ranges.partition_point(|held| held.end <= range.start);

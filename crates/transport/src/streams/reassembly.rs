@@ -148,6 +148,24 @@ impl Reassembly {
         data
     }
 
+    /// Checks that the lengths that are kept are those of the data.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        let Held { chunks, tail, pieces, piece_bytes } = &*self.held;
+        let held = chunks.iter().map(Bytes::len).sum::<usize>().saturating_add(tail.len());
+        assert_eq!(self.readable(), held as u64, "bytes in order");
+        assert_eq!(*piece_bytes, pieces.values().map(BytesMut::len).sum(), "bytes beyond gaps");
+        let mut end = self.end;
+        for (start, piece) in pieces {
+            assert!(*start > self.end && *start >= end && !piece.is_empty(), "a piece at {start}");
+            end = piece_end(*start, piece);
+        }
+        assert!(chunks.iter().all(|chunk| !chunk.is_empty()), "no chunk is empty");
+    }
+
     fn append(&mut self, mut data: &[u8]) {
         self.end = self.end.saturating_add(data.len() as u64);
         while !data.is_empty() {

@@ -452,6 +452,21 @@ impl ReceiveHalf {
         self.window.on_update_acknowledged();
     }
 
+    /// Checks that the counts agree with the data.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        self.data.check_caches();
+        let (received, consumed) = (self.window.received(), self.window.consumed());
+        assert!(consumed <= received && received <= self.window.limit(), "{:?}", self.window);
+        let is_kept = self.stopped.is_none() && self.reset_code.is_none();
+        assert!(!is_kept || consumed <= self.data.read_offset() || self.is_done());
+        assert!(self.data.end() <= received, "{} bytes of {received}", self.data.end());
+        assert!(self.final_size.is_none_or(|size| size == received), "{:?}", self.final_size);
+    }
+
     fn needs_limit(&self) -> bool {
         self.state == ReceiveState::Receive && self.stopped.is_none()
     }

@@ -118,6 +118,36 @@ impl Scheduler {
         }
     }
 
+    /// Checks that exactly the streams in `waiting` wait, each at its level, and that the one at the front is known.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self, waiting: impl Iterator<Item = Waiting>) {
+        let mut wanted =
+            waiting.map(|it| (it.priority, it.key, it.is_incremental)).collect::<Vec<_>>();
+        wanted.sort_unstable();
+        let mut found = Vec::new();
+        for (priority, level) in &self.levels {
+            let turns = level.turns.iter().filter_map(|turn| match turn {
+                Turn::Stream(key) => Some((*priority, *key, true)),
+                Turn::Sequence => None,
+            });
+            found.extend(turns);
+            found.extend(level.sequence.iter().map(|(_, key)| (*priority, *key, false)));
+            assert!(level.sequence.iter().is_sorted(), "a sequence is ordered by stream ID");
+            let turns = level.turns.iter().filter(|turn| **turn == Turn::Sequence).count();
+            assert_eq!(turns, usize::from(!level.sequence.is_empty()), "a sequence has one turn");
+        }
+        found.sort_unstable();
+        assert_eq!(found, wanted, "the streams that wait");
+        assert_eq!(self.waiting, wanted.len(), "their number");
+        assert_eq!(self.front, self.find_front(), "the stream whose turn it is");
+        let is_descending =
+            self.levels.iter().is_sorted_by(|(before, _), (after, _)| before > after);
+        assert!(is_descending, "levels are in descending order");
+    }
+
     /// The level of a priority, which there always is.
     fn level(&mut self, priority: i32) -> Option<&mut Level> {
         let place = match self.place(priority) {

@@ -543,6 +543,36 @@ impl SendHalf {
         }
     }
 
+    /// Checks that the data is there that may have to be sent, and that [`needs`](Self::needs) says what there is to send.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        let SendData { segments, acknowledged, lost } = &*self.data;
+        let known = self.base..self.credit.used().min(self.kept_end());
+        for range in acknowledged.all().chain(lost.all()).filter(|_| self.state.carries_data()) {
+            assert!(range.start >= known.start && range.end <= self.credit.used(), "{range:?}");
+        }
+        assert!(lost.all().all(|range| acknowledged.is_disjoint(range) && range.end <= known.end));
+        let mut end = segments.front().map_or(self.base, |first| first.start);
+        assert!(end <= self.base || !self.state.carries_data(), "{end} is after {}", self.base);
+        for Segment { start, data } in segments {
+            assert_eq!(*start, end, "segments follow each other");
+            end = start.saturating_add(data.len() as u64);
+        }
+        let is_whole = end.max(self.base) == self.kept_end().max(self.base);
+        assert!(is_whole || !self.state.carries_data(), "{end}, not {}", self.kept_end());
+        let resets = self.pending_reset().is_some() || self.pending_reset_at().is_some();
+        let needs = SendNeeds {
+            control: resets || self.is_blocked_report_pending(),
+            creditless: self.next_creditless().is_some(),
+            fresh: self.fresh_allowed() > 0,
+            blocked: self.is_blocked(),
+        };
+        assert_eq!(self.needs(), needs, "what there is to send");
+    }
+
     fn advance(&mut self, input: SendInput) -> bool {
         match self.state.after(input) {
             Some(state) => {

@@ -272,6 +272,20 @@ impl Table {
         self.streams.len()
     }
 
+    /// Checks that each stream is found by its ID, and only that.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        assert_eq!(self.keys.len(), self.streams.len(), "one key for each stream");
+        for (key, stream) in &self.streams {
+            assert_eq!(self.keys.get(&stream.id), Some(&key), "{:?}", stream.id);
+        }
+        let last = self.last.filter(|(id, key)| self.keys.get(id) != Some(key));
+        assert_eq!(last, None, "the last stream that was looked up");
+    }
+
     /// Adds a stream whose ID is not in use.
     pub(super) fn insert(&mut self, stream: Stream) -> usize {
         let id = stream.id;

@@ -41,6 +41,22 @@ impl Writers {
         level.pop_front_if(|_| may_go(*priority))
     }
 
+    /// Checks that exactly these streams wait, each once, by priority.
+    ///
+    /// # Panics
+    /// If not: a fault of this crate.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self, waiting: impl Iterator<Item = (i32, usize)>) {
+        let mut wanted = waiting.collect::<Vec<_>>();
+        wanted.sort_unstable();
+        let levels = self.levels.iter();
+        let mut found = levels
+            .flat_map(|(Reverse(priority), level)| level.iter().map(move |key| (*priority, *key)))
+            .collect::<Vec<_>>();
+        found.sort_unstable();
+        assert_eq!(found, wanted, "the streams whose application waits for room");
+    }
+
     #[cfg(test)]
     pub(super) fn contains(&self, key: usize) -> bool {
         self.levels.values().any(|level| level.contains(&key))

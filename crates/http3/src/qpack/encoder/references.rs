@@ -161,6 +161,21 @@ impl References {
         }
     }
 
+    /// Checks that the counts and the streams at risk are what the sections say.
+    #[cfg(test)]
+    pub(super) fn check_caches(&self) {
+        let Open { sections, lowest, at_risk } = &*self.open;
+        let (mut counts, mut required) = (BTreeMap::new(), BTreeMap::new());
+        for (stream, section) in sections {
+            *counts.entry(section.lowest).or_default() += 1;
+            let most: &mut u64 = required.entry(*stream).or_default();
+            *most = section.required.max(*most);
+        }
+        required.retain(|_, required| *required > self.known_received);
+        assert!(sections.iter().is_sorted_by_key(|(stream, _)| *stream), "{sections:?}");
+        assert_eq!((lowest, at_risk), (&counts, &required), "what the sections refer to");
+    }
+
     #[cfg(test)]
     pub(super) fn at_risk(&self) -> usize {
         self.open.at_risk.len()

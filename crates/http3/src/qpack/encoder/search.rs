@@ -72,6 +72,14 @@ impl Search {
         (table.get(index)?.name == name).then_some(index)
     }
 
+    /// Checks that the search finds the newest entry for each field and name of `table`, and nothing else.
+    #[cfg(test)]
+    pub(super) fn check_caches(&self, table: &Table) {
+        let mut anew = Self::default();
+        anew.restore(table);
+        assert_eq!((&self.fields, &self.names), (&anew.fields, &anew.names), "the search");
+    }
+
     pub(super) fn insert(&mut self, hashes: Hashes, index: u64) {
         self.fields.insert(hashes.field, index);
         self.names.insert(hashes.name, index);

@@ -1,0 +1,35 @@
+//! What the parts keep to be found fast, compared with what it is computed from.
+
+use super::Connection;
+
+/// A connection that keeps more packets, streams and datagrams than this is checked only once in as many calls on average: the
+/// check reads all of them.
+const CHEAP: usize = 128;
+
+impl Connection {
+    /// Checks that every look-up table, sum, minimum and count of the parts is what it would be if it were computed anew. For builds
+    /// with debug assertions, before and after everything that [`transmit`](Self::transmit) does, and so after every call.
+    ///
+    /// # Panics
+    /// If something does not agree: a fault of this crate.
+    pub(super) fn check_caches(&self) {
+        if self.lifecycle.is_closed() || self.outgoing.awaits_kernel || !self.is_cheap_to_check() {
+            return;
+        }
+        if let Some(recovery) = self.recovery.awake() {
+            recovery.check_caches();
+        }
+        if let Some(streams) = self.streams.awake() {
+            streams.check_caches();
+        }
+        self.datagrams.check_caches();
+        self.received.iter().for_each(|(_, received)| received.check_caches());
+    }
+
+    fn is_cheap_to_check(&self) -> bool {
+        let packets = self.recovery.awake().map_or(0, |recovery| recovery.remembered());
+        let streams = self.streams.awake().map_or(0, |streams| streams.statistics().open as usize);
+        let size = packets.saturating_add(streams).saturating_add(self.datagrams.waiting());
+        size <= CHEAP || self.counters.packets_opened.checked_rem(size as u64) == Some(0)
+    }
+}
