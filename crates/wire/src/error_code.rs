@@ -138,6 +138,7 @@ mod tests {
         }
         assert_eq!(TransportErrorCode(VarInt::from_u32(0x12)).to_string(), "0x12");
         assert_eq!(TransportErrorCode(VarInt::from_u32(0x200)).to_string(), "0x200");
+        assert_eq!(format!("{:?}", TransportErrorCode::NO_ERROR), "TransportErrorCode(NO_ERROR)");
     }
 
     #[test]

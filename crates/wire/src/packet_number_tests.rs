@@ -9,6 +9,11 @@ fn number(value: u64) -> PacketNumber {
 
 /// RFC 9000 §A.2.
 #[test]
+fn a_number_is_shown_with_its_type() {
+    assert_eq!(format!("{:?}", PacketNumber::new(7).unwrap()), "PacketNumber(7)");
+}
+
+#[test]
 fn encoding_examples_of_the_rfc() {
     let largest_acked = Some(number(0xab_e8b3));
     assert_eq!(number(0xac_5c02).encoded_len(largest_acked, 0), 2);

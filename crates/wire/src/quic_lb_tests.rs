@@ -42,6 +42,17 @@ fn encrypted_ids() {
 }
 
 #[test]
+fn a_codec_says_how_it_is_configured() {
+    let plain = codec(3, 5, 7, "").with_further(2).unwrap();
+    assert_eq!((plain.config(), plain.is_encrypted()), (ConfigId::new(3).unwrap(), false));
+    assert_eq!((plain.server_id_len(), plain.nonce_len(), plain.further_len()), (5, 7, 2));
+    assert_eq!((plain.id_len(), plain.states_length()), (15, false));
+    let encrypted = codec(0, 3, 4, "8f95f09245765f80256934e50c66207f").stating_length(true);
+    assert!(encrypted.is_encrypted() && encrypted.states_length());
+    assert_eq!(encrypted.further_len(), 0);
+}
+
+#[test]
 fn lengths_that_cannot_be() {
     let new = |server, nonce| IdCodec::new(ConfigId::new(6).unwrap(), server, nonce, None).err();
     assert_eq!(new(0, 4), Some(ConfigError::ServerIdLength(0)));

@@ -94,6 +94,11 @@ mod tests {
             for index in [0, 1, 1000, (1 << 60) - 1] {
                 let id = StreamId::new(initiator, direction, index).unwrap();
                 assert_eq!(id.get(), index * 4 + value);
+                let number = id.get();
+                assert_eq!(
+                    (format!("{id}"), format!("{id:?}")),
+                    (format!("{number}"), format!("StreamId({number})"))
+                );
                 assert_eq!(
                     (id.initiator(), id.direction(), id.index()),
                     (initiator, direction, index)

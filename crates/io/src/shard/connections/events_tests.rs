@@ -57,7 +57,7 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
     let calls = Arc::<Mutex<Vec<Vec<Event>>>>::default();
     let application = Filling { streams: Vec::new(), calls: calls.clone(), takes_events };
     let slot = server.0.slots[0].as_mut().expect("a connection");
-    slot.application = Guarded::new(|| Box::new(application)).ok().expect("it is made");
+    slot.application = Guarded::new(|| Box::new(application)).expect("it is made");
     let handle = slot.handle;
     for _ in 0..2 {
         server.0.mark_dirty(handle);
