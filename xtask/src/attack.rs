@@ -207,7 +207,7 @@ fn free_address() -> Result<SocketAddr, String> {
 }
 
 /// An address whose port is free for TCP.
-fn free_tcp_address() -> Result<SocketAddr, String> {
+pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
     let socket = TcpListener::bind("127.0.0.1:0");
     socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
 }
@@ -256,6 +256,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
         faults: Vec::new(),
     };
     let driven = (row.drive)(&mut scene);
+    let bound = if site.is_optimized { row.bound } else { row.bound.unoptimized() };
     check_interrupt()?;
     line.faults = scene.faults;
     line.notes = scene.notes;
@@ -267,9 +268,9 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
         pause(AFTER)?;
         line.cost = watch.stop();
         line.seen = client.stop();
-        line.faults.extend(outcome(&row.bound, &line.cost, &line.seen));
+        line.faults.extend(outcome(&bound, &line.cost, &line.seen));
     } else {
-        line.faults.extend(table::costs(&row.bound, &line.cost));
+        line.faults.extend(table::costs(&bound, &line.cost));
     }
     if running.target.as_mut().is_some_and(|(server, _)| !server.is_running()) {
         line.faults.push("the target has ended".to_owned());

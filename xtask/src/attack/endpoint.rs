@@ -3,6 +3,8 @@
 //! It completes handshakes, acknowledges unless told otherwise, and repeats its part of a handshake. It has no congestion control,
 //! no loss recovery for streams and no rules: whoever uses it decides what is sent.
 
+mod receiving;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -11,15 +13,16 @@ use std::time::{Duration, Instant};
 
 use super::encoding::{encode, stream_frame};
 use super::incoming::Incoming;
-use super::protection::{NUMBER_LEN, SAMPLE_DISTANCE, TAG_LEN, initial_keys, protect, random};
+use super::protection::{NUMBER_LEN, TAG_LEN, initial_keys, protect, random};
 use clearway_wire::header::{HeaderKind, LongHeader, ProtectedHeader, ShortHeader, set_length};
 use clearway_wire::{
-    ConnectionId, Frame, Initiator, LongPacketType, PacketNumber, PacketType, Reader,
-    TransportParameters, VarInt, Version, Writer, frame,
+    ConnectionId, Frame, LongPacketType, PacketNumber, TransportParameters, VarInt, Version,
+    Writer, frame,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::HandshakeKind;
 use rustls::pki_types::ServerName;
-use rustls::quic::{self, Connection, KeyChange, Keys, Secrets};
+use rustls::quic::{self, Connection, DirectionalKeys, KeyChange, Keys, Secrets};
 
 /// The size of a datagram with an Initial packet (RFC 9000 §14.1).
 pub(super) const DATAGRAM: usize = 1_200;
@@ -30,8 +33,10 @@ const ID_LEN: usize = 8;
 const REPEAT: Duration = Duration::from_millis(250);
 /// The most ranges that are remembered for acknowledgments.
 const MAX_RANGES: usize = 32;
-const INITIAL: usize = 0;
-const HANDSHAKE: usize = 1;
+/// The space of Initial packets.
+pub(super) const INITIAL: usize = 0;
+/// The space of Handshake packets.
+pub(super) const HANDSHAKE: usize = 1;
 const APPLICATION: usize = 2;
 
 /// Bytes and datagrams that all endpoints of an attack have sent.
@@ -58,6 +63,16 @@ pub(super) struct Settings {
     /// Bytes before each datagram.
     pub(super) prefix: Vec<u8>,
     pub(super) counter: Arc<Sent>,
+    /// The encoded transport parameters, except for initial_source_connection_id, in the place of `parameters`.
+    pub(super) forged: Option<Forged>,
+}
+
+/// Encoded transport parameters.
+#[derive(Clone)]
+pub(super) struct Forged {
+    pub(super) encoded: Vec<u8>,
+    /// Whether initial_source_connection_id is added.
+    pub(super) has_source: bool,
 }
 
 #[derive(Default)]
@@ -125,6 +140,10 @@ pub(super) struct Endpoint {
     pub(super) stops_at_retry: bool,
     /// Whether received packets are acknowledged.
     pub(super) acknowledges: bool,
+    /// Whether the client keeps the end of its handshake to itself.
+    pub(super) withholds_finished: bool,
+    /// What is added to the first byte of packets: reserved bits.
+    pub(super) reserved: u8,
     pub(super) closed: Option<Closed>,
     pub(super) streams: BTreeMap<u64, Incoming>,
     next_stream: [u64; 2],
@@ -197,7 +216,15 @@ impl Endpoint {
         let mut parameters = settings.parameters.clone();
         parameters.initial_source_connection_id = Some(source);
         let mut encoded = Vec::new();
-        parameters.encode(&mut encoded, None);
+        match &settings.forged {
+            Some(forged) => {
+                encoded.clone_from(&forged.encoded);
+                if forged.has_source {
+                    encoded.extend([&[0x0f, ID_LEN as u8], source.as_bytes()].concat());
+                }
+            }
+            None => parameters.encode(&mut encoded, None),
+        }
         let name = ServerName::try_from("localhost").map_err(text)?;
         let tls =
             quic::ClientConnection::new(settings.tls.clone(), quic::Version::V1, name, encoded);
@@ -266,6 +293,8 @@ impl Endpoint {
             is_confirmed: false,
             stops_at_retry: false,
             acknowledges: true,
+            withholds_finished: false,
+            reserved: 0,
             closed: None,
             streams: BTreeMap::new(),
             next_stream: if is_client { [0, 2] } else { [1, 3] },
@@ -282,6 +311,17 @@ impl Endpoint {
     /// The ClientHello of a client that has sent nothing yet.
     pub(super) fn first_flight(&self) -> Vec<u8> {
         self.spaces[INITIAL].output.clone()
+    }
+
+    /// The first datagram of a client that has sent nothing yet.
+    pub(super) fn first_flight_packet(&mut self) -> Vec<u8> {
+        let frame = frame::Crypto { offset: VarInt::ZERO, data: &self.first_flight() };
+        self.seal(INITIAL, &encode(&[Frame::Crypto(frame)]))
+    }
+
+    /// Where packets are sent from.
+    pub(super) fn local_address(&self) -> Result<SocketAddr, String> {
+        self.socket.local_addr().map_err(text)
     }
 
     /// From now on packets are sent from another local address.
@@ -356,27 +396,63 @@ impl Endpoint {
         self.spaces[APPLICATION].largest.map(PacketNumber::get)
     }
 
+    /// Sends a packet of this space, if there are keys for it.
+    pub(super) fn send_in(&mut self, space: usize, payload: &[u8]) {
+        if self.has_keys(space) {
+            let packet = self.seal(space, payload);
+            self.send_datagram(&packet);
+        }
+    }
+
+    /// Whether packets of this space can be sent.
+    pub(super) fn has_keys(&self, space: usize) -> bool {
+        self.spaces[space].keys.is_some()
+    }
+
+    /// How the handshake was made; `None` before that is known.
+    pub(super) fn handshake_kind(&self) -> Option<HandshakeKind> {
+        self.tls.handshake_kind()
+    }
+
+    /// A 0-RTT packet of a client whose session permits early data.
+    pub(super) fn early_packet(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
+        let Connection::Client(tls) = &mut self.tls else { return None };
+        let keys = tls.zero_rtt_keys()?;
+        Some(self.build(APPLICATION, Some(LongPacketType::ZeroRtt), payload, Some(&keys)))
+    }
+
     fn seal(&mut self, space: usize, payload: &[u8]) -> Vec<u8> {
+        let long = match space {
+            INITIAL => Some(LongPacketType::Initial),
+            HANDSHAKE => Some(LongPacketType::Handshake),
+            _ => None,
+        };
+        self.build(space, long, payload, None)
+    }
+
+    /// A packet with a long header of this type, or a short one, protected with these keys or those of the space.
+    fn build(
+        &mut self,
+        space: usize,
+        long: Option<LongPacketType>,
+        payload: &[u8],
+        keys: Option<&DirectionalKeys>,
+    ) -> Vec<u8> {
         let number = self.spaces[space].next_number;
         self.spaces[space].next_number += 1;
         let number = PacketNumber::new(number).expect("a packet number");
         let mut datagram = vec![0; payload.len().max(DATAGRAM) + 200];
         let mut writer = Writer::new(&mut datagram);
-        let (number_at, length_at) = if space == APPLICATION {
-            let (destination, key_phase) = (self.destination, self.key_phase);
-            let header = ShortHeader { destination, spin: false, key_phase };
-            (header.encode(&mut writer, number, NUMBER_LEN).expect("room"), None)
-        } else {
-            let packet_type = match space {
-                INITIAL => LongPacketType::Initial,
-                _ => LongPacketType::Handshake,
-            };
-            let (destination, source) = (self.destination, self.source);
+        let (destination, source) = (self.destination, self.source);
+        let (number_at, length_at) = if let Some(packet_type) = long {
             let token = &self.token;
             let header =
                 LongHeader { packet_type, version: Version::V1, destination, source, token };
             let offsets = header.encode(&mut writer, number, NUMBER_LEN).expect("room");
             (offsets.packet_number, Some(offsets.length))
+        } else {
+            let header = ShortHeader { destination, spin: false, key_phase: self.key_phase };
+            (header.encode(&mut writer, number, NUMBER_LEN).expect("room"), None)
         };
         let start = number_at + NUMBER_LEN;
         // Header protection takes its sample after the longest packet number.
@@ -389,7 +465,9 @@ impl Endpoint {
             set_length(&mut datagram, length_at, end + TAG_LEN - number_at).expect("a length");
         }
         datagram.truncate(end + TAG_LEN);
-        let keys = &self.spaces[space].keys.as_ref().expect("keys of a space in use").local;
+        datagram[0] |= self.reserved;
+        let own = self.spaces[space].keys.as_ref().map(|keys| &keys.local);
+        let keys = keys.or(own).expect("keys of a space in use");
         protect(keys, &mut datagram, number_at, end, number.get());
         datagram
     }
@@ -400,7 +478,8 @@ impl Endpoint {
     /// None at present.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         for space in [INITIAL, HANDSHAKE, APPLICATION] {
-            while self.spaces[space].keys.is_some() {
+            let is_withheld = space == HANDSHAKE && self.withholds_finished;
+            while self.spaces[space].keys.is_some() && !is_withheld {
                 let mut payload = vec![0; PAYLOAD];
                 let mut writer = Writer::new(&mut payload);
                 let state = &mut self.spaces[space];
@@ -475,130 +554,6 @@ impl Endpoint {
             self.spaces.iter_mut().for_each(|space| space.sent = 0);
         }
         self.flush()
-    }
-
-    /// Processes a datagram of the peer. What cannot be read is ignored.
-    pub(super) fn receive(&mut self, datagram: &mut [u8]) -> Result<(), String> {
-        self.received_datagrams += 1;
-        self.received_bytes += datagram.len() as u64;
-        let mut rest = datagram;
-        if !self.prefix.is_empty() && rest.first().is_some_and(|first| *first < 0x40) {
-            let cut = self.prefix.len().min(rest.len());
-            rest = &mut rest[cut..];
-        }
-        while !rest.is_empty() {
-            let Ok(header) = ProtectedHeader::decode(rest, ID_LEN) else { return Ok(()) };
-            let length = header.packet_len;
-            if let HeaderKind::Retry(retry) = header.kind {
-                let (destination, token) = (retry.source, retry.token.to_vec());
-                self.retry(destination, token);
-                return Ok(());
-            }
-            let Some((packet_type, number_at)) = header.packet_type() else { return Ok(()) };
-            let space = match packet_type {
-                PacketType::Initial => INITIAL,
-                PacketType::Handshake => HANDSHAKE,
-                PacketType::OneRtt => APPLICATION,
-                PacketType::ZeroRtt => return Ok(()),
-            };
-            if let HeaderKind::Long { source, .. } = header.kind
-                && self.is_client
-            {
-                self.destination = source;
-            }
-            let (packet, next) = rest.split_at_mut(length);
-            if let Some(payload) = self.open(space, packet, number_at) {
-                self.process(space, &payload)?;
-            }
-            rest = next;
-        }
-        Ok(())
-    }
-
-    fn retry(&mut self, destination: ConnectionId, token: Vec<u8>) {
-        if self.is_client && self.token.is_empty() {
-            self.destination = destination;
-            self.token = token;
-            self.spaces[INITIAL].keys = Some(initial_keys(&destination, true));
-            self.spaces[INITIAL].sent = 0;
-        }
-    }
-
-    fn open(&mut self, space: usize, packet: &mut [u8], number_at: usize) -> Option<Vec<u8>> {
-        let state = &mut self.spaces[space];
-        let keys = &state.keys.as_ref()?.remote;
-        let (head, sampled) = packet.split_at_mut_checked(number_at + SAMPLE_DISTANCE)?;
-        let (first, rest) = head.split_first_mut()?;
-        let sample = sampled.get(..keys.header.sample_len())?;
-        keys.header.decrypt_in_place(sample, first, rest.get_mut(number_at - 1..)?).ok()?;
-        let number_len = usize::from(*first & 3) + 1;
-        let (head, payload) = packet.split_at_mut_checked(number_at + number_len)?;
-        let number = PacketNumber::decode_truncated(&head[number_at..], state.largest);
-        let payload = keys.packet.decrypt_in_place(number.get(), head, payload).ok()?.to_vec();
-        state.largest = state.largest.max(Some(number));
-        state.note(number.get());
-        Some(payload)
-    }
-
-    fn process(&mut self, space: usize, payload: &[u8]) -> Result<(), String> {
-        let mut reader = Reader::new(payload);
-        while reader.remaining() > 0 {
-            let Ok(frame) = Frame::decode(&mut reader) else { return Ok(()) };
-            self.spaces[space].is_ack_due |= frame.is_ack_eliciting();
-            match frame {
-                Frame::Crypto(crypto) => self.read_tls(space, crypto)?,
-                Frame::HandshakeDone => self.is_confirmed = true,
-                Frame::Stream(stream) => {
-                    let incoming = self.streams.entry(stream.stream_id.get()).or_default();
-                    incoming.add(stream.offset.get(), stream.data, stream.fin);
-                }
-                Frame::ResetStream(reset) => {
-                    let incoming = self.streams.entry(reset.stream_id.get()).or_default();
-                    incoming.reset = Some(reset.error_code.get());
-                }
-                Frame::NewConnectionId(new) => {
-                    self.issued = self.issued.max(new.sequence.get());
-                }
-                Frame::NewToken(new) => self.new_tokens.push(new.token.to_vec()),
-                Frame::MaxStreams(limit)
-                    if limit.direction == clearway_wire::Direction::Bidirectional =>
-                {
-                    self.max_streams = self.max_streams.max(limit.maximum.get());
-                }
-                Frame::ConnectionClose(close) => {
-                    let is_application = close.kind == frame::CloseKind::Application;
-                    let reason = String::from_utf8_lossy(close.reason).into_owned();
-                    let code = close.error_code.get();
-                    self.closed = Some(Closed { is_application, code, reason });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn read_tls(&mut self, space: usize, crypto: frame::Crypto<'_>) -> Result<(), String> {
-        let state = &mut self.spaces[space];
-        state.input.add(crypto.offset.get(), crypto.data, false);
-        let new = state.input.data[state.read..].to_vec();
-        state.read += new.len();
-        if !new.is_empty() {
-            self.tls.read_hs(&new).map_err(|error| format!("TLS: {error}"))?;
-            self.write_tls();
-        }
-        if let Some(parameters) = self.tls.quic_transport_parameters() {
-            let from = if self.is_client { Initiator::Server } else { Initiator::Client };
-            if let Ok(parameters) = TransportParameters::decode(parameters, from) {
-                let limit = parameters.initial_max_streams_bidi.get();
-                self.max_streams = self.max_streams.max(limit);
-            }
-        }
-        if !self.is_client && !self.tls.is_handshaking() && !self.is_confirmed {
-            self.is_confirmed = true;
-            self.flush()?;
-            self.send_frames(&[Frame::HandshakeDone]);
-        }
-        Ok(())
     }
 
     /// The next stream ID of this endpoint, bidirectional or unidirectional.

@@ -30,6 +30,8 @@ pub(super) struct Site {
     pub(super) program: PathBuf,
     /// The library's example `peer`.
     pub(super) library: PathBuf,
+    /// Whether the programs were built with optimization.
+    pub(super) is_optimized: bool,
     client: Arc<rustls::ClientConfig>,
     /// For hostile servers.
     pub(super) server: Arc<rustls::ServerConfig>,
@@ -77,10 +79,12 @@ impl Site {
             .with_single_cert(vec![made.cert.der().clone()], key.into())
             .map_err(|error| text(&error))?;
         server.alpn_protocols = vec![b"h3".to_vec()];
+        let is_optimized = !program.components().any(|part| part.as_os_str() == "debug");
         Ok(Self {
             folder: folder.to_owned(),
             program,
             library,
+            is_optimized,
             client: Arc::new(client),
             server: Arc::new(server),
         })
@@ -99,6 +103,7 @@ impl Site {
             local: IpAddr::V4(Ipv4Addr::LOCALHOST),
             prefix: Vec::new(),
             counter: counter.clone(),
+            forged: None,
         }
     }
 

@@ -26,9 +26,8 @@ pub(super) fn rows() -> Vec<Row> {
         bound: USUAL,
         drive,
     };
-    // New connections may be lost among those of the flood, established ones must not.
     // 64 KiB for each of 1,000 half-open connections and 4 MiB for clients that wait, as `ServerConfig::retry_above` states.
-    let half_open = Bound { memory: 68 * MIB, cpu: 10.0, failures: 2, ..USUAL };
+    let half_open = Bound { memory: 68 * MIB, ..USUAL };
     vec![
         Row { is_quick: true, bound: half_open, ..row("initial-flood", initials) },
         Row { bound: half_open, ..row("initial-junk", junk) },

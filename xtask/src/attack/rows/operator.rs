@@ -18,12 +18,13 @@ use crate::waiting::check_interrupt;
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, target, drive| Row { name, target, is_quick: false, bound: USUAL, drive };
     // Frames are folded in traces, and files are limited.
-    let qlog = Bound { disk: 40 * MIB, memory: 64 * MIB, cpu: 10.0, ..USUAL };
-    let live = Bound { memory: 96 * MIB, cpu: 20.0, ..USUAL };
+    let qlog = Bound { disk: 16 * MIB, memory: 15 * MIB, ..USUAL };
+    let live = Bound { memory: 42 * MIB, cpu: 2.5, ..USUAL };
     const QLOG: Target = Target::Serve(&["--qlog", "{folder}"]);
     vec![
+        // A host has a quarter of the listener's 128 connections.
         Row {
-            bound: Bound { descriptors: 300, ..USUAL },
+            bound: Bound { descriptors: 40, ..USUAL },
             ..row("metrics-connections", Target::ServeWithMetrics, metrics)
         },
         Row {
@@ -36,8 +37,9 @@ pub(super) fn rows() -> Vec<Row> {
                 traced(scene, 1, 15_000, |_| [0x0a, 0, 0].repeat(PAYLOAD / 3))
             })
         },
+        // Each of the hundred connections has its file open until it ends.
         Row {
-            bound: qlog,
+            bound: Bound { descriptors: 106, ..qlog },
             ..row("qlog-many-files", QLOG, |scene| traced(scene, 100, 100, |_| vec![1; PAYLOAD]))
         },
         Row {
@@ -184,7 +186,7 @@ fn outside(scene: &mut Scene<'_>) -> Result<(), String> {
 }
 
 /// Whether a text has control characters that a terminal acts on, or that change the direction of text.
-fn is_dangerous(letter: char) -> bool {
+pub(super) fn is_dangerous(letter: char) -> bool {
     let is_control = letter.is_control() && !matches!(letter, '\n' | '\t' | '\r');
     let changes_direction = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_control || changes_direction

@@ -22,29 +22,25 @@ pub(super) fn rows() -> Vec<Row> {
         bound: USUAL,
         drive,
     };
-    // The default of --content-memory, and what the responses' connections take.
-    let content = Bound { memory: 320 * MIB, cpu: 15.0, latency: Duration::from_secs(1), ..USUAL };
-    let few = Bound { descriptors: 300, ..content };
+    // A host has a quarter of --content-memory and of --open-files.
+    let content = Bound { memory: 200 * MIB, cpu: 6.0, descriptors: 96, ..USUAL };
     vec![
-        Row { bound: few, ..row("slow-readers", |scene| slow_readers(scene, false)) },
+        Row { bound: content, ..row("slow-readers", |scene| slow_readers(scene, false)) },
         Row {
             target: Target::Serve(&["--http09"]),
-            bound: few,
+            bound: content,
             ..row("slow-readers-http09", |scene| slow_readers(scene, true))
         },
-        Row { bound: few, ..row("slow-readers-one", one_reader) },
-        row("slow-requests", slow_requests),
-        Row { bound: few, ..row("trickle-credit", trickle) },
+        Row { bound: Bound { memory: 8 * MIB, ..content }, ..row("slow-readers-one", one_reader) },
+        Row { bound: Bound { memory: 10 * MIB, ..USUAL }, ..row("slow-requests", slow_requests) },
+        Row { bound: content, ..row("trickle-credit", trickle) },
         // 40 MiB of connections that keep 1 MiB each would be 200 MiB.
         Row {
             target: Target::Serve(&["--connection-memory", "32MiB"]),
-            bound: Bound { memory: 64 * MIB, cpu: 15.0, ..USUAL },
+            bound: Bound { memory: 48 * MIB, ..USUAL },
             ..row("sum-of-connections", sum)
         },
-        Row {
-            bound: Bound { memory: 48 * MIB, cpu: 15.0, ..USUAL },
-            ..row("idle-connections", idle)
-        },
+        Row { bound: Bound { memory: 30 * MIB, ..USUAL }, ..row("idle-connections", idle) },
     ]
 }
 

@@ -1,0 +1,119 @@
+//! What the network, or somebody who forges its messages, says of a path.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::{Bound, MIB, Row, Target, USUAL};
+use crate::attack::client::ask;
+use crate::attack::endpoint::{Endpoint, Settings};
+use crate::attack::http3;
+use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
+use crate::waiting::check_interrupt;
+
+/// The address of the client whose path is slandered: the kernel remembers what it is told of a path, for minutes.
+const SLANDERED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
+/// The code of a destination that is unreachable because nobody has its port, and because a packet is too big (RFC 792).
+const PORT: u8 = 3;
+const TOO_BIG: u8 = 4;
+
+pub(super) fn rows() -> Vec<Row> {
+    vec![Row {
+        name: "forged-icmp",
+        target: Target::Serve(&[]),
+        is_quick: false,
+        // What the congestion windows of two downloads permit.
+        bound: Bound { memory: 40 * MIB, ..USUAL },
+        drive: forged_icmp,
+    }]
+}
+
+/// The sum of RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|pair| match pair {
+        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
+        [high] => u32::from(*high) << 8,
+        _ => 0,
+    });
+    let sum = words.fold(0_u32, |sum, word| sum + word);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded + (folded >> 16)) as u16)
+}
+
+/// A destination unreachable message about a datagram of the server to the client.
+fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -> Vec<u8> {
+    let mut datagram = vec![0x45, 0, 5, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    datagram.extend(server.ip().octets());
+    datagram.extend(client.ip().octets());
+    let sum = checksum(&datagram);
+    datagram[10..12].copy_from_slice(&sum.to_be_bytes());
+    datagram.extend(server.port().to_be_bytes());
+    datagram.extend(client.port().to_be_bytes());
+    datagram.extend([4, 0xe8, 0, 0]);
+    let mut message = vec![3, code, 0, 0, 0, 0];
+    message.extend(mtu.to_be_bytes());
+    message.extend(datagram);
+    let sum = checksum(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    message
+}
+
+/// Forged ICMP messages neither end a connection nor make its packets smaller than 1,200 bytes (RFC 9000 §14.2.1).
+fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
+    let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) else {
+        scene.notes.push("not run: it takes CAP_NET_RAW".to_owned());
+        return Ok(());
+    };
+    let settings = Settings { local: SLANDERED.into(), ..scene.site.settings(&scene.counter) };
+    let mut client = Endpoint::connect(scene.address, &settings, HANDSHAKE)?;
+    http3::open(&mut client, &[]);
+    let (SocketAddr::V4(server), SocketAddr::V4(own)) = (scene.address, client.local_address()?)
+    else {
+        return Err("the addresses are not of IPv4".to_owned());
+    };
+    let to = SockAddr::from(SocketAddrV4::new(*server.ip(), 0));
+    let forge = |code, mtu| {
+        let message = unreachable(code, mtu, server, own);
+        scene.counter.add(message.len());
+        // A full buffer loses the message, as a path may.
+        let _ = raw.send_to(&message, &to);
+    };
+    http3::request(&mut client, LARGE);
+    for number in 0..400_u16 {
+        for mtu in [0, 68, 552, 1_000, 1_227] {
+            forge(TOO_BIG, mtu);
+        }
+        forge(PORT, 0);
+        client.pump(Duration::from_millis(1))?;
+        if number % 64 == 0 {
+            check_interrupt()?;
+        }
+    }
+    let (datagrams, bytes) = (client.received_datagrams, client.received_bytes);
+    http3::request(&mut client, LARGE);
+    client.pump(Duration::from_secs(1))?;
+    let (datagrams, bytes) = (client.received_datagrams - datagrams, client.received_bytes - bytes);
+    let mean = bytes / datagrams.max(1);
+    scene.notes.push(format!("{mean} bytes in a datagram afterwards"));
+    scene.check(mean >= 1_100, || format!("datagrams have {mean} bytes after forged messages"));
+    scene.check(client.closed.is_none(), || format!("closed: {:?}", client.closed));
+    let settings = Settings { local: SLANDERED.into(), ..scene.site.settings(&scene.counter) };
+    let mut later = Endpoint::connect(scene.address, &settings, HANDSHAKE)?;
+    http3::open(&mut later, &[]);
+    let answer = ask(&mut later, SMALL);
+    scene.check(answer.is_ok(), || format!("a later connection: {answer:?}"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_with_its_checksum_has_the_sum_0() {
+        let [one, other] = ["192.0.2.1:443", "192.0.2.2:1"].map(|text| text.parse().unwrap());
+        assert_eq!(checksum(&unreachable(TOO_BIG, 1_000, one, other)), 0);
+        assert_eq!(checksum(&[0x45, 0, 0, 0x1c]), !0x451c);
+    }
+}
