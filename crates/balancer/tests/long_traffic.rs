@@ -92,11 +92,17 @@ fn local() -> SocketAddr {
 }
 
 impl Scene {
-    fn new(ids: Ids, routers: usize) -> Self {
+    /// So many routers that share what they learn, or one alone.
+    fn new(ids: Ids, routers: Option<usize>) -> Self {
         let pool = pool(ids, false);
-        let shared = Arc::new(SharedIds::new(LIMITS, routers, Random::from_number(1)));
-        let router = |_| Router::among(pool.clone(), LIMITS, &shared);
-        let routers = (0..routers).map(router).collect();
+        let random = Random::from_number(1);
+        let routers = match routers {
+            Some(count) => {
+                let shared = Arc::new(SharedIds::new(LIMITS, count, random));
+                (0..count).map(|_| Router::among(pool.clone(), LIMITS, &shared)).collect()
+            }
+            None => vec![Router::new(pool, LIMITS, random)],
+        };
         let now = Timestamp::ORIGIN + Duration::from_secs(1);
         Self { routers, ids, now, issued: 0, random: Random::from_number(2) }
     }
@@ -131,8 +137,9 @@ impl Scene {
     }
 
     /// A handshake.
-    fn connect(&mut self, index: u16) -> Client {
-        let ports = [1000 + 10 * index, 1003 + 10 * index];
+    fn connect(&mut self, index: u16, changes: bool) -> Client {
+        // Of several routers, each port has another one.
+        let ports = [1000 + 10 * index, 1001 + 10 * index];
         let source = self.issue(0);
         let first = long(&[9; 8], &source);
         let server = self.route(ports[0], &first).unwrap();
@@ -146,7 +153,7 @@ impl Scene {
             LIFETIME.mul_f64(least + (most - least) * part)
         };
         let interval = of(0.01, 0.9);
-        let changes_id = (index % 3 > 0).then(|| of(0.5, 2.0));
+        let changes_id = (changes && index % 3 > 0).then(|| of(0.5, 2.0));
         let moves = (index % 4 == 3).then(|| of(1.0, 3.0));
         let at = |after: Option<Duration>| now + after.unwrap_or(LIFETIME * 1000);
         Client {
@@ -186,9 +193,9 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
 }
 
 /// As many connections as are learned at most without offshoots, each used at its own pace, and new clients that come and go.
-fn run(ids: Ids, routers: usize) {
+fn run(ids: Ids, routers: Option<usize>, changes: bool) {
     let mut scene = Scene::new(ids, routers);
-    let mut clients: Vec<Client> = (0..40).map(|index| scene.connect(index)).collect();
+    let mut clients: Vec<Client> = (0..40).map(|index| scene.connect(index, changes)).collect();
     let turned = pool(ids, true);
     let now = scene.now;
     scene.routers.iter_mut().for_each(|router| router.replace(now, turned.clone()));
@@ -203,7 +210,7 @@ fn run(ids: Ids, routers: usize) {
             assert_eq!(
                 found,
                 Ok(server),
-                "{ids:?}, {routers} routers: port {} after {:?}, every {:?}",
+                "{ids:?}, {routers:?} routers: port {} after {:?}, every {:?}",
                 client.port,
                 scene.now.saturating_since(now),
                 client.interval
@@ -236,8 +243,10 @@ fn run(ids: Ids, routers: usize) {
 #[test]
 fn connections_in_use_keep_their_servers() {
     for ids in [Ids::QuicLb, Ids::OfKnownLength, Ids::Unknown] {
-        for routers in [1, 3] {
-            run(ids, routers);
+        for routers in [None, Some(1), Some(3)] {
+            for changes in [false, true] {
+                run(ids, routers, changes);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use clearway_units::Random;
 use clearway_wire::VarInt;
 
 use crate::wakes_tests::Raw;
-use crate::wakes_tests::world::{Scene, now_or_never};
+use crate::wakes_tests::world::{DELAY, Scene, now_or_never};
 use crate::{Connection, DatagramId, SendDatagramError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -126,15 +126,18 @@ fn what_waits_at_the_end_is_still_counted() {
         given += u64::from(raw.client.send_datagram(Bytes::from(vec![0; 1000])).is_ok());
         raw.world.settle();
     }
-    // Some more that the transport has not seen.
-    while raw.client.send_datagram(Bytes::from(vec![0; 10])).is_ok() {
-        given += 1;
+    // The transport has not seen these.
+    let other = Raw::new(transport(false));
+    for _ in 0..3 {
+        other.client.send_datagram(Bytes::from(vec![0; 10])).unwrap();
     }
-    raw.client.close(VarInt::ZERO, b"over");
-    raw.world.run_for(SECOND);
-    let statistics = raw.client.datagram_statistics();
-    let accounted = statistics.sent + statistics.displaced + statistics.queued;
-    assert_eq!((accounted, statistics.outgrown), (given, 0), "{statistics:?}");
+    for (mut raw, given) in [(raw, given), (other, 3)] {
+        raw.client.close(VarInt::ZERO, b"over");
+        raw.world.run_for(SECOND);
+        let statistics = raw.client.datagram_statistics();
+        let accounted = statistics.sent + statistics.displaced + statistics.queued;
+        assert_eq!((accounted, statistics.outgrown), (given, 0), "{statistics:?}");
+    }
 }
 
 /// Everything that has arrived before the end is there for tasks that begin to read after it.
@@ -144,19 +147,30 @@ fn what_has_arrived_can_be_read_after_the_end() {
         let mut random = Random::from_number(seed);
         let mut raw = Raw::new(transport(false));
         let sizes = [random.below(6000), 1 + random.below(6000)].map(|size| size as usize);
+        // More pieces than are taken from the transport at once.
+        let pieces = 60;
         let client = raw.client.clone();
-        let streams = raw.get(async move {
+        let mut streams = raw.get(async move {
             let mut streams = Vec::new();
             for size in sizes {
                 let mut stream = client.open_uni().await.unwrap();
                 stream.write_all(&vec![7; size]).await.unwrap();
                 streams.push(stream);
             }
-            client.send_datagram(Bytes::from_static(b"first")).unwrap();
-            client.send_datagram(Bytes::from_static(b"second")).unwrap();
             streams
         });
-        raw.world.run_for(SECOND);
+        for _ in 0..pieces {
+            now_or_never(streams[1].write_all(b"1")).unwrap().unwrap();
+            raw.world.run_for(DELAY);
+        }
+        for datagram in ["first", "second"] {
+            raw.client.send_datagram(Bytes::from(datagram)).unwrap();
+        }
+        raw.world.settle();
+        // All in one moment, or the end after the rest.
+        if seed % 2 == 0 {
+            raw.world.run_for(SECOND);
+        }
         raw.client.close(VarInt::from_u32(3), b"over");
         raw.world.run_for(SECOND);
         let server = &raw.server;
@@ -179,6 +193,7 @@ fn what_has_arrived_can_be_read_after_the_end() {
             read.push(length);
         }
         // An empty stream was never seen.
+        let sizes = [sizes[0], sizes[1] + pieces];
         let sent: Vec<usize> = sizes.into_iter().filter(|size| *size > 0).collect();
         assert_eq!(read, sent, "{seed}");
         drop(streams);

@@ -96,14 +96,20 @@ fn none() -> Application {
 
 /// A course in which all of these faults happen, the applications' counters being there from the beginning.
 fn verdict(faults: &[(Fault, u64)]) -> Verdict {
-    let mut snapshots = course(SNAPSHOTS, |parts, _| {
-        application(parts);
+    diagnose(&snapshots(|parts, _| {
         for (fault, lost) in faults {
             fault(parts, *lost);
         }
+    }))
+}
+
+fn snapshots(mut happens: impl FnMut(&mut Parts<'_>, u64)) -> Vec<Snapshot> {
+    let mut snapshots = course(SNAPSHOTS, |parts, step| {
+        application(parts);
+        happens(parts, step);
     });
     application(&mut Parts(&mut snapshots[0]));
-    diagnose(&snapshots)
+    snapshots
 }
 
 /// How many packets were lost, by stage and cause.
@@ -153,6 +159,26 @@ fn two_faults_are_two_findings_with_their_own_numbers() {
                 check_text(&both);
                 let turned = verdict(&[(other, others), (fault, own)]);
                 assert_eq!(turned.to_string(), both.to_string(), "{name}, {other_name}");
+            }
+        }
+    }
+}
+
+/// One packet is listed, too. Of those that nothing counts it cannot be told from one that is on its way.
+#[test]
+fn a_single_loss_is_reported_alone_and_beside_others() {
+    let counted = FAULTS.into_iter().filter(|(name, _)| *name != "firewall");
+    for (name, fault) in counted {
+        for (other_name, other) in FAULTS {
+            for others in [0, 40] {
+                let snapshots = snapshots(|parts, step| {
+                    other(parts, others);
+                    if step == 4 {
+                        fault(parts, 1);
+                    }
+                });
+                let found = lost(&diagnose(&snapshots)).values().sum::<u64>();
+                assert_eq!(found, 1 + others * STEPS, "one of {name} and {others} of {other_name}");
             }
         }
     }

@@ -278,6 +278,8 @@ impl Model {
         server.check_end(of_server, client, of_client);
         let (sent, received) = (of_client.streams_statistics(), of_server.streams_statistics());
         assert_eq!(sent.bytes_buffered, 0, "{sent:?}");
+        // Nothing is kept but the states of streams that are open: all credit was given back.
+        assert!(of_server.held_bytes() <= 512 * received.open, "{received:?}");
         assert_eq!(sent.bytes_sent, received.bytes_received, "{sent:?}, {received:?}");
     }
 }
@@ -345,7 +347,8 @@ fn what_came_before_the_end_can_be_read_after_it() {
             streams.push(Stream { id, written, ended, is_stopped: false, read: 0, end: None });
             datagrams[0].send(pair.client(), number, 100);
         }
-        let pause = random.below(30);
+        // All in one moment, or the end after the rest.
+        let pause = if seed % 2 == 0 { 0 } else { random.below(30) };
         pair.run_for(milliseconds(pause));
         pair.settle();
         let sent = pair.client().streams_statistics().bytes_sent;

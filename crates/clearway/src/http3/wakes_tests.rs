@@ -270,9 +270,15 @@ fn datagrams_reach_their_reader() {
 /// Everything comes in one batch: what was received before the end can be read after it.
 #[test]
 fn what_comes_with_the_end_can_be_read() {
-    for closes in [false, true] {
+    for (closes, is_answered) in [(false, false), (true, false), (false, true)] {
         let mut pair = Pair::new();
         let Exchange { mut request, response, mut received, responder } = pair.tunnel();
+        let mut responder = Some(responder);
+        if let Some(responder) = responder.take_if(|_| is_answered) {
+            let sending = responder.start(ok());
+            pair.get(sending.finish()).unwrap();
+            pair.world.run_for(SECOND);
+        }
         let mut datagrams = received.datagrams();
         for number in 0..3u8 {
             request.datagrams().send(vec![number]).unwrap();

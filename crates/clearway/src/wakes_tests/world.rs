@@ -199,7 +199,6 @@ impl World {
         if let Some(connection) = end.endpoint.connection_mut(handle) {
             end.application.process(now, connection);
         }
-        end.note_events(handle);
         while let Some(transmit) = end.endpoint.transmit(handle, now, &mut self.buffer, 10) {
             end.endpoint.transmitted(handle, now);
             let size = transmit.segment_size.unwrap_or(transmit.size);

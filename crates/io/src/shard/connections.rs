@@ -486,7 +486,6 @@ impl Connections {
         if let Err(panicked) = outcome {
             self.on_panic(now, handle, panicked);
         }
-        self.note_events(handle);
         self.mark_sending(handle);
     }
 
