@@ -213,6 +213,8 @@ struct Outgoing {
     /// Whether the batch is for another path than the current one.
     is_off_path: bool,
     batch_elicits_ack: bool,
+    /// The size of the last datagram of the batch, if the anti-amplification limit counts it.
+    last_counted: u16,
     probes: PerSpace<u8>,
     limit: Option<SendLimit>,
     /// The size of datagrams that the parts were told.

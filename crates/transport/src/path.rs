@@ -168,6 +168,11 @@ impl Path {
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
     }
+
+    /// A datagram of this size that was counted as sent was not: this host refused it.
+    pub(crate) fn on_unsent(&mut self, bytes: u64) {
+        self.sent = self.sent.saturating_sub(bytes);
+    }
 }
 
 /// A PATH_RESPONSE that is to be sent.

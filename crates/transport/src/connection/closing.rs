@@ -172,8 +172,23 @@ impl Connection {
         if self.completes_handshake() {
             self.handshake.stream_mut(SpaceId::Handshake).retransmit_all_unacked();
         }
+        // A host that could not send tries once at once: the closing period may be short.
+        self.end_hold(Timestamp::FAR_FUTURE);
         self.observe(now, &Observation::StateUpdated(ConnectionState::Closing));
         self.report_closed(now, error);
+    }
+
+    /// Tries again to send a CONNECTION_CLOSE that this host refused, or ends the closing or draining
+    /// period.
+    pub(super) fn on_closing_deadline(&mut self, now: Timestamp) {
+        self.end_hold(now);
+        let (Lifecycle::Closing { until, .. } | Lifecycle::Draining { until }) = self.lifecycle
+        else {
+            return;
+        };
+        if until <= now {
+            self.abandon(now, ConnectionError::LocallyClosed);
+        }
     }
 
     /// The peer has closed the connection (RFC 9000 §10.2.2), or has no state for it (§10.3.1).
@@ -240,6 +255,9 @@ impl Connection {
         let Lifecycle::Closing { pending: true, close, .. } = &self.lifecycle else {
             return None;
         };
+        if self.holds_sending() {
+            return None;
+        }
         let close = close.clone();
         let completes = self.completes_handshake();
         let credit = self.paths.current().amplification_credit();

@@ -57,7 +57,9 @@ impl Connection {
         if self.outgoing.is_off_path || !self.paths.mtu_mut().on_black_hole() {
             return self.transmit_failed(now, SendFailure::MtuTooSmall);
         }
-        self.abandon_batch(now);
+        if self.abandon_batch(now) {
+            self.lifecycle.repeat_close();
+        }
     }
 
     /// The largest UDP payload of the next datagram. Of the probes of a silent peer the last is small, because the

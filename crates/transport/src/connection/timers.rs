@@ -7,7 +7,6 @@ use clearway_wire::VarInt;
 
 use super::Connection;
 use super::lifecycle::Lifecycle;
-use crate::event::ConnectionError;
 use crate::observer::{Observation, TimerChange, TimerKind};
 use crate::space_id::SpaceId;
 
@@ -118,7 +117,7 @@ pub(super) const TIMERS: [Timer; TimerKind::COUNT] = [
         kind: TimerKind::Closing,
         wait: Wait::Own,
         deadline: Connection::closing_deadline,
-        expire: |connection, now| connection.abandon(now, ConnectionError::LocallyClosed),
+        expire: Connection::on_closing_deadline,
     },
     Timer {
         kind: TimerKind::Idle,
@@ -301,6 +300,9 @@ impl Connection {
 
     fn closing_deadline(&self) -> Option<Timestamp> {
         match self.lifecycle {
+            Lifecycle::Closing { until, pending: true, .. } => {
+                Some(self.retry_deadline().map_or(until, |retry| retry.min(until)))
+            }
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => Some(until),
             _ => None,
         }

@@ -48,6 +48,7 @@ impl Connection {
         #[cfg(any(test, debug_assertions))]
         self.check_caches();
         let transmit = if self.lifecycle.is_closed() {
+            self.outgoing.is_off_path = false;
             self.transmit_close(now, buffer)
         } else {
             self.start_key_update_if_due(now);
@@ -57,8 +58,11 @@ impl Connection {
             probe.or_else(|| self.transmit_on_path(now, buffer, max_datagrams))
         };
         self.outgoing.awaits_kernel = transmit.is_some();
-        match transmit {
-            Some(_) => self.rest.on_activity(now),
+        match &transmit {
+            Some(transmit) => {
+                self.count_last(transmit);
+                self.rest.on_activity(now);
+            }
             None => {
                 #[cfg(any(test, debug_assertions))]
                 self.check_caches();

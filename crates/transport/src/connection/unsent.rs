@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use super::Connection;
+use super::{Connection, Transmit};
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
 use crate::send_failure::SendFailure;
@@ -34,7 +34,8 @@ impl Connection {
     /// The kernel has not taken the last batch, and would not take it now. To be called instead of
     /// [`transmitted`](Self::transmitted). What was in it is sent again, which is not a congestion
     /// signal: for another path when that is validated again, for the current one when an attempt
-    /// after some time succeeds, at most half a second after it can.
+    /// after some time succeeds, at most half a second after it can. A CONNECTION_CLOSE is repeated
+    /// until the closing period ends (RFC 9000 §10.2), if the peer has ever answered.
     ///
     /// If the [local address is gone](SendFailure::AddressGone), a client whose handshake is
     /// confirmed and whose server does not forbid it continues from the address that the system
@@ -47,9 +48,30 @@ impl Connection {
             return;
         }
         self.counters.send_failures = self.counters.send_failures.saturating_add(1);
-        if !self.outgoing.is_off_path {
-            self.hold_sending(now, failure);
+        if self.outgoing.is_off_path {
+            return;
         }
+        self.hold_sending(now, failure);
+        // Nothing else tells a peer that has answered that the connection is closed.
+        if self.is_answered() {
+            self.lifecycle.repeat_close();
+        }
+    }
+
+    /// Notes how much less is counted as sent to an unvalidated address if this host refuses the batch
+    /// (RFC 9000 §8.1): its last datagram. The kernel may have taken the others one by one.
+    pub(super) fn count_last(&mut self, transmit: &Transmit) {
+        let is_counted =
+            !self.outgoing.is_off_path && self.paths.current().amplification_credit() < u64::MAX;
+        self.outgoing.last_counted = match transmit.segment_size {
+            _ if !is_counted => 0,
+            None => u16::try_from(transmit.size).unwrap_or(0),
+            Some(segment) => {
+                let others = transmit.size.saturating_sub(1).checked_div(segment).unwrap_or(0);
+                let last = transmit.size.saturating_sub(others.saturating_mul(segment));
+                u16::try_from(last).unwrap_or(0)
+            }
+        };
     }
 
     /// The last batch is not sent: its packets count as lost, which is not a congestion signal.
@@ -60,6 +82,8 @@ impl Connection {
         }
         self.outgoing.mtu_probe = None;
         self.outgoing.batch_elicits_ack = false;
+        let unsent = core::mem::take(&mut self.outgoing.last_counted);
+        self.paths.current_mut().on_unsent(u64::from(unsent));
         if let Err(error) = self.recovery.get_mut().unsent(now) {
             self.fail(now, error);
             return false;
@@ -74,7 +98,7 @@ impl Connection {
         let wait = last.map_or(FIRST_WAIT, |last| last.saturating_mul(2)).min(LONGEST_WAIT);
         let retry_at = Some(now + wait);
         self.unsent = Some(Box::new(Unsent { failure, wait, retry_at }));
-        if failure == SendFailure::AddressGone {
+        if failure == SendFailure::AddressGone && !self.lifecycle.is_closed() {
             self.leave_local_address(now);
         }
     }
@@ -96,11 +120,16 @@ impl Connection {
         self.unsent.as_ref().and_then(|unsent| unsent.retry_at)
     }
 
+    /// Begins the next attempt, if it is due.
+    pub(super) fn end_hold(&mut self, now: Timestamp) -> bool {
+        let unsent = self.unsent.as_mut();
+        unsent.is_some_and(|unsent| unsent.retry_at.take_if(|at| *at <= now).is_some())
+    }
+
     /// Tries to send again, a PING if nothing else: what was refused may have been no more than an
     /// ACK frame.
     pub(super) fn retry_sending(&mut self, now: Timestamp) {
-        let Some(unsent) = &mut self.unsent else { return };
-        if unsent.retry_at.take_if(|at| *at <= now).is_some() {
+        if self.end_hold(now) {
             match self.lifecycle.is_handshaking() {
                 true => self.probe_handshake(None, 1),
                 false => self.flags.ping_pending = true,

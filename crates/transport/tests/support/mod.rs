@@ -56,14 +56,16 @@ pub enum Door {
 /// Called for every datagram that enters the link: may modify it, and drops it by returning `false`.
 pub type Filter = Box<dyn FnMut(Timestamp, Way, &mut Vec<u8>) -> bool>;
 
-/// Returns why the client's kernel does not take a batch, if it does not.
+/// Returns why an end's kernel does not take a batch, if it does not.
 pub type Kernel = Box<dyn FnMut(Timestamp, &Transmit) -> Option<Refusal>>;
 
 /// Why a kernel does not take a batch.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Refusal {
     TooLarge,
     Failed(SendFailure),
+    /// It has taken at most this many datagrams of the batch, and refuses the others.
+    FailedAfter(usize, SendFailure),
 }
 
 pub struct Pair {
@@ -83,6 +85,8 @@ pub struct Pair {
     pub filter: Option<Filter>,
     /// The client's kernel.
     pub kernel: Option<Kernel>,
+    /// The server's kernel.
+    pub server_kernel: Option<Kernel>,
     /// The client's IP address, which it knows as long as no NAT changes it.
     pub local_ip: IpAddr,
     /// UDP payload bytes that the server received and sent before it had validated the client's address.
@@ -257,6 +261,7 @@ impl Pair {
             watch,
             filter: None,
             kernel: None,
+            server_kernel: None,
             local_ip: address(CLIENT).ip(),
             before_validation: (0, 0),
             sent_elsewhere: Vec::new(),
@@ -330,27 +335,18 @@ impl Pair {
         let (now, handle, batch) = (self.now, self.handle, self.batch);
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, batch) {
-            match self.kernel.as_mut().and_then(|kernel| kernel(now, &transmit)) {
-                None => self.client.transmitted(handle, now),
-                Some(Refusal::TooLarge) => {
-                    self.client.transmit_refused(handle, now);
-                    continue;
-                }
-                Some(Refusal::Failed(failure)) => {
-                    self.client.transmit_failed(handle, now, failure);
-                    continue;
-                }
-            }
+            let taken = offer(&mut self.kernel, &mut self.client, handle, now, &transmit);
             let size = transmit.segment_size.unwrap_or(transmit.size);
-            for datagram in buffer[..transmit.size].chunks(size) {
+            for datagram in buffer[..transmit.size].chunks(size).take(taken) {
                 self.submit_to_server(&transmit, datagram);
             }
         }
         for handle in self.accepted.clone() {
             while let Some(transmit) = self.server.transmit(handle, now, &mut buffer, batch) {
-                self.server.transmitted(handle, now);
+                let taken =
+                    offer(&mut self.server_kernel, &mut self.server, handle, now, &transmit);
                 let size = transmit.segment_size.unwrap_or(transmit.size);
-                for datagram in buffer[..transmit.size].chunks(size) {
+                for datagram in buffer[..transmit.size].chunks(size).take(taken) {
                     self.submit_to_client(&transmit, datagram);
                 }
             }
@@ -569,6 +565,37 @@ impl Pair {
                 && pair.server_events.contains(&Event::HandshakeConfirmed)
         });
         assert!(done, "client: {:?}, server: {:?}", self.client_events, self.server_events);
+    }
+}
+
+/// Offers a batch to a kernel, and reports the outcome to the endpoint. Returns how many of its
+/// datagrams the kernel has taken.
+fn offer(
+    kernel: &mut Option<Kernel>,
+    endpoint: &mut Endpoint,
+    handle: ConnectionHandle,
+    now: Timestamp,
+    transmit: &Transmit,
+) -> usize {
+    match kernel.as_mut().and_then(|kernel| kernel(now, transmit)) {
+        None => {
+            endpoint.transmitted(handle, now);
+            usize::MAX
+        }
+        Some(Refusal::TooLarge) => {
+            endpoint.transmit_refused(handle, now);
+            0
+        }
+        Some(Refusal::Failed(failure)) => {
+            endpoint.transmit_failed(handle, now, failure);
+            0
+        }
+        Some(Refusal::FailedAfter(taken, failure)) => {
+            endpoint.transmit_failed(handle, now, failure);
+            let size = transmit.segment_size.unwrap_or(transmit.size).max(1);
+            // It has refused at least one.
+            taken.min(transmit.size.div_ceil(size).saturating_sub(1))
+        }
     }
 }
 
