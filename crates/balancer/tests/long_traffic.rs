@@ -153,7 +153,7 @@ impl Scene {
             LIFETIME.mul_f64(least + (most - least) * part)
         };
         let interval = of(0.01, 0.9);
-        let changes_id = (changes && index % 3 > 0).then(|| of(0.5, 2.0));
+        let changes_id = (changes && !index.is_multiple_of(3)).then(|| of(0.5, 2.0));
         let moves = (index % 4 == 3).then(|| of(1.0, 3.0));
         let at = |after: Option<Duration>| now + after.unwrap_or(LIFETIME * 1000);
         Client {

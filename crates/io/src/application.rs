@@ -17,7 +17,7 @@ use crate::mailbox::ConnectionWaker;
 pub trait Application: Send {
     /// Called when the connection may have events, when it was [woken](ConnectionWaker::wake), and once
     /// when it has just been created; once per batch, a few times
-    /// more if tasks on the shard's thread wake it, and once more if the call itself, or sending, has left events. It should drain
+    /// more if tasks on the shard's thread wake it, and again if the call itself, or sending, has events that it has not seen. It should drain
     /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 

@@ -190,6 +190,8 @@ struct Flags {
     handshake_done_repeats: u8,
     new_token_pending: bool,
     ping_pending: bool,
+    /// The application has found no more events.
+    has_found_no_event: bool,
     initial_from_server_seen: bool,
     /// How many times the handshake was probed before its timer expired.
     early_probes: u8,
@@ -352,6 +354,12 @@ impl Connection {
 
     /// The next event; `None` if there is none now.
     pub fn next_event(&mut self) -> Option<Event> {
+        let event = self.take_event();
+        self.flags.has_found_no_event = event.is_none();
+        event
+    }
+
+    fn take_event(&mut self) -> Option<Event> {
         if self.events.front().is_some_and(Event::is_end_by_peer)
             && let Some(event) = self.next_part_event()
         {
@@ -367,10 +375,13 @@ impl Connection {
         self.next_part_event()
     }
 
-    /// Whether [`next_event`](Self::next_event) has something to report. A call of the application can have events as well as
-    /// what is received or sent: a stream that is reset makes room for the writers of others.
-    pub fn has_events(&self) -> bool {
-        !self.events.is_empty() || !self.lifecycle.is_closed() && self.has_part_events()
+    /// Whether [`next_event`](Self::next_event) has something to report although the application has found nothing when it last
+    /// called that. Returns `true` once, until it has again. A call of the application can have events as well as what is
+    /// received or sent: a stream that is reset makes room for the writers of others.
+    pub fn has_unseen_events(&mut self) -> bool {
+        let has_events =
+            !self.events.is_empty() || !self.lifecycle.is_closed() && self.has_part_events();
+        has_events && core::mem::take(&mut self.flags.has_found_no_event)
     }
 
     /// Closes the connection with `error_code` and `reason` (RFC 9000 §10.2). Data that was not yet delivered is

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use clearway_http3::{Config, Connection as Http3, EarlySettings, QuicStreams, Role};
 use clearway_io::Application;
 use clearway_transport::{Connection, Statistics, TransportConfig};
@@ -137,8 +138,12 @@ impl Application for Driver {
             // SETTINGS come first, also of what is sent early.
             self.http3.on_streams_available(&mut streams);
         }
+        // They may have come before what ends their requests.
+        let datagrams: Vec<_> =
+            core::iter::from_fn(|| self.http3.next_datagram_before_streams(&mut streams)).collect();
+        let mut datagrams = datagrams.into_iter();
         let mut fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
-        while self.exchange(now, connection, core::mem::take(&mut fed)) {}
+        while self.exchange(now, connection, core::mem::take(&mut fed), &mut datagrams) {}
         self.effects.carry_out(&self.shared);
         self.is_processing = false;
     }
@@ -154,7 +159,13 @@ impl Application for Driver {
 
 impl Driver {
     /// Moves messages in both directions. Returns whether tasks have then answered requests, so that there is more to move.
-    fn exchange(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
+    fn exchange(
+        &mut self,
+        now: Timestamp,
+        connection: &mut Connection,
+        fed: Feed,
+        datagrams: impl Iterator<Item = (u64, Bytes)>,
+    ) -> bool {
         let mut state = self.shared.lock();
         state.is_attended = false;
         let mut batch = Batch {
@@ -176,7 +187,7 @@ impl Driver {
         for event in fed.others {
             batch.state.on_path_event(event, batch.effects);
         }
-        batch.deliver(fed.datagrams);
+        batch.deliver(datagrams);
         batch.events();
         match fed.closed {
             Some(error) => batch.on_closed(error),

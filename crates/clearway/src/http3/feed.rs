@@ -1,6 +1,5 @@
 //! Passes the transport's events to HTTP/3.
 
-use bytes::Bytes;
 use clearway_http3::{Connection as Http3, QuicStreams};
 use clearway_transport::{ConnectionError, Event};
 use clearway_units::StreamKeys;
@@ -14,8 +13,6 @@ pub(super) struct Feed {
     pub(super) closed: Option<ConnectionError>,
     /// Streams on which more can be written, or more is permitted to be sent.
     pub(super) writable: Vec<u64>,
-    /// Datagrams, and the streams of their requests.
-    pub(super) datagrams: Vec<(u64, Bytes)>,
     /// The other events, among them those of paths.
     pub(super) others: Vec<Event>,
 }
@@ -50,8 +47,6 @@ pub(super) fn feed(
     mut delivered: impl FnMut(u64),
 ) -> Feed {
     let mut fed = Feed::default();
-    // They may have come before what ends their requests.
-    fed.datagrams.extend(core::iter::from_fn(|| http3.next_datagram(streams)));
     while let Some(event) = streams.connection_mut().next_event() {
         match event {
             Event::Connected => {

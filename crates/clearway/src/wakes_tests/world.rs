@@ -48,8 +48,6 @@ struct End {
     /// The calls for the shard that were answered.
     answered: usize,
     is_dirty: bool,
-    /// The application was called for events that its last call left.
-    is_repeated: bool,
 }
 
 /// A task, and whether it is to be polled.
@@ -125,8 +123,7 @@ fn server_config(protocol: &[u8], transport: Arc<TransportConfig>) -> Arc<Server
 }
 
 fn end(endpoint: Endpoint, (application, shared): Side) -> End {
-    let (answered, is_dirty, is_repeated) = (0, true, false);
-    End { endpoint, handle: None, application, shared, answered, is_dirty, is_repeated }
+    End { endpoint, handle: None, application, shared, answered: 0, is_dirty: true }
 }
 
 impl World {
@@ -299,12 +296,10 @@ impl World {
 }
 
 impl End {
-    /// Has the application called again for the events that were left or came since, once.
+    /// Has the application called again for events that it has not seen.
     fn note_events(&mut self, handle: ConnectionHandle) {
-        let connection = self.endpoint.connection(handle);
-        let has_events = connection.is_some_and(Connection::has_events);
-        self.is_dirty |= has_events && !self.is_repeated;
-        self.is_repeated = has_events;
+        let connection = self.endpoint.connection_mut(handle);
+        self.is_dirty |= connection.is_some_and(Connection::has_unseen_events);
     }
 }
 

@@ -80,6 +80,22 @@ impl Connection {
         &mut self,
         transport: &mut T,
     ) -> Option<(u64, Bytes)> {
+        let next = self.next_datagram_before_streams(transport);
+        if next.is_none() {
+            let surplus =
+                self.busy.early_datagrams.len().saturating_sub(self.config.max_early_datagrams);
+            self.busy.early_datagrams.drain(..surplus);
+        }
+        next
+    }
+
+    /// Like [`next_datagram`](Self::next_datagram), to be called before that and before the streams are read. The ends of
+    /// streams that came with datagrams do not have those dropped then, and datagrams whose requests came with them are all
+    /// kept.
+    pub fn next_datagram_before_streams<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+    ) -> Option<(u64, Bytes)> {
         while !self.closed {
             let (stream, payload) = match self.take_early() {
                 Some(early) => early,
@@ -100,7 +116,7 @@ impl Connection {
             match self.fate(stream) {
                 Fate::Deliver => return Some((stream, payload)),
                 Fate::Drop => {}
-                Fate::Early => self.keep_early(stream, payload),
+                Fate::Early => self.busy.early_datagrams.push_back((stream, payload)),
                 Fate::Refuse => {
                     let reason = "a datagram arrived for a request that has no use for it";
                     let error = StreamError::new(Code::DATAGRAM_ERROR, reason);
@@ -125,14 +141,6 @@ impl Connection {
             _ if !entry.shown => Fate::Early,
             Exchange::ExtendedConnect => Fate::Deliver,
             _ => Fate::Refuse,
-        }
-    }
-
-    /// Keeps a datagram until its request has arrived; the oldest are dropped.
-    fn keep_early(&mut self, stream: u64, payload: Bytes) {
-        self.busy.early_datagrams.push_back((stream, payload));
-        while self.busy.early_datagrams.len() > self.config.max_early_datagrams {
-            self.busy.early_datagrams.pop_front();
         }
     }
 

@@ -58,8 +58,6 @@ struct Slot {
     attempt: Option<SocketAddr>,
     /// It waits in `dirty`.
     is_dirty: bool,
-    /// The application was called because of events that its call before left.
-    is_repeated: bool,
     /// It waits in `sending`; until it has been asked for datagrams it has no timer.
     is_sending: bool,
     /// The application ran after the connection was closed, so it knows.
@@ -324,7 +322,6 @@ impl Connections {
             target,
             attempt,
             is_dirty: false,
-            is_repeated: false,
             is_sending: false,
             knows_of_close: false,
             is_broken: false,
@@ -489,13 +486,11 @@ impl Connections {
         self.mark_sending(handle);
     }
 
-    /// Has the application called again if its call, or sending, has left events: nothing else may happen on the connection for
-    /// a long time. An application that leaves them once more is not called for them again.
+    /// Has the application called again if its call, or sending, has events that it has not seen: nothing else may happen on
+    /// the connection for a long time. An application that does not take its events is not called for them again.
     fn note_events(&mut self, handle: ConnectionHandle) {
-        let has_events = self.endpoint.connection(handle).is_some_and(Connection::has_events);
-        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
-        let is_repeated = std::mem::replace(&mut slot.is_repeated, has_events);
-        if has_events && !is_repeated {
+        let connection = self.endpoint.connection_mut(handle);
+        if connection.is_some_and(Connection::has_unseen_events) {
             self.mark_dirty(handle);
         }
     }
