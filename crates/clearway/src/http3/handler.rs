@@ -341,6 +341,12 @@ impl<H: Handler> Application for HandlerApplication<H> {
         if early::is_in_progress(streams.connection()) {
             self.exchanges.http3.on_streams_available(&mut streams);
         }
+        // They may have come before what ends their requests.
+        while let Some((stream, data)) =
+            self.exchanges.http3.next_datagram_before_streams(&mut streams)
+        {
+            self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
+        }
         let Exchanges { http3, undelivered, .. } = &mut self.exchanges;
         feed(http3, &mut streams, |stream| undelivered.remove(stream));
         while let Some(event) = self.exchanges.http3.next_event() {
