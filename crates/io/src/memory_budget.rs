@@ -111,8 +111,8 @@ impl MemoryBudget {
         }))
     }
 
-    /// The budget of the process: half of the memory that it may use, which is the smallest `memory.max` of its cgroup and those
-    /// above (cgroup v2), or else the memory of the machine. `None` if neither can be read.
+    /// The budget of the process: half of the memory that it may use, which is the smallest limit of its cgroup and those above
+    /// (`memory.max`, or `memory.limit_in_bytes` of version 1), or else the memory of the machine. `None` if neither can be read.
     pub fn of_process() -> Option<Self> {
         static BUDGET: OnceLock<Option<MemoryBudget>> = OnceLock::new();
         BUDGET.get_or_init(|| machine::memory().map(|memory| Self::new(memory / PART))).clone()

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The memory that this process may use, in bytes: the smallest limit of its cgroup and those above (cgroup v2), or else all that
-/// the machine has. `None` if neither can be read.
+/// The memory that this process may use, in bytes: the smallest limit of its cgroups and those above, of either version, or else
+/// all that the machine has. `None` if neither can be read.
 pub(super) fn memory() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let cgroup = fs::read_to_string("/proc/self/cgroup").ok();
@@ -19,11 +19,28 @@ fn total(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The smallest `memory.max` below `root` that applies to a process with this `/proc/self/cgroup`.
+/// The smallest limit below `root` that applies to a process with this `/proc/self/cgroup`: `memory.max` of version 2, and
+/// `memory.limit_in_bytes` of version 1, which is close to 2^63 if there is none.
 fn of_cgroup(root: &Path, cgroup: &str) -> Option<u64> {
-    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let limits = cgroup.lines().filter_map(|line| {
+        // A number, controllers (none in version 2), and a path.
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?.strip_prefix('/')?);
+        match controllers {
+            "" => smallest(root, path, "memory.max"),
+            _ if controllers.split(',').any(|controller| controller == "memory") => {
+                smallest(&root.join("memory"), path, "memory.limit_in_bytes")
+            }
+            _ => None,
+        }
+    });
+    limits.min()
+}
+
+/// The smallest number in the files of this name in the folder `path` below `root` and those above.
+fn smallest(root: &Path, path: &str, name: &str) -> Option<u64> {
     let limit = |folder: &Path| -> Option<u64> {
-        fs::read_to_string(root.join(folder).join("memory.max")).ok()?.trim().parse().ok()
+        fs::read_to_string(root.join(folder).join(name)).ok()?.trim().parse().ok()
     };
     Path::new(path).ancestors().filter_map(limit).min()
 }
@@ -42,6 +59,15 @@ mod tests {
         assert_eq!(of_cgroup(&root, "0::/a/b\n"), Some(1 << 20));
         assert_eq!(of_cgroup(&root, "1:cpu:/x\n0::/\n"), None);
         assert_eq!(of_cgroup(&root, "0::/a/missing\n"), Some(1 << 20));
+        fs::create_dir_all(root.join("memory/c/d")).unwrap();
+        for (folder, limit) in [("", "9223372036854771712"), ("c", "2097152"), ("c/d", "4194304")] {
+            let file = root.join("memory").join(folder).join("memory.limit_in_bytes");
+            fs::write(file, format!("{limit}\n")).unwrap();
+        }
+        assert_eq!(of_cgroup(&root, "8:cpu,memory:/c/d\n1:name=systemd:/\n0::/\n"), Some(2 << 20));
+        assert_eq!(of_cgroup(&root, "8:memory:/c/d\n0::/a\n"), Some(1 << 20));
+        // In a container, the path is that of the host.
+        assert_eq!(of_cgroup(&root, "8:memory:/docker/1\n"), Some(9_223_372_036_854_771_712));
         fs::remove_dir_all(&root).unwrap();
         assert_eq!(total("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
         assert!(memory().is_some());
