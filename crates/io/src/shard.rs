@@ -16,6 +16,7 @@ mod processing;
 mod sending;
 mod siblings;
 mod sockets;
+mod stalls;
 
 use core::net::SocketAddr;
 use core::slice;
@@ -481,7 +482,9 @@ impl Shard {
     /// Waits until there is something to do; returns at once if there is already, as the caller may know.
     fn sleep(&mut self, has_more: bool) {
         let now = self.clock.now();
-        self.statistics.on_turn(now.saturating_since(self.turn_began));
+        let turn = now.saturating_since(self.turn_began);
+        self.statistics.on_turn(turn);
+        stalls::note(turn, &mut self.statistics);
         self.turn_began = now;
         let blocked = self.sender.blocked_socket();
         let paused_until = self.sockets.paused_until(now);
@@ -519,6 +522,10 @@ impl Shard {
             self.sockets.note_readiness(index, ready);
         }
         self.turn_began = self.clock.now();
+        if let Some(deadline) = deadline {
+            let late = self.turn_began.saturating_since(deadline.max(now));
+            stalls::note(late, &mut self.statistics);
+        }
     }
 }
 

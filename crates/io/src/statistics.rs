@@ -76,6 +76,13 @@ pub struct ShardStatistics {
     pub shards_failed: u64,
     /// How many attempts to receive from the socket failed.
     pub receive_failures: u64,
+    /// How many times a peer moved to another address: a migration, or another port at a NAT (RFC 9000 §9).
+    pub migrations: u64,
+    /// How many times the shard was late by a second or more: the process was stopped, the host had no processor time for it,
+    /// or something that the shard calls blocked its thread.
+    pub stalls: u64,
+    /// How many times the kernel began to refuse segmentation (GSO), so that each datagram takes a call of its own.
+    pub segmentation_refused: u64,
     /// UDP payloads received that were given to another shard of the group, whose connection ID they have.
     pub handed_over: u64,
     /// UDP payloads that other shards have given to this one.
@@ -186,6 +193,9 @@ impl ShardStatistics {
             panics,
             shards_failed,
             receive_failures,
+            migrations,
+            stalls,
+            segmentation_refused,
             handed_over,
             handed_in,
             hand_over_dropped,
@@ -229,6 +239,9 @@ impl ShardStatistics {
             panics,
             shards_failed,
             receive_failures,
+            migrations,
+            stalls,
+            segmentation_refused,
             handed_over,
             handed_in,
             hand_over_dropped,
@@ -243,7 +256,7 @@ impl ShardStatistics {
 }
 
 /// How many counters there are, except those by size and by duration.
-const COUNTERS: usize = 39;
+const COUNTERS: usize = 42;
 
 struct Parts<'a> {
     counters: [&'a mut u64; COUNTERS],

@@ -34,6 +34,8 @@ pub(super) struct Sender {
     /// The socket has no room for the first batch.
     is_blocked: bool,
     warnings: Warnings,
+    /// The kernel segmented for the last batch that was built.
+    can_segment: bool,
 }
 
 /// A batch in the buffer.
@@ -62,6 +64,7 @@ impl Sender {
             unfinished: VecDeque::with_capacity(MAX_TOGETHER),
             is_blocked: false,
             warnings: Warnings::default(),
+            can_segment: false,
         }
     }
 
@@ -110,6 +113,7 @@ impl Sender {
         };
         let now = context.clock.now();
         let segments = context.sockets.max_gso_segments().clamp(1, MAX_SEGMENTS);
+        self.note_segmentation(segments > 1, context.statistics);
         let via = context.connections.via(handle);
         // What a balancer needs before each datagram goes in between afterwards.
         let reserved = via.map_or(0, |_| segments * preface::MAX_LEN);
@@ -128,6 +132,18 @@ impl Sender {
         if self.filled >= MAX_BYTES_TOGETHER || self.built.len() == MAX_TOGETHER {
             self.hand_over(context);
         }
+    }
+
+    /// Reports that the kernel has begun to refuse segmentation.
+    fn note_segmentation(&mut self, can_segment: bool, statistics: &mut ShardStatistics) {
+        if self.can_segment && !can_segment {
+            statistics.segmentation_refused += 1;
+            tracing::warn!(
+                "the kernel refuses to segment datagrams (GSO): each takes a call of its own from now on, which costs more \
+                 processor time. Look for an interface without checksum offload or an IPsec policy"
+            );
+        }
+        self.can_segment = can_segment;
     }
 
     /// Passes what is built to the kernel until it has no more room, and reports the time of that to the connections (law 2).

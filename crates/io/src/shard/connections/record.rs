@@ -1,5 +1,7 @@
 //! What of each connection has been counted and logged.
 
+use core::net::SocketAddr;
+
 use clearway_transport::{Connection, Totals};
 use tracing::Span;
 
@@ -16,6 +18,7 @@ pub(super) struct Counts {
     pub(super) refused: u64,
     handshakes_completed: u64,
     handshakes_failed: u64,
+    migrations: u64,
     totals: Totals,
 }
 
@@ -29,6 +32,7 @@ impl Counts {
             refused: 0,
             handshakes_completed: 0,
             handshakes_failed: 0,
+            migrations: 0,
             totals: Totals::default(),
         }
     }
@@ -40,6 +44,7 @@ impl Counts {
         statistics.incoming_refused = self.refused;
         statistics.handshakes_completed = self.handshakes_completed;
         statistics.handshakes_failed = self.handshakes_failed;
+        statistics.migrations = self.migrations;
         statistics.packets_sent = self.totals.packets_sent;
         statistics.packets_received = self.totals.packets_received;
         statistics.packets_dropped = self.totals.packets_dropped;
@@ -70,6 +75,8 @@ pub(super) struct Record {
     /// a subscriber.
     pub(super) span: Span,
     totals: Totals,
+    /// The peer's address.
+    remote: Option<SocketAddr>,
     /// The connection counts as half open.
     is_half_open: bool,
     is_established: bool,
@@ -89,6 +96,7 @@ impl Record {
         Self {
             span,
             totals: Totals::default(),
+            remote: connection.map(Connection::remote_address),
             is_half_open: false,
             is_established: false,
             is_closed: false,
@@ -119,6 +127,12 @@ impl Record {
         let totals = connection.totals();
         counts.add(&self.totals, &totals);
         self.totals = totals;
+        let remote = connection.remote_address();
+        if self.remote.is_some_and(|before| before != remote) {
+            counts.migrations += 1;
+            tracing::info!(parent: &self.span, now = %remote, "the peer has moved to another address");
+        }
+        self.remote = Some(remote);
         if !self.is_established && !connection.is_handshaking() {
             self.is_established = true;
             counts.handshakes_completed += 1;

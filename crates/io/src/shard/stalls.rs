@@ -1,0 +1,36 @@
+//! Times in which a shard did not run although it had something to do.
+
+use core::time::Duration;
+
+use crate::statistics::ShardStatistics;
+
+/// The shortest delay that is counted and logged. A host that is merely busy delays a thread by less.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// Counts and logs that the shard was `late`, if that was long.
+pub(super) fn note(late: Duration, statistics: &mut ShardStatistics) {
+    if late < SHORTEST {
+        return;
+    }
+    statistics.stalls += 1;
+    tracing::warn!(
+        late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX),
+        "the shard did not run in time: the process was stopped, the host had no processor time for it, or a callback blocked \
+         its thread"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_delays_count() {
+        let mut statistics = ShardStatistics::default();
+        note(SHORTEST - Duration::from_nanos(1), &mut statistics);
+        assert_eq!(statistics.stalls, 0);
+        note(SHORTEST, &mut statistics);
+        note(Duration::MAX, &mut statistics);
+        assert_eq!(statistics.stalls, 2);
+    }
+}
