@@ -51,16 +51,17 @@ impl Counts {
 }
 
 impl Lines {
-    /// Starts the thread that writes to `output`.
+    /// Starts the thread that writes to `output`. It calls `report` when a line cannot be written and the line before could be.
     pub(crate) fn start(
         thread: &str,
         stream: &'static str,
         mut output: impl Write + Send + 'static,
+        report: impl Fn(&io::Error) + Send + 'static,
     ) -> io::Result<Self> {
         let (lines, receiver) = Self::new(stream, MAX_LINES);
         let counts = lines.counts.clone();
         let thread = thread::Builder::new().name(thread.to_owned());
-        thread.spawn(move || write(&receiver, &counts, &mut output))?;
+        thread.spawn(move || write(&receiver, &counts, &mut output, report))?;
         Ok(lines)
     }
 
@@ -158,15 +159,25 @@ fn shortfall(stream: &str, missing: u64) -> Vec<u8> {
     format!("{missing} {are_missing} missing here: {stream} is too slow\n").into_bytes()
 }
 
-fn write(lines: &Receiver<Message>, counts: &Counts, output: &mut impl Write) {
+fn write(
+    lines: &Receiver<Message>,
+    counts: &Counts,
+    output: &mut impl Write,
+    report: impl Fn(&io::Error),
+) {
+    let mut is_failing = false;
     let mut write = |line: &[u8]| output.write_all(line).and_then(|()| output.flush());
     for message in lines {
         match message {
             Message::Line(line) => {
-                // An error has nowhere to be reported.
-                if write(&line).is_err() {
+                let written = write(&line);
+                if let Err(error) = &written {
                     counts.add_dropped();
+                    if !is_failing {
+                        report(error);
+                    }
                 }
+                is_failing = written.is_err();
                 counts.waiting.fetch_sub(line.len(), Ordering::Relaxed);
             }
             // The receiver waits for this.
@@ -200,7 +211,7 @@ mod tests {
     fn rest(lines: Lines, receiver: &Receiver<Message>) -> String {
         let (counts, mut output) = (lines.counts.clone(), Vec::new());
         drop(lines);
-        write(receiver, &counts, &mut output);
+        write(receiver, &counts, &mut output, |_| {});
         assert_eq!(counts.waiting.load(Ordering::Relaxed), 0);
         String::from_utf8(output).unwrap()
     }
@@ -247,10 +258,19 @@ mod tests {
                 Ok(())
             }
         }
-        let lines = Lines::start("test", STREAM, Broken).unwrap();
+        let reports = Arc::new(AtomicU64::new(0));
+        let report = {
+            let reports = reports.clone();
+            move |_: &io::Error| {
+                reports.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let lines = Lines::start("test", STREAM, Broken, report).unwrap();
         lines.add(b"a\n".to_vec());
+        lines.add(b"b\n".to_vec());
         let error = lines.write(b"b\n".to_vec()).unwrap_err();
-        assert_eq!((error.kind(), lines.dropped()), (ErrorKind::BrokenPipe, 1));
+        assert_eq!((error.kind(), lines.dropped()), (ErrorKind::BrokenPipe, 2));
+        assert_eq!(reports.load(Ordering::Relaxed), 1);
     }
 
     #[test]
@@ -262,7 +282,7 @@ mod tests {
         let counts = lines.counts.clone();
         let writing = thread::spawn(move || {
             let mut output = Vec::new();
-            write(&receiver, &counts, &mut output);
+            write(&receiver, &counts, &mut output, |_| {});
             output
         });
         lines.add(b"b\n".to_vec());

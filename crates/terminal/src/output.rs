@@ -29,12 +29,22 @@ static STANDARD_OUTPUT: OnceLock<Option<Lines>> = OnceLock::new();
 static STANDARD_ERROR: OnceLock<Option<Lines>> = OnceLock::new();
 
 fn standard_output() -> Option<&'static Lines> {
-    let start = || Lines::start("clearway-stdout", "standard output", io::stdout()).ok();
+    let report = |error: &io::Error| {
+        // A reader that has ended has seen enough.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return;
+        }
+        status(&format!(
+            "clearway: standard output cannot be written: {error}; its lines are left out and counted"
+        ));
+    };
+    let start = || Lines::start("clearway-stdout", "standard output", io::stdout(), report).ok();
     STANDARD_OUTPUT.get_or_init(start).as_ref()
 }
 
 fn standard_error() -> Option<&'static Lines> {
-    let start = || Lines::start("clearway-stderr", "standard error", io::stderr()).ok();
+    // An error of this stream has nowhere to be reported.
+    let start = || Lines::start("clearway-stderr", "standard error", io::stderr(), |_| {}).ok();
     STANDARD_ERROR.get_or_init(start).as_ref()
 }
 
