@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::address;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::http1::{self, Body, Content};
 use crate::listening::Listening;
@@ -108,6 +109,7 @@ pub(crate) fn registry() -> Registry {
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "The version of the program", build);
     registry.sub_registry_with_prefix("output").register_collector(Box::new(Printed));
+    registry.register_collector(Box::new(Events));
     registry
 }
 

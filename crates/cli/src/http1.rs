@@ -36,6 +36,8 @@ use tokio::time::Sleep;
 
 pub(crate) use request::{Download, get};
 
+use crate::events::{Event, note_often};
+
 /// The body of a response: whole, or a stream.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -78,7 +80,14 @@ pub(crate) async fn serve(
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            Err(error) => {
+                note_often(Event::NoDescriptor, || {
+                    format!(
+                        "clearway: cannot accept a connection for metrics or pages: {error}; retrying every second"
+                    )
+                });
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }

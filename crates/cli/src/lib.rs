@@ -9,6 +9,7 @@ mod connection_options;
 mod demo;
 mod descriptors;
 mod doctor;
+mod events;
 mod exporter;
 mod file_fault;
 mod get;

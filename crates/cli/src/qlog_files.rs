@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clearway_qlog::{QlogDirectory, QlogSummary, TraceOptions, WritingThread};
+use clearway_qlog::{QlogDirectory, QlogError, QlogSummary, TraceOptions, WritingThread};
 
+use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::output;
 
@@ -40,9 +41,20 @@ pub(crate) fn directory(
             Failure::new(error.to_string()).advise("choose another folder with --qlog")
         })?
         .with_maximum_bytes(maximum_bytes)
-        .with_error_handler(Arc::new(|error| output::status(&format!("clearway: {error}"))));
+        .with_error_handler(Arc::new(report));
     register(Writing::Directory(directory.clone()));
     Ok(directory)
+}
+
+fn report(error: &QlogError) {
+    let event = match error {
+        QlogError::Limit { .. }
+        | QlogError::FilesRemoved { .. }
+        | QlogError::FolderFull { .. }
+        | QlogError::FailedHandshakes => Event::QlogLimitReached,
+        _ => Event::QlogFailed,
+    };
+    note(event, &format!("clearway: {error}"));
 }
 
 /// A thread for qlog files, which [`finish`] completes.

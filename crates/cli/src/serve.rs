@@ -16,6 +16,7 @@ mod reload;
 mod restart;
 mod store;
 mod tunnel;
+mod watcher;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -248,6 +249,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         tokio::spawn(reloading.run(to_roots));
     }
     let follow = |endpoint: &Endpoint| {
+        watcher::start(endpoint.clone());
         if let Some(following) = quic_lb {
             following.announce();
             tokio::spawn(following.run(endpoint.clone(), to_quic_lb));

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use clearway::TicketKeys;
 
+use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::get::bytes_of;
-use crate::output;
 
 /// How often the file is looked at.
-const INTERVAL: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The number of failures in a row to read the file after which that is reported.
+const PATIENCE: u32 = 3;
 
 /// The keys in the file: the one in use, and the one before.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,18 +40,28 @@ pub(crate) fn follow(path: &Path) -> Result<TicketKeys, Failure> {
 }
 
 async fn watch(path: PathBuf, keys: TicketKeys, mut known: Secrets) {
+    let mut failures: u32 = 0;
     loop {
         tokio::time::sleep(INTERVAL).await;
-        match read(&path) {
+        let read = read(&path);
+        failures = if read.is_err() { failures.saturating_add(1) } else { 0 };
+        match read {
             Ok(new) if new != known => {
                 keys.rotate(&new.current);
                 if let Some(previous) = &new.previous {
                     keys.accept_previous(previous);
                 }
                 known = new;
-                output::status("the ticket keys have changed");
+                note(Event::TicketKeysReloaded, "the ticket keys have changed");
             }
-            // A file that is being replaced may be missing for a moment. The keys stay as they are.
+            // A file that is being replaced may be missing for a moment.
+            Err(why) if failures == PATIENCE => {
+                let path = path.display();
+                let line = format!(
+                    "clearway: the ticket keys in {path} were not reloaded and those before stay in use: {why}"
+                );
+                note(Event::TicketKeysNotReloaded, &line);
+            }
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clearway::{Endpoint, QuicLb};
 use tokio::sync::Notify;
 
+use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::watch::Watch;
 use crate::{output, quic_lb_file};
@@ -42,14 +43,18 @@ impl Following {
                 // It may have been written again as it was.
                 if config != present {
                     let (file, described) = (file.display(), described(&config));
-                    output::status(&format!("reloaded {file}: QUIC-LB, {described}"));
+                    let line = format!("reloaded {file}: QUIC-LB, {described}");
+                    note(Event::QuicLbReloaded, &line);
                 }
                 present = config;
             }
-            Err(failure) => output::status(&format!(
-                "clearway: the configuration of QUIC-LB was not reloaded and that before stays in \
-                 use: {failure}"
-            )),
+            Err(failure) => note(
+                Event::QuicLbNotReloaded,
+                &format!(
+                    "clearway: the configuration of QUIC-LB was not reloaded and that before stays in \
+                     use: {failure}"
+                ),
+            ),
         };
         watch.run(asked, read_again).await;
     }

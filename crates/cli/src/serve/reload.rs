@@ -7,8 +7,8 @@ use clearway::{Certificates, ClientRoots, Identity};
 use tokio::sync::Notify;
 
 use crate::certificate::{read_identity, read_roots};
+use crate::events::{Event, note};
 use crate::failure::Failure;
-use crate::output;
 use crate::watch::Watch;
 
 /// A certificate's file and its key's.
@@ -52,15 +52,19 @@ fn read_again(files: &[Files], certificates: &Certificates) {
     match replaced {
         Ok(lines) => {
             for ((file, _), described) in files.iter().zip(lines) {
-                output::status(&format!(
-                    "reloaded the certificate {}: {described}",
-                    file.display()
-                ));
+                let file = file.display();
+                note(
+                    Event::CertificatesReloaded,
+                    &format!("reloaded the certificate {file}: {described}"),
+                );
             }
         }
-        Err(failure) => output::status(&format!(
-            "clearway: the certificates were not reloaded and those before stay in use: {failure}"
-        )),
+        Err(failure) => note(
+            Event::CertificatesNotReloaded,
+            &format!(
+                "clearway: the certificates were not reloaded and those before stay in use: {failure}"
+            ),
+        ),
     }
 }
 
@@ -99,13 +103,17 @@ fn read_roots_again(file: &Path, roots: &ClientRoots) {
     });
     let file = file.display();
     match replaced {
-        Ok(1) => output::status(&format!("reloaded the client CA {file}: 1 certificate")),
         Ok(count) => {
-            output::status(&format!("reloaded the client CA {file}: {count} certificates"));
+            let certificates = if count == 1 { "certificate" } else { "certificates" };
+            let line = format!("reloaded the client CA {file}: {count} {certificates}");
+            note(Event::ClientCaReloaded, &line);
         }
-        Err(failure) => output::status(&format!(
-            "clearway: the client CA was not reloaded and the one before stays in use: {failure}"
-        )),
+        Err(failure) => note(
+            Event::ClientCaNotReloaded,
+            &format!(
+                "clearway: the client CA was not reloaded and the one before stays in use: {failure}"
+            ),
+        ),
     }
 }
 

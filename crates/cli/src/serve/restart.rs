@@ -11,9 +11,10 @@ use clearway::{Endpoint, HotRestart, ServerConfig};
 use listenfd::ListenFd;
 
 use super::parse_timeout;
+use crate::events::{Event, note};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::{output, replacing};
+use crate::replacing;
 
 /// The options that concern the processes before and after this one.
 #[derive(Args, Debug)]
@@ -131,9 +132,17 @@ impl Ending {
     /// Waits for the end of a shutdown, until the program is interrupted (again), or its time has passed.
     pub(super) async fn complete(mut self, cause: Cause, shutdown: impl Future<Output = ()>) {
         let limit = match cause {
-            Cause::Interrupted => Some(self.timeout),
+            Cause::Interrupted => {
+                let timeout = self.timeout;
+                let line = format!(
+                    "interrupted: draining; responses in progress have {timeout:?}, or until the next interrupt"
+                );
+                note(Event::DrainBegun, &line);
+                Some(timeout)
+            }
             Cause::Replaced => {
-                output::status(
+                note(
+                    Event::Replaced,
                     "another process has replaced this one, which ends after its last connection",
                 );
                 self.drain
@@ -146,12 +155,13 @@ impl Ending {
             }
         };
         tokio::select! {
-            () = shutdown => {}
+            () = shutdown => note(Event::DrainEnded, "drained: all responses were complete"),
             // A second interrupt ends the server at once, and so does the first one after it was replaced.
             _ = self.interrupt.received() => {}
             () = expired => {
                 let limit = limit.unwrap_or_default();
-                output::status(&format!("not all responses were complete after {limit:?}; the rest is cut off"));
+                let line = format!("not all responses were complete after {limit:?}; the rest is cut off");
+                note(Event::DrainCutOff, &line);
             }
         }
     }

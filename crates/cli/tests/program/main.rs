@@ -9,6 +9,7 @@ mod certificates;
 mod demo;
 mod disks;
 mod doctor;
+mod events;
 mod foreign;
 mod hostile_peers;
 mod hot_restart;

@@ -192,6 +192,11 @@ impl Running {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
+    /// Its process ID.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the next line that it prints on standard error.
     pub(crate) fn error_line(&mut self) -> String {
         let mut line = String::new();

@@ -41,7 +41,7 @@ const fn bytes(
     Single { name, unit: Some(Unit::Bytes), help, kind: MetricType::Counter, value }
 }
 
-static SINGLE: [Single; 38] = [
+static SINGLE: [Single; 41] = [
     gauge("connections", "Connections that exist", |shard| shard.connections),
     counter("connections_accepted", "Connections of clients that were accepted", |shard| {
         shard.connections_accepted
@@ -129,6 +129,13 @@ static SINGLE: [Single; 38] = [
     counter("send_blocked", "Times that the socket had no room for a batch", |shard| {
         shard.send_blocked
     }),
+    counter(
+        "segmentation_refused",
+        "Times that the kernel began to refuse segmentation (GSO)",
+        |shard| shard.segmentation_refused,
+    ),
+    counter("migrations", "Times that a peer moved to another address", |shard| shard.migrations),
+    counter("stalls", "Times that the shard was late by a second or more", |shard| shard.stalls),
     counter("wakeups", "Times that the shard slept and was woken", |shard| shard.wakeups),
     counter("busy_polls", "Times that the shard looked for datagrams before it slept", |shard| {
         shard.busy_polls
