@@ -13,6 +13,7 @@ mod metrics;
 mod place;
 mod quic_lb;
 mod reload;
+mod reserve;
 mod restart;
 mod store;
 mod tunnel;
@@ -137,7 +138,8 @@ pub(crate) struct ServeCommand {
     /// Keep at most this much unacknowledged content in memory, for all clients together. A host (an IPv4 address or an
     /// IPv6 /64) gets at most a quarter of what is free, and a network (/24 or /48) half. Content is read when the client
     /// has given credit for it, and responses wait for memory. If that is short, the response is reset of which the client
-    /// has accepted nothing for the longest time, and for at least two seconds, of the host that holds the most.
+    /// has accepted nothing for the longest time, and for at least two seconds, of the host that holds the most. The default is
+    /// lowered to a quarter of the memory of the machine, or of this program's cgroup, where that is less.
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size_of_at_least_1_mib)]
     content_memory: u64,
     /// Keep at most this much in memory for connections: what clients have sent and was not read, what was sent to them and
@@ -202,6 +204,16 @@ Examples:
   Let Prometheus read metrics, and report every connection on standard error:
     clearway serve /srv/www --metrics 127.0.0.1:9433 --log debug";
 
+/// The default of `--content-memory`, in bytes.
+const CONTENT_MEMORY: u64 = 256 << 20;
+
+/// The memory for content: as `asked` for, but the default is at most half of what connections get by default, which is half of
+/// what this program may use.
+fn content_memory(asked: u64) -> u64 {
+    let share = MemoryBudget::of_process().map_or(u64::MAX, |budget| budget.limit() / 2);
+    if asked == CONTENT_MEMORY { asked.min(share.max(1 << 20)) } else { asked }
+}
+
 /// How many connections there are at most, or fewer if memory is short.
 const MAX_CONNECTIONS: usize = 100_000;
 
@@ -222,13 +234,13 @@ fn parse_busy_poll(input: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let open_files = usize::try_from(command.open_files).unwrap_or(usize::MAX);
-    let store = Store::new(open_files, command.content_memory);
+    descriptors::permit_all();
+    let store = Store::new(open_files, content_memory(command.content_memory));
     let files = Files::new(&command.root, command.hidden, store).map_err(|error| {
         Failure::new(format!("cannot serve {}: {error}", command.root.display()))
             .advise("choose a folder that this user may read")
     })?;
     command.reports.start();
-    descriptors::permit_all();
     let beginning = command.restart.begin(command.listen).await?;
     let mut presented = command.certificates.present()?;
     let exporter = command.metrics.listen(beginning.is_replacing).await?;
@@ -436,6 +448,14 @@ mod tests {
         let matches = command.try_get_matches_from(["serve", "--shards", count]);
         let matches = matches.map_err(|error| error.to_string())?;
         Ok(*matches.get_one("shards").expect("the option is there"))
+    }
+
+    #[test]
+    fn the_default_of_content_memory_is_the_constant() {
+        let command = ServeCommand::augment_args(Command::new("serve"));
+        let matches = command.try_get_matches_from(["serve"]).unwrap();
+        assert_eq!(matches.get_one("content_memory"), Some(&super::CONTENT_MEMORY));
+        assert_eq!(super::content_memory(1 << 40), 1 << 40);
     }
 
     #[test]

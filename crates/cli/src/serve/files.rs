@@ -135,7 +135,14 @@ impl Files {
     /// Looks up `path`, the path of a request without its query, for the client at this address.
     pub(super) async fn find(&self, client: SocketAddr, path: &str) -> Found {
         let Some(wanted) = Wanted::parse(path) else { return Found::Nothing };
-        match self.look_up(client, &wanted).await {
+        let mut patience = self.store.patience();
+        let looked = loop {
+            match self.look_up(client, &wanted).await {
+                Err(error) if patience.permits(&error).await => {}
+                looked => break looked,
+            }
+        };
+        match looked {
             Ok(found) => found,
             Err(error) => match error.kind() {
                 _ if super::store::is_shortage(&error) => Found::Busy(error),

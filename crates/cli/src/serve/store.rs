@@ -6,21 +6,29 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clearway_units::{AddressPrefix, FairShares};
 use rustix::io::Errno;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::files::Identity;
 use super::memory::{ContentStatistics, Held, Memory, Share};
 use super::place::Place;
+use super::reserve::Reserve;
+use crate::events::{Event, note_often};
 
 /// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
 pub(super) const PIECE: usize = 64 << 10;
 
 /// How many files are read at the same time.
 const READS: usize = 16;
+
+/// How long a request waits for a descriptor or memory when the machine lacks them.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The first and the longest pause between two attempts, unless a file is closed meanwhile.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 
 /// What a piece takes in memory beside its content, in bytes.
 const OVERHEAD: u64 = 128;
@@ -35,6 +43,9 @@ struct Inner {
     reads: Semaphore,
     idle: Mutex<Idle>,
     memory: Arc<Memory>,
+    reserve: Reserve,
+    /// Notified when a file is closed.
+    closed: Notify,
 }
 
 /// Open files that are not being read at the moment, because their clients accept nothing. They are only a cache: a
@@ -103,7 +114,8 @@ impl Store {
         };
         let reads = Semaphore::new(READS.min(open_files).max(1));
         let memory = Memory::new(memory);
-        Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory }))
+        let (reserve, closed) = (Reserve::new(), Notify::new());
+        Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory, reserve, closed }))
     }
 
     /// What is known of the content in memory.
@@ -120,14 +132,40 @@ impl Store {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens something with `open`. If there is no free descriptor, files that are not being read are closed.
+    /// Opens something with `open`. If there is no free descriptor, closes files that are not being read, and then a part of the
+    /// reserve.
     pub(super) fn with_room<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match open() {
-                Err(error) if is_shortage(&error) && self.idle().close_oldest() => {}
+                Err(error) if is_shortage(&error) && self.make_room(&error) => {}
                 opened => return opened,
             }
         }
+    }
+
+    /// Closes something because of `error`. Returns whether there was anything.
+    fn make_room(&self, error: &io::Error) -> bool {
+        if self.idle().close_oldest() {
+            return true;
+        }
+        note_often(Event::NoDescriptor, || {
+            format!(
+                "clearway: cannot open a file: {error}; using the reserve, and requests wait for up to {PATIENCE:?}. Raise the limit \
+                 (LimitNOFILE=, ulimit -n), or lower --open-files"
+            )
+        });
+        self.0.reserve.release()
+    }
+
+    /// A file was closed.
+    fn on_closed(&self) {
+        self.0.reserve.fill();
+        self.0.closed.notify_one();
+    }
+
+    /// The patience of a request that begins now.
+    pub(super) fn patience(&self) -> Patience<'_> {
+        Patience { store: self, until: Instant::now() + PATIENCE, pause: PAUSES[0] }
     }
 
     /// Opens a file, inspects it with `look`, and keeps it open for a [`Reader`].
@@ -161,6 +199,25 @@ impl Store {
     }
 }
 
+/// Waits for descriptors or memory that the machine lacks, for a limited time.
+pub(super) struct Patience<'a> {
+    store: &'a Store,
+    until: Instant,
+    pause: Duration,
+}
+
+impl Patience<'_> {
+    /// Returns whether to try again what failed with `error`, after a pause or when a file was closed.
+    pub(super) async fn permits(&mut self, error: &io::Error) -> bool {
+        if !is_shortage(error) || Instant::now() >= self.until {
+            return false;
+        }
+        let _ = tokio::time::timeout(self.pause, self.store.0.closed.notified()).await;
+        self.pause = (2 * self.pause).min(PAUSES[1]);
+        true
+    }
+}
+
 /// Whether an error means that the machine lacks descriptors or memory at the moment.
 pub(super) fn is_shortage(error: &io::Error) -> bool {
     let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS, Errno::AGAIN];
@@ -178,7 +235,8 @@ pub(super) struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.store.idle().take(self.key);
+        drop(self.store.idle().take(self.key));
+        self.store.on_closed();
     }
 }
 
@@ -220,6 +278,26 @@ impl Reader {
         }
         let held = self.share.hold(wanted + OVERHEAD).await;
         let store = self.kept.store.clone();
+        let mut patience = store.patience();
+        let (file, piece) = loop {
+            match self.read(wanted).await {
+                Err(error) if patience.permits(&error).await => {}
+                read => break read?,
+            }
+        };
+        if piece.is_empty() {
+            return Err(io::Error::other("the file has become shorter"));
+        }
+        self.at += piece.len() as u64;
+        if self.at < self.end {
+            self.kept.key = store.idle().put(self.kept.client, file);
+        }
+        Ok(Bytes::from_owner(Piece { piece, _held: held }))
+    }
+
+    /// Reads up to `wanted` bytes, and returns them with the file.
+    async fn read(&self, wanted: u64) -> io::Result<(File, Vec<u8>)> {
+        let store = self.kept.store.clone();
         let permit = store.0.reads.acquire().await.map_err(io::Error::other)?;
         let file = store.idle().take(self.kept.key);
         let (place, identity, at) = (self.kept.place.clone(), self.identity, self.at);
@@ -234,16 +312,9 @@ impl Reader {
             piece.truncate(count);
             Ok::<_, io::Error>((file, piece))
         });
-        let (file, piece) = read.await.map_err(io::Error::other)??;
+        let read = read.await.map_err(io::Error::other)?;
         drop(permit);
-        if piece.is_empty() {
-            return Err(io::Error::other("the file has become shorter"));
-        }
-        self.at += piece.len() as u64;
-        if self.at < self.end {
-            self.kept.key = store.idle().put(self.kept.client, file);
-        }
-        Ok(Bytes::from_owner(Piece { piece, _held: held }))
+        read
     }
 }
 
