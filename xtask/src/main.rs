@@ -157,8 +157,9 @@ The project's development tasks.
   cargo xtask pictures       redraw the README's pictures of the demo and of the lab
         --program FILE       with this program instead of building it
   cargo xtask storms         1,000 connections that make requests to `serve`, while it is restarted, drained or stopped, all
-                             clients move, or descriptors, disk, memory or the network fail: what is lost, and
-                             whether a log line and a metric name it (some need root; five minutes)
+                             clients move, the clock jumps, or descriptors, disk, memory, calls to the kernel or the
+                             network fail: what is lost, and whether a log line and a metric name it (root with network
+                             namespaces, mounts and cgroups; cc, nft, tc and prlimit; use a release build; four minutes)
         --only NAME          only this storm; may be given several times
         --list               only print their names
         --program FILE       with this program instead of building it

@@ -144,6 +144,8 @@ pub(super) struct Endpoint {
     pub(super) withholds_finished: bool,
     /// What is added to the first byte of packets: reserved bits.
     pub(super) reserved: u8,
+    /// Whether PATH_CHALLENGE frames are answered.
+    pub(super) answers_challenges: bool,
     pub(super) closed: Option<Closed>,
     pub(super) streams: BTreeMap<u64, Incoming>,
     next_stream: [u64; 2],
@@ -295,6 +297,7 @@ impl Endpoint {
             acknowledges: true,
             withholds_finished: false,
             reserved: 0,
+            answers_challenges: false,
             closed: None,
             streams: BTreeMap::new(),
             next_stream: if is_client { [0, 2] } else { [1, 3] },

@@ -8,7 +8,7 @@ mod operator;
 mod paths;
 mod requests;
 mod servers;
-mod slow;
+pub(super) mod slow;
 mod trust;
 mod viewers;
 

@@ -137,13 +137,13 @@ impl Site {
 /// Starts a server, and returns it with the address that it prints.
 pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr), String> {
     let mut server = Server::start(command, log)?;
-    server.wait(|log| address(log).is_some())?;
-    let address = address(&server.log()).ok_or("the server prints no address")?;
+    server.wait(|log| announced(log).is_some())?;
+    let address = announced(&server.log()).ok_or("the server prints no address")?;
     Ok((server, address))
 }
 
 /// The address in `listening ADDRESS`, `listening on https://ADDRESS (h3)` and what `balance` prints.
-fn address(log: &str) -> Option<SocketAddr> {
+pub(super) fn announced(log: &str) -> Option<SocketAddr> {
     log.lines().find_map(|line| {
         let rest = line.split_once("listening ").map(|(_, rest)| rest)?;
         let rest = rest.strip_prefix("on ").unwrap_or(rest);

@@ -2,6 +2,7 @@
 //! and whether a log line and a metric name the cause.
 
 mod events;
+mod faults;
 mod load;
 mod metrics;
 mod place;
@@ -16,7 +17,7 @@ use self::load::{Load, Record};
 use self::metrics::Metrics;
 use self::place::Place;
 use super::endpoint::Sent;
-use super::scene::{SMALL, Site, start};
+use super::scene::{SMALL, Site, announced, start};
 use super::{free_address, free_tcp_address};
 use crate::bounded::Server;
 use crate::command;
@@ -44,9 +45,9 @@ struct Storm {
     failures: usize,
     /// The longest that an answer may take.
     longest: Duration,
-    /// Texts of which the log has to have one.
+    /// Texts that the log has to have.
     lines: &'static [&'static str],
-    /// Metrics of which one has to change.
+    /// Metrics that have to grow.
     metrics: &'static [&'static str],
 }
 
@@ -68,8 +69,10 @@ struct Stage<'a> {
 
 struct Outcome {
     record: Record,
-    line: Option<String>,
-    metric: Option<String>,
+    /// Lines that are missing.
+    missing_lines: Vec<&'static str>,
+    /// Metrics that have grown.
+    grown: Vec<String>,
     notes: Vec<String>,
     faults: Vec<String>,
 }
@@ -115,7 +118,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let folder = command::target().join("storms").join(std::process::id().to_string());
     let site = Site::new(&folder, program, PathBuf::new())?;
     println!("storm                 requests  failures  longest   log line  metric  verdict");
-    let mut failed = Vec::new();
+    let (mut failed, mut left_out) = (Vec::new(), 0);
     for storm in &chosen {
         check_interrupt()?;
         let is_held = match take_place(&site, storm) {
@@ -125,6 +128,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             }
             Err(Failure::NotHere(why)) => {
                 println!("{:<21} not run: {why}", storm.name);
+                left_out += 1;
                 true
             }
             Err(Failure::Failed(error)) => {
@@ -137,12 +141,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             failed.push(storm.name);
         }
     }
-    for (name, why) in events::NOT_MADE {
-        if only.is_empty() || only.contains(&name) {
-            println!("{name:<21} not run: {why}");
-        }
-    }
     let _ = std::fs::remove_dir_all(&site.folder);
+    if left_out > 0 {
+        println!("{left_out} of {} storms were not run; all need root", chosen.len());
+    }
     match failed.as_slice() {
         [] => Ok(()),
         _ => Err(format!(
@@ -215,9 +217,10 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
         faults.push("the server panicked".to_owned());
     }
     let notes = stage.notes;
-    let metric = metrics.changed(storm.metrics);
+    let changed = metrics.changed(storm.metrics);
     let _ = load.stop();
-    let line = storm.lines.iter().find(|line| text.contains(**line)).map(|line| (*line).to_owned());
+    let missing_lines: Vec<_> =
+        storm.lines.iter().copied().filter(|line| !text.contains(line)).collect();
     if record.failures.len() > storm.failures {
         let first = record.failures.first().map_or("", String::as_str);
         faults.push(format!("{} failures: {first}", record.failures.len()));
@@ -228,13 +231,14 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
     if record.requests == 0 {
         faults.push("no request was answered".to_owned());
     }
-    if line.is_none() && !storm.lines.is_empty() {
-        faults.push("no log line".to_owned());
+    faults.extend(missing_lines.iter().map(|line| format!("no log line with \"{line}\"")));
+    for (name, changed) in storm.metrics.iter().zip(&changed) {
+        if changed.is_none() {
+            faults.push(format!("{name} has not grown"));
+        }
     }
-    if metric.is_none() && !storm.metrics.is_empty() {
-        faults.push("no metric".to_owned());
-    }
-    Ok(Outcome { record, line, metric, notes, faults })
+    let grown = changed.into_iter().flatten().collect();
+    Ok(Outcome { record, missing_lines, grown, notes, faults })
 }
 
 /// The words after the program's name.
@@ -266,7 +270,12 @@ fn launch(
     log: &Path,
 ) -> Result<(Server, SocketAddr), String> {
     let command = place.command(words);
-    start(command, log)
+    let Some(output) = place.output() else { return start(command, log) };
+    let mut server = Server::start(command, log)?;
+    let read = || std::fs::read_to_string(&output).unwrap_or_default();
+    server.wait(|_| announced(&read()).is_some())?;
+    let address = announced(&read()).ok_or("the server prints no address")?;
+    Ok((server, address))
 }
 
 impl Stage<'_> {
@@ -296,25 +305,25 @@ fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
 
 impl Outcome {
     fn text(&self, storm: &Storm) -> String {
-        let found = |is_expected: bool, found: &Option<String>| match (is_expected, found) {
-            (false, _) => "-",
-            (true, Some(_)) => "yes",
-            (true, None) => "no",
+        let found = |expected: usize, found: usize| match expected {
+            0 => "-",
+            _ if found == expected => "yes",
+            _ => "no",
         };
         let verdict = match self.faults.as_slice() {
             [] => "held".to_owned(),
             faults => format!("FAILED: {}", faults.join("; ")),
         };
-        let named = [&self.line, &self.metric].into_iter().flatten();
-        let notes: Vec<String> = named.chain(&self.notes).cloned().collect();
+        let notes: Vec<String> = self.grown.iter().chain(&self.notes).cloned().collect();
+        let lines = storm.lines.len();
         format!(
             "{:<21} {:>8}  {:>8}  {:>6.2} s  {:>8}  {:>6}  {verdict} ({})",
             storm.name,
             self.record.requests,
             self.record.failures.len(),
             self.record.longest.as_secs_f64(),
-            found(!storm.lines.is_empty(), &self.line),
-            found(!storm.metrics.is_empty(), &self.metric),
+            found(lines, lines - self.missing_lines.len()),
+            found(storm.metrics.len(), self.grown.len()),
             notes.join("; "),
         )
     }

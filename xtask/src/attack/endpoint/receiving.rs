@@ -91,6 +91,11 @@ impl Endpoint {
                 Frame::NewConnectionId(new) => {
                     self.issued = self.issued.max(new.sequence.get());
                 }
+                Frame::PathChallenge(challenge) if self.answers_challenges => {
+                    self.send_frames(&[Frame::PathResponse(frame::PathResponse {
+                        data: challenge.data,
+                    })]);
+                }
                 Frame::NewToken(new) => self.new_tokens.push(new.token.to_vec()),
                 Frame::MaxStreams(limit)
                     if limit.direction == clearway_wire::Direction::Bidirectional =>

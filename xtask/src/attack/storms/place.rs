@@ -1,4 +1,4 @@
-//! Where a server runs: on this host, or behind a link of its own; with little room on disk or in memory.
+//! Where a server runs: on this host, or behind a link of its own; with little room on disk or in memory, or with faults on demand.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,6 +11,7 @@ use clearway_namespaces::{Namespace, ip};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::super::endpoint::Settings;
+use super::faults::Faults;
 use super::tool;
 
 /// The server's address behind the link.
@@ -18,8 +19,8 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The server's end of the link.
 pub(super) const LINK: &str = "server";
-/// The size of a small disk.
-const DISK: &str = "size=512k";
+/// The size of a small disk: room for the traces and lines of all connections before the storm.
+const DISK: &str = "size=96m";
 /// The memory of a small cgroup.
 const MEMORY: &str = "134217728";
 
@@ -30,10 +31,12 @@ pub(super) enum Place {
     Here,
     /// A network namespace with a link to that of the clients.
     Link,
-    /// Loopback, and the storm's folder is a file system that is almost full.
+    /// Loopback, and the storm's folder is a small file system, to which the server's standard output is written, too.
     FullDisk,
     /// Loopback, and a cgroup with 128 MiB.
     SmallMemory,
+    /// Loopback, and calls to the kernel fail, or the clock jumps, on demand.
+    Faulty,
 }
 
 /// The same, made.
@@ -42,6 +45,7 @@ pub(super) struct Prepared {
     program: PathBuf,
     mounted: Option<PathBuf>,
     cgroup: Option<PathBuf>,
+    faults: Option<Faults>,
 }
 
 /// The network namespace of the clients.
@@ -61,8 +65,9 @@ impl Place {
     /// # Errors
     /// If this user or this machine cannot have it.
     pub(super) fn prepare(self, folder: &Path, program: &Path) -> Result<Prepared, String> {
+        let program = program.to_owned();
         let mut prepared =
-            Prepared { namespaces: None, program: program.to_owned(), mounted: None, cgroup: None };
+            Prepared { namespaces: None, program, mounted: None, cgroup: None, faults: None };
         match self {
             Self::Here => {}
             Self::Link => prepared.namespaces = Some(link()?),
@@ -72,6 +77,7 @@ impl Place {
                 prepared.mounted = Some(folder.to_owned());
             }
             Self::SmallMemory => prepared.cgroup = Some(cgroup()?),
+            Self::Faulty => prepared.faults = Some(Faults::build(folder)?),
         }
         Ok(prepared)
     }
@@ -170,9 +176,37 @@ impl Prepared {
             command.args(["-c", script, "sh"]).arg(cgroup).arg(&self.program).args(words);
             return command;
         }
+        if let Some(output) = self.output() {
+            let mut command = Command::new("sh");
+            let script = "output=\"$1\" && shift && exec \"$@\" > \"$output\"";
+            command.args(["-c", script, "sh"]).arg(output).arg(&self.program).args(words);
+            return command;
+        }
+        if let Some(faults) = &self.faults {
+            let mut command = Command::new("env");
+            command.args(faults.environment()).arg(&self.program).args(words);
+            return command;
+        }
         let mut command = Command::new(&self.program);
         command.args(words);
         command
+    }
+
+    /// The most memory that the small cgroup has had, in bytes.
+    pub(super) fn peak_memory(&self) -> Option<u64> {
+        let cgroup = self.cgroup.as_ref()?;
+        let read = |name| std::fs::read_to_string(cgroup.join(name)).ok()?.trim().parse().ok();
+        read("memory.peak").or_else(|| read("memory.max_usage_in_bytes"))
+    }
+
+    /// The file to which the server's standard output is written, if that is not its log.
+    pub(super) fn output(&self) -> Option<PathBuf> {
+        self.mounted.as_ref().map(|folder| folder.join("output"))
+    }
+
+    /// The faults that can be made to happen.
+    pub(super) fn faults(&self) -> Result<&Faults, String> {
+        self.faults.as_ref().ok_or_else(|| "nothing is preloaded here".to_owned())
     }
 }
 

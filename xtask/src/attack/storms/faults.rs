@@ -1,0 +1,88 @@
+//! Faults that no kernel has on demand: a wall clock that jumps, and errors of the calls that move datagrams. A small library in C is
+//! preloaded into the server; the kernel and the server are as they are.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::tool;
+
+const SOURCE: &str = include_str!("faults.c");
+/// The number of fields in the shared file.
+const FIELDS: usize = 4;
+
+/// A fault of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// The wall clock is ahead by so many seconds.
+    Clock(i64),
+    /// Every attempt to send fails.
+    Send(Errno),
+    /// Every attempt to receive fails.
+    Receive(Errno),
+    /// Every attempt to send with segmentation (GSO) fails.
+    Segmentation(Errno),
+}
+
+impl Fault {
+    /// The place and value of its field; see `struct faults` in `faults.c`.
+    fn field(self) -> (u64, i64) {
+        match self {
+            Self::Clock(seconds) => (0, seconds),
+            Self::Send(error) => (1, error.raw_os_error().into()),
+            Self::Receive(error) => (2, error.raw_os_error().into()),
+            Self::Segmentation(error) => (3, error.raw_os_error().into()),
+        }
+    }
+}
+
+/// The library, and the file that it shares with this program.
+pub(super) struct Faults {
+    library: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Faults {
+    /// Builds the library in `folder`.
+    ///
+    /// # Errors
+    /// If there is no C compiler.
+    pub(super) fn build(folder: &Path) -> Result<Self, String> {
+        let [source, library, path] =
+            ["faults.c", "faults.so", "faults"].map(|name| folder.join(name));
+        std::fs::write(&source, SOURCE).map_err(|error| error.to_string())?;
+        let (from, to) = (source.display().to_string(), library.display().to_string());
+        tool("cc", &["-shared", "-fPIC", "-O2", "-o", &to, &from])?;
+        let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let file = opened.map_err(|error| error.to_string())?;
+        file.write_all_at(&[0; 8 * FIELDS], 0).map_err(|error| error.to_string())?;
+        Ok(Self { library, path, file })
+    }
+
+    /// The variables with which a program is started.
+    pub(super) fn environment(&self) -> [String; 2] {
+        [
+            format!("LD_PRELOAD={}", self.library.display()),
+            format!("CLEARWAY_STORM_FAULTS={}", self.path.display()),
+        ]
+    }
+
+    /// Lets a fault happen from now on.
+    pub(super) fn begin(&self, fault: Fault) -> Result<(), String> {
+        let (place, value) = fault.field();
+        self.write(place, value)
+    }
+
+    /// Ends a fault.
+    pub(super) fn end(&self, fault: Fault) -> Result<(), String> {
+        self.write(fault.field().0, 0)
+    }
+
+    fn write(&self, place: u64, value: i64) -> Result<(), String> {
+        let written = self.file.write_all_at(&value.to_ne_bytes(), 8 * place);
+        written.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+}
