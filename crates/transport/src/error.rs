@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use clearway_wire::{DecodeError, TransportErrorCode};
 
-pub use chain::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME};
+pub use chain::{
+    CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES,
+};
 
 /// A reason to close the connection with a CONNECTION_CLOSE of type 0x1c (RFC 9000 §20.1).
 #[derive(Clone, PartialEq, Debug)]

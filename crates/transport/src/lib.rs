@@ -146,8 +146,8 @@ pub use endpoint::{
     SharedTokens, TokenValidity,
 };
 pub use error::{
-    CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, TransportError,
-    TransportErrorCause,
+    CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES,
+    TransportError, TransportErrorCause,
 };
 pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
 pub use handshake::{

@@ -15,6 +15,7 @@ mod server;
 mod server_secrets;
 mod session_trust;
 mod settings;
+mod signatures;
 mod tickets;
 mod verifier;
 
@@ -308,7 +309,7 @@ impl TlsSession {
             client_hello_start: Vec::new(),
             encrypted_extensions: settings.encrypts_hello.then(Vec::new),
             later: Vec::new(),
-            sealed: None,
+            issuing: None,
         })
     }
 }
@@ -592,7 +593,7 @@ impl ServerSessions for TlsServerConfig {
             client_hello_start: Vec::with_capacity(CLIENT_HELLO_START),
             encrypted_extensions: None,
             later: Vec::new(),
-            sealed,
+            issuing: Some(Issuing { sealed, binding: binding.clone() }),
         };
         Ok(Box::new(ServerSession::new(session, versions.negotiated, binding)))
     }
@@ -645,8 +646,25 @@ struct TlsSession {
     encrypted_extensions: Option<Vec<u8>>,
     /// The beginning of a message that a client received after the handshake.
     later: Vec<u8>,
-    /// Where the tickets of a server come from that seals them.
+    /// What a server's tickets are given before they are sent.
+    issuing: Option<Issuing>,
+}
+
+/// What a server changes in the tickets that rustls issues.
+struct Issuing {
+    /// The source of its tickets, if they are sealed.
     sealed: Option<Arc<SealedSessions>>,
+    binding: Arc<SessionBinding>,
+}
+
+impl Issuing {
+    /// Puts sealed sessions in the place of their names, and states no longer a lifetime than the session has left.
+    fn finish(&self, out: &mut Vec<u8>, start: usize) {
+        let lifetime = self.binding.lifetime();
+        messages::rewrite_tickets(out, start, lifetime, |name| {
+            self.sealed.as_ref()?.take_ticket(name)
+        });
+    }
 }
 
 impl TlsSession {
@@ -772,10 +790,10 @@ impl Session for TlsSession {
     }
 
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        if let Some(sealed) = self.sealed.as_ref().filter(|_| !self.connection.is_handshaking()) {
+        if let Some(issuing) = self.issuing.as_ref().filter(|_| !self.connection.is_handshaking()) {
             let start = out.len();
             let keys = self.connection.write_hs(out);
-            messages::replace_tickets(out, start, |name| sealed.take_ticket(name));
+            issuing.finish(out, start);
             return keys.map(|keys| self.keys_of(keys));
         }
         let keys = self.connection.write_hs(out)?;

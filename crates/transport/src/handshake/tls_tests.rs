@@ -237,22 +237,36 @@ const TO_2: Of = (Version::V1, Version::V2);
 const TO_1: Of = (Version::V2, Version::V1);
 
 /// Everything that `from` has to say goes to `to`; `space` is where it says it. Returns whether it was anything.
-fn say(from: &mut dyn Session, space: &mut SpaceId, to: &mut dyn Session) -> bool {
+pub(super) fn say(
+    from: &mut dyn Session,
+    space: &mut SpaceId,
+    to: &mut dyn Session,
+) -> Result<bool, TransportError> {
     let mut was_anything = false;
     loop {
         let mut bytes = Vec::new();
         let keys = from.produce(&mut bytes);
         if bytes.is_empty() && keys.is_none() {
-            return was_anything;
+            return Ok(was_anything);
         }
         was_anything = true;
-        to.receive(*space, &bytes).unwrap();
+        to.receive(*space, &bytes)?;
         match keys {
             Some(NewKeys::Handshake(_)) => *space = SpaceId::Handshake,
             Some(NewKeys::Application { .. }) => *space = SpaceId::Application,
             None => {}
         }
     }
+}
+
+/// A handshake of version 1 between two ends, with everything that they have to say after it.
+pub(super) fn converse(
+    client: &mut dyn Session,
+    server: &mut dyn Session,
+) -> Result<(), TransportError> {
+    let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
+    while say(client, &mut of_client, server)? || say(server, &mut of_server, client)? {}
+    Ok(())
 }
 
 /// Whether a handshake in these versions resumes a session. Session tickets are exchanged, too. `server_of` is what the
@@ -264,10 +278,10 @@ fn resumes_with(client: &TlsClientConfig, server: &TlsServerConfig, of: Of, serv
     let versions = ConnectionVersions { original: server_of.0, negotiated: server_of.1 };
     let mut server = Arc::new(server.clone()).accept(versions, b"server".to_vec()).unwrap();
     let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
-    say(&mut client, &mut of_client, &mut *server);
+    say(&mut client, &mut of_client, &mut *server).unwrap();
     client.change_version(of.1).unwrap();
-    while say(&mut *server, &mut of_server, &mut client)
-        || say(&mut client, &mut of_client, &mut *server)
+    while say(&mut *server, &mut of_server, &mut client).unwrap()
+        || say(&mut client, &mut of_client, &mut *server).unwrap()
     {}
     assert!(!client.is_handshaking() && !server.is_handshaking());
     client.connection.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
@@ -356,10 +370,7 @@ fn resumed_at_once(client: &TlsClientConfig, server: &TlsServerConfig, count: us
     let mut resumed = 0;
     for mut client in clients {
         let mut server = Arc::new(server.clone()).accept(versions, b"s".to_vec()).unwrap();
-        let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
-        while say(&mut client, &mut of_client, &mut *server)
-            || say(&mut *server, &mut of_server, &mut client)
-        {}
+        converse(&mut client, &mut *server).unwrap();
         let kind = client.connection.handshake_kind();
         resumed += usize::from(kind == Some(rustls::HandshakeKind::Resumed));
     }

@@ -54,6 +54,18 @@ impl SessionBinding {
         *self.resumed.lock().unwrap_or_else(PoisonError::into_inner) = began;
     }
 
+    fn resumed(&self) -> Option<u64> {
+        *self.resumed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For how many seconds from now the connection's session can be resumed, at most.
+    pub(super) fn lifetime(&self) -> u32 {
+        let now = self.time.current_time().map(|now| now.as_secs());
+        let began = self.resumed().or(now).unwrap_or_default();
+        let age = now.unwrap_or_default().saturating_sub(began);
+        u32::try_from(self.max_age.as_secs().saturating_sub(age)).unwrap_or(u32::MAX)
+    }
+
     /// Appends what the session is bound to; `None` if it must not be issued.
     pub(super) fn note(&self, session: &mut Vec<u8>) -> Option<()> {
         if session.len() > MAX_SESSION {
@@ -62,8 +74,7 @@ impl SessionBinding {
         if client_chain(session)?.is_none() && self.policy.requires_certificate() {
             return None;
         }
-        let resumed = *self.resumed.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = match resumed {
+        let began = match self.resumed() {
             Some(began) => began,
             None => self.time.current_time()?.as_secs(),
         };

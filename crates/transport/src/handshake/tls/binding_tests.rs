@@ -6,14 +6,16 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, RootCertStore};
 
+use super::super::tests::converse;
 use super::super::{
     ClientTrust, ServerTrust, TicketKeys, TlsClientConfig, TlsClientSettings, TlsServerConfig,
     TlsServerSettings, TlsSession, certified_key,
 };
 use super::*;
+use crate::TransportErrorCause;
+use crate::handshake::ServerSessions;
 use crate::handshake::tests::{self, ONE};
-use crate::handshake::{NewKeys, ServerSessions, Session};
-use crate::{SpaceId, TransportErrorCause};
+use crate::{MemorySessionStore, SessionStore};
 
 const HOUR: u64 = 3600;
 
@@ -96,38 +98,12 @@ impl Site {
     }
 }
 
-/// Everything that `from` has to say goes to `to`. Returns whether it was anything.
-fn say(
-    from: &mut dyn Session,
-    space: &mut SpaceId,
-    to: &mut dyn Session,
-) -> Result<bool, TransportError> {
-    let mut was_anything = false;
-    loop {
-        let mut bytes = Vec::new();
-        let keys = from.produce(&mut bytes);
-        if bytes.is_empty() && keys.is_none() {
-            return Ok(was_anything);
-        }
-        was_anything = true;
-        to.receive(*space, &bytes)?;
-        match keys {
-            Some(NewKeys::Handshake(_)) => *space = SpaceId::Handshake,
-            Some(NewKeys::Application { .. }) => *space = SpaceId::Application,
-            None => {}
-        }
-    }
-}
-
 /// Whether the client resumes a session, or why there is no connection.
 fn resumes(client: &TlsClientConfig, server: &TlsServerConfig) -> Result<bool, TransportError> {
     let mut client =
         TlsSession::connect(client, Version::V1, &[], "localhost", b"client".to_vec()).unwrap();
     let mut server = Arc::new(server.clone()).accept(ONE, b"server".to_vec()).unwrap();
-    let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
-    while say(&mut client, &mut of_client, &mut *server)?
-        || say(&mut *server, &mut of_server, &mut client)?
-    {}
+    converse(&mut client, &mut *server)?;
     Ok(client.connection.handshake_kind() == Some(HandshakeKind::Resumed))
 }
 
@@ -166,6 +142,31 @@ fn the_age_of_sessions_can_be_set_up_to_a_week() {
             clock.set(NOW + passed);
             assert_eq!(resumes(&client, &server), Ok(is_resumed), "{set}: {passed}");
         }
+    }
+}
+
+/// The lifetime in a ticket ends with the session, even if the ticket's key lasts longer.
+#[test]
+fn tickets_have_no_longer_a_lifetime_than_their_session_has_left() {
+    let site = Site::new();
+    let clock = Clock::at(NOW);
+    for server in site.servers(&ClientTrust::NotAsked, &clock) {
+        let store = Arc::new(MemorySessionStore::default());
+        let client = site.client(None).session_store(store.clone());
+        for (hours, most) in [(0, 24), (20, 4), (23, 1), (24, 0)] {
+            clock.set(NOW + hours * HOUR);
+            assert_eq!(resumes(&client, &server), Ok(hours > 0), "{hours}");
+            let session = store.take_session("localhost", Version::V1).unwrap();
+            let lifetime = u64::from(session.lifetime);
+            // A ticketer of rustls has its keys for 12 hours.
+            assert!([12 * HOUR, most * HOUR].contains(&lifetime), "{hours}: {lifetime}");
+            assert!(lifetime <= most * HOUR, "{hours}: {lifetime}");
+            store.put_session("localhost", session);
+        }
+        let short = server.max_session_age(Duration::from_secs(60));
+        clock.set(NOW + 48 * HOUR);
+        assert_eq!(resumes(&client, &short), Ok(false));
+        assert_eq!(store.take_session("localhost", Version::V1).unwrap().lifetime, 60);
     }
 }
 

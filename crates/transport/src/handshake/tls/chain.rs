@@ -11,13 +11,9 @@ use crate::{CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAM
 /// # Errors
 /// [`CertificateError::Other`] with [`CertificateChainLimit`].
 pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
-    let refused = |limit| {
-        let error = OtherError(Arc::new(limit));
-        Err(Error::InvalidCertificate(CertificateError::Other(error)))
-    };
     let count = intermediates.len().saturating_add(1);
     if count > MAX_CERTIFICATES {
-        return refused(CertificateChainLimit::Certificates { count });
+        return Err(refused(CertificateChainLimit::Certificates { count }));
     }
     // What cannot be parsed is not part of any path.
     let parsed = intermediates.iter().filter_map(|it| EndEntityCert::try_from(it).ok());
@@ -25,9 +21,14 @@ pub(super) fn check(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     subjects.sort_unstable();
     let count = subjects.chunk_by(|one, next| one == next).map(<[_]>::len).max().unwrap_or(0);
     if count > MAX_CERTIFICATES_OF_ONE_NAME {
-        return refused(CertificateChainLimit::OneName { count });
+        return Err(refused(CertificateChainLimit::OneName { count }));
     }
     Ok(())
+}
+
+/// The error of a chain that exceeds a limit.
+pub(super) fn refused(limit: CertificateChainLimit) -> Error {
+    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(limit))))
 }
 
 #[cfg(test)]

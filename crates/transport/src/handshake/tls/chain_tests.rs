@@ -11,6 +11,8 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::{PrivateKeyDer, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
+use super::super::client_trust::ClientPolicy;
+use super::super::tests::converse;
 use super::super::verifier::Verifier;
 use super::super::verifier::tests::counted;
 use super::super::{
@@ -18,9 +20,9 @@ use super::super::{
     TlsServerSettings, TlsSession, certified_key,
 };
 use super::*;
+use crate::handshake::ServerSessions;
 use crate::handshake::tests::{self, ONE};
-use crate::handshake::{NewKeys, ServerSessions, Session};
-use crate::{SpaceId, TransportError, TransportErrorCause};
+use crate::{MAX_CHAIN_SIGNATURES, TransportError, TransportErrorCause};
 
 type Certificate = CertificateDer<'static>;
 
@@ -69,6 +71,23 @@ fn verify(
     (outcome.map(|_| ()), count.load(Ordering::Relaxed))
 }
 
+/// The same of a client, whose name does not matter.
+fn verify_client(
+    root: &Certificate,
+    own: &Certificate,
+    intermediates: &[Certificate],
+) -> (Result<(), Error>, usize) {
+    let (algorithms, count) = counted();
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.signature_verification_algorithms = algorithms;
+    let mut roots = RootCertStore::empty();
+    roots.add(root.clone()).unwrap();
+    let trust = ClientTrust::Required(roots.into());
+    let verifier = ClientPolicy::of(&trust, &Arc::new(provider)).unwrap().verifier();
+    let outcome = verifier.verify_client_cert(own, intermediates, UnixTime::now());
+    (outcome.map(|_| ()), count.load(Ordering::Relaxed))
+}
+
 /// The limit that was exceeded.
 fn limit(error: &Error) -> Option<CertificateChainLimit> {
     let Error::InvalidCertificate(CertificateError::Other(OtherError(error))) = error else {
@@ -92,7 +111,13 @@ fn a_chain_of_ten_certificates_is_accepted_in_any_order() {
     intermediates.extend((0..4).map(|number| impostor(&format!("other {number}"))));
     for _ in 0..2 {
         assert_eq!(intermediates.len() + 1, MAX_CERTIFICATES);
-        assert_eq!(verify(&root, &own, &intermediates, "localhost").0, Ok(()));
+        for (outcome, signatures) in [
+            verify(&root, &own, &intermediates, "localhost"),
+            verify_client(&root, &own, &intermediates),
+        ] {
+            assert_eq!(outcome, Ok(()));
+            assert!((4..=MAX_CHAIN_SIGNATURES / 2).contains(&signatures), "{signatures}");
+        }
         intermediates.reverse();
     }
     intermediates.push(impostor("one more"));
@@ -132,11 +157,28 @@ fn the_search_for_a_path_is_bounded() {
     }
     let own = leaf(&localhost(), &self::root("X").1);
     // No root has one of these names, so nothing is verified; or one has, and each path ends there.
-    for (name, most) in [("root", 0), ("X", 100), ("Z", 100)] {
-        let (outcome, signatures) = verify(&root(name).0, &own, &intermediates, "localhost");
-        assert!(outcome.is_err());
-        assert!(signatures <= most, "{name}: {signatures}");
+    for (name, most) in [("root", 0), ("X", MAX_CHAIN_SIGNATURES), ("Z", MAX_CHAIN_SIGNATURES)] {
+        let root = root(name).0;
+        for (role, (outcome, signatures)) in [
+            ("server", verify(&root, &own, &intermediates, "localhost")),
+            ("client", verify_client(&root, &own, &intermediates)),
+        ] {
+            let expected = (most > 0).then_some(CertificateChainLimit::Signatures);
+            assert_eq!(limit(&outcome.unwrap_err()), expected, "{role} {name}");
+            assert_eq!(signatures, most, "{role} {name}");
+        }
     }
+}
+
+/// Up to the limit, the error says what is wrong with the chain.
+#[test]
+fn a_wrong_signature_is_called_that() {
+    let own = leaf(&localhost(), &root("X").1);
+    let wrong = Err(Error::InvalidCertificate(CertificateError::BadSignature));
+    let other = impostor("X");
+    assert_eq!(verify(&other, &own, &[], "localhost"), (wrong.clone(), 1));
+    // Once in the bounded search, and once for rustls's error.
+    assert_eq!(verify_client(&other, &own, &[]), (wrong, 2));
 }
 
 #[test]
@@ -175,29 +217,6 @@ fn a_thousand_names_under_a_thousand_constraints_are_refused() {
     assert_eq!(signatures, 2);
 }
 
-/// Everything that `from` has to say goes to `to`. Returns whether it was anything.
-fn say(
-    from: &mut dyn Session,
-    space: &mut SpaceId,
-    to: &mut dyn Session,
-) -> Result<bool, TransportError> {
-    let mut was_anything = false;
-    loop {
-        let mut bytes = Vec::new();
-        let keys = from.produce(&mut bytes);
-        if bytes.is_empty() && keys.is_none() {
-            return Ok(was_anything);
-        }
-        was_anything = true;
-        to.receive(*space, &bytes)?;
-        match keys {
-            Some(NewKeys::Handshake(_)) => *space = SpaceId::Handshake,
-            Some(NewKeys::Application { .. }) => *space = SpaceId::Application,
-            None => {}
-        }
-    }
-}
-
 /// The end of a handshake between a client and a server with these certificates: the server demands a certificate of `ca`.
 fn handshake(
     client: Option<CertifiedKey>,
@@ -218,11 +237,7 @@ fn handshake(
     let mut client =
         TlsSession::connect(&client, Version::V1, &[], "localhost", b"client".to_vec()).unwrap();
     let mut server = server.accept(ONE, b"server".to_vec()).unwrap();
-    let (mut of_client, mut of_server) = (SpaceId::Initial, SpaceId::Initial);
-    while say(&mut client, &mut of_client, &mut *server)?
-        || say(&mut *server, &mut of_server, &mut client)?
-    {}
-    Ok(())
+    converse(&mut client, &mut *server)
 }
 
 fn own() -> CertifiedKey {

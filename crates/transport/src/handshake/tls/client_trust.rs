@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, SecureRandom};
+use rustls::crypto::{CryptoProvider, SecureRandom, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use webpki::{EndEntityCert, KeyUsage};
 
 use super::chain;
+use super::signatures::{ValidSignatures, bounded};
 use crate::SessionError;
 
 /// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
@@ -252,24 +254,58 @@ fn verifier(
     let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
     let builder = if is_optional { builder.allow_unauthenticated() } else { builder };
     let inner = builder.build().map_err(|_| SessionError::NoClientRoots)?;
-    Ok(Arc::new(Limited(inner)))
+    let algorithms = provider.signature_verification_algorithms;
+    Ok(Arc::new(Limited { inner, roots: roots.clone(), algorithms }))
 }
 
-/// Refuses chains that exceed the limits before it verifies anything.
+/// Refuses chains that exceed the limits, before it verifies anything or when it has verified enough.
 #[derive(Debug)]
-struct Limited(Arc<dyn ClientCertVerifier>);
+struct Limited {
+    inner: Arc<dyn ClientCertVerifier>,
+    roots: Arc<RootCertStore>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Limited {
+    /// Whether there is a path to a root (RFC 5280 §6).
+    ///
+    /// # Errors
+    /// If the search for it takes too many signatures.
+    fn has_path(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<bool, rustls::Error> {
+        let Ok(certificate) = EndEntityCert::try_from(end_entity) else { return Ok(false) };
+        let found = bounded(&self.algorithms, &ValidSignatures::default(), |supported| {
+            certificate
+                .verify_for_usage(
+                    supported,
+                    &self.roots.roots,
+                    intermediates,
+                    now,
+                    KeyUsage::client_auth(),
+                    None,
+                    None,
+                )
+                .map(drop)
+        })?;
+        Ok(found.is_ok())
+    }
+}
 
 impl ClientCertVerifier for Limited {
     fn offer_client_auth(&self) -> bool {
-        self.0.offer_client_auth()
+        self.inner.offer_client_auth()
     }
 
     fn client_auth_mandatory(&self) -> bool {
-        self.0.client_auth_mandatory()
+        self.inner.client_auth_mandatory()
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        self.inner.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -279,7 +315,11 @@ impl ClientCertVerifier for Limited {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         chain::check(intermediates)?;
-        self.0.verify_client_cert(end_entity, intermediates, now)
+        if self.has_path(end_entity, intermediates, now)? {
+            return Ok(ClientCertVerified::assertion());
+        }
+        // It fails as well, after the same search, and says why as rustls does.
+        self.inner.verify_client_cert(end_entity, intermediates, now)
     }
 
     fn verify_tls12_signature(
@@ -288,7 +328,7 @@ impl ClientCertVerifier for Limited {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.inner.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -297,11 +337,11 @@ impl ClientCertVerifier for Limited {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.inner.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.inner.supported_verify_schemes()
     }
 }
 

@@ -50,8 +50,9 @@ impl<'a> NewTicket<'a> {
         false
     }
 
-    /// The message with another ticket; `None` if it is too long for one.
-    fn with_ticket(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+    /// The message; `None` if the ticket is too long for one.
+    fn encode(&self) -> Option<Vec<u8>> {
+        let Self { ticket, .. } = self;
         let mut body = self.lifetime.to_be_bytes().to_vec();
         body.extend_from_slice(&self.age_add.to_be_bytes());
         body.push(u8::try_from(self.nonce.len()).ok()?);
@@ -81,16 +82,22 @@ pub(super) fn take_message(received: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(core::mem::replace(received, rest))
 }
 
-/// Replaces tickets in the messages of `out` from `start` on: each for which `replace` returns another.
-pub(super) fn replace_tickets(
+/// Gives each ticket in the messages of `out` from `start` on at most this lifetime, and replaces those for which `replace`
+/// returns another.
+pub(super) fn rewrite_tickets(
     out: &mut Vec<u8>,
     start: usize,
+    max_lifetime: u32,
     mut replace: impl FnMut(&[u8]) -> Option<Vec<u8>>,
 ) {
     let mut rest = out.split_off(start.min(out.len()));
     while let Some(message) = take_message(&mut rest) {
-        let other =
-            NewTicket::parse(&message).and_then(|found| found.with_ticket(&replace(found.ticket)?));
+        let other = NewTicket::parse(&message).and_then(|found| {
+            let lifetime = found.lifetime.min(max_lifetime);
+            let replaced = replace(found.ticket);
+            let ticket = replaced.as_deref().unwrap_or(found.ticket);
+            NewTicket { lifetime, ticket, ..found }.encode()
+        });
         out.extend_from_slice(other.as_deref().unwrap_or(&message));
     }
     out.append(&mut rest);

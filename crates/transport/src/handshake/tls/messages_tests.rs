@@ -1,8 +1,12 @@
 use super::*;
 
 fn message(ticket: &[u8]) -> Vec<u8> {
+    message_for(9, ticket)
+}
+
+fn message_for(lifetime: u8, ticket: &[u8]) -> Vec<u8> {
     let ticket_len = u16::try_from(ticket.len()).unwrap().to_be_bytes();
-    let mut body = [0, 0, 0, 9, 1, 2, 3, 4, 2, 7, 8].to_vec();
+    let mut body = [0, 0, 0, lifetime, 1, 2, 3, 4, 2, 7, 8].to_vec();
     body.extend_from_slice(&ticket_len);
     body.extend_from_slice(ticket);
     body.extend_from_slice(&[0, 0]);
@@ -24,6 +28,13 @@ fn a_message_is_taken_once_it_is_complete() {
 #[test]
 fn tickets_are_replaced_and_all_else_is_kept() {
     let mut out = [b"before".to_vec(), message(b"one"), message(b"two")].concat();
-    replace_tickets(&mut out, 6, |ticket| (ticket == b"one").then(|| vec![9; 300]));
+    rewrite_tickets(&mut out, 6, 9, |ticket| (ticket == b"one").then(|| vec![9; 300]));
     assert_eq!(out, [b"before".to_vec(), message(&[9; 300]), message(b"two")].concat());
+}
+
+#[test]
+fn longer_lifetimes_are_shortened_and_shorter_ones_kept() {
+    let mut out = [message_for(7, b"one"), message_for(9, b"two")].concat();
+    rewrite_tickets(&mut out, 0, 8, |_| None);
+    assert_eq!(out, [message_for(7, b"one"), message_for(8, b"two")].concat());
 }

@@ -1,21 +1,16 @@
 //! What a client checks of a server's certificates.
 
-use std::sync::{Mutex, PoisonError};
-
-use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{
-    AlgorithmIdentifier, CertificateDer, InvalidSignature, ServerName,
-    SignatureVerificationAlgorithm, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::chain;
 use super::revive::is_reviving;
 use super::settings::ServerTrust;
+use super::signatures::{ValidSignatures, bounded};
 
 /// Checks the certificates of servers as `trust` says: with roots as rustls's own verifier does (RFC 5280 §6, RFC 9525), except that a
 /// signature of a certificate that was found valid is not verified again. Whatever the trust, a server has to prove that it has the
@@ -39,13 +34,15 @@ impl Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        let valid = &self.valid;
-        let once = |algorithm: &&'static _| Once { algorithm: *algorithm, valid };
-        let algorithms: Vec<Once<'_>> = self.algorithms.all.iter().map(once).collect();
-        let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
-            algorithms.iter().map(|once| once as _).collect();
-        let supported = &algorithms;
-        verify_server_cert_signed_by_trust_anchor(certificate, roots, intermediates, now, supported)
+        bounded(&self.algorithms, &self.valid, |supported| {
+            verify_server_cert_signed_by_trust_anchor(
+                certificate,
+                roots,
+                intermediates,
+                now,
+                supported,
+            )
+        })?
     }
 }
 
@@ -90,97 +87,6 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-/// How many valid signatures are remembered.
-const REMEMBERED: usize = 64;
-
-/// What identifies a signature, with what it signs, the key and the algorithms.
-type Fingerprint = [u8; SHA256_OUTPUT_LEN];
-
-/// Signatures that were found valid. Each has one place, which is taken by the last one for it.
-struct ValidSignatures(Mutex<[Option<Fingerprint>; REMEMBERED]>);
-
-impl ValidSignatures {
-    fn contains(&self, fingerprint: &Fingerprint) -> bool {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Self::place(&mut places, fingerprint).is_some_and(|place| *place == Some(*fingerprint))
-    }
-
-    fn insert(&self, fingerprint: Fingerprint) {
-        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = Self::place(&mut places, &fingerprint) {
-            *place = Some(fingerprint);
-        }
-    }
-
-    fn place<'a>(
-        places: &'a mut [Option<Fingerprint>; REMEMBERED],
-        [first, ..]: &Fingerprint,
-    ) -> Option<&'a mut Option<Fingerprint>> {
-        places.get_mut(usize::from(*first) % REMEMBERED)
-    }
-}
-
-impl Default for ValidSignatures {
-    fn default() -> Self {
-        Self(Mutex::new([None; REMEMBERED]))
-    }
-}
-
-impl core::fmt::Debug for ValidSignatures {
-    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        formatter.debug_struct("ValidSignatures").finish_non_exhaustive()
-    }
-}
-
-/// An algorithm that is not asked again about a valid signature.
-#[derive(Debug)]
-struct Once<'a> {
-    algorithm: &'static dyn SignatureVerificationAlgorithm,
-    valid: &'a ValidSignatures,
-}
-
-impl Once<'_> {
-    fn fingerprint(&self, public_key: &[u8], message: &[u8], signature: &[u8]) -> Fingerprint {
-        let (key_algorithm, algorithm) = (self.public_key_alg_id(), self.signature_alg_id());
-        let mut hash = Context::new(&SHA256);
-        for part in [key_algorithm.as_ref(), algorithm.as_ref(), public_key, message, signature] {
-            hash.update(&(part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-        let mut fingerprint = [0; SHA256_OUTPUT_LEN];
-        fingerprint.copy_from_slice(hash.finish().as_ref());
-        fingerprint
-    }
-}
-
-impl SignatureVerificationAlgorithm for Once<'_> {
-    fn verify_signature(
-        &self,
-        public_key: &[u8],
-        message: &[u8],
-        signature: &[u8],
-    ) -> Result<(), InvalidSignature> {
-        let fingerprint = self.fingerprint(public_key, message, signature);
-        if !self.valid.contains(&fingerprint) {
-            self.algorithm.verify_signature(public_key, message, signature)?;
-            self.valid.insert(fingerprint);
-        }
-        Ok(())
-    }
-
-    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
-        self.algorithm.public_key_alg_id()
-    }
-
-    fn signature_alg_id(&self) -> AlgorithmIdentifier {
-        self.algorithm.signature_alg_id()
-    }
-
-    fn fips(&self) -> bool {
-        self.algorithm.fips()
     }
 }
 

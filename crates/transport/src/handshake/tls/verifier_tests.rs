@@ -10,7 +10,8 @@ use rustls::pki_types::{
 };
 use rustls::{CertificateError, Error, RootCertStore};
 
-use super::{REMEMBERED, ServerTrust, ValidSignatures, Verifier};
+use super::super::signatures::REMEMBERED;
+use super::{ServerTrust, ValidSignatures, Verifier};
 
 /// The algorithms of aws-lc-rs, which count how often they are asked. Each test has its own.
 #[derive(Debug)]
