@@ -12,8 +12,9 @@ use crate::attack::http3;
 use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
 use crate::waiting::check_interrupt;
 
-/// The address of the client whose path is slandered: the kernel remembers what it is told of a path, for minutes.
-const SLANDERED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
+/// The address of the client whose path the forged messages are about. No other test has it: the kernel keeps what they say of
+/// a path for minutes.
+const TARGETED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
 /// The code of a destination that is unreachable because nobody has its port, and because a packet is too big (RFC 792).
 const PORT: u8 = 3;
 const TOO_BIG: u8 = 4;
@@ -65,7 +66,7 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
         scene.notes.push("not run: it takes CAP_NET_RAW".to_owned());
         return Ok(());
     };
-    let settings = Settings { local: SLANDERED.into(), ..scene.site.settings(&scene.counter) };
+    let settings = Settings { local: TARGETED.into(), ..scene.site.settings(&scene.counter) };
     let mut client = Endpoint::connect(scene.address, &settings, HANDSHAKE)?;
     http3::open(&mut client, &[]);
     let (SocketAddr::V4(server), SocketAddr::V4(own)) = (scene.address, client.local_address()?)
@@ -98,7 +99,7 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.notes.push(format!("{mean} bytes in a datagram afterwards"));
     scene.check(mean >= 1_100, || format!("datagrams have {mean} bytes after forged messages"));
     scene.check(client.closed.is_none(), || format!("closed: {:?}", client.closed));
-    let settings = Settings { local: SLANDERED.into(), ..scene.site.settings(&scene.counter) };
+    let settings = Settings { local: TARGETED.into(), ..scene.site.settings(&scene.counter) };
     let mut later = Endpoint::connect(scene.address, &settings, HANDSHAKE)?;
     http3::open(&mut later, &[]);
     let answer = ask(&mut later, SMALL);

@@ -16,7 +16,7 @@ use crate::attack::watch::Watch;
 use crate::bounded::Server;
 use crate::waiting::check_interrupt;
 
-/// What `get` is told to wait for a server that makes no progress: the default is too long for this table.
+/// The --stall-timeout of `get`: the default is too long for this table.
 const STALL: &str = "4s";
 /// `get` gives up on such a server within this time.
 const PATIENCE: Duration = Duration::from_secs(8);

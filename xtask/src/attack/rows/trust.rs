@@ -187,7 +187,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
         scene.check(begun == Outcome::Full, || format!("{what}: the first one is {begun:?}"));
         drop(first);
         let (_second, address) = site.serve(scene, &[&KEYS, after].concat())?;
-        // Tickets of a ticket are no better than it.
+        // A resumed session brings another ticket.
         for _ in 0..2 {
             let outcome = connect(address, &settings)?;
             scene.check(outcome == expected, || {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::super::super::backends::Trust;
-use super::super::replay::{Replay, said, speaker};
+use super::super::replay::{self, Replay, said, speaker};
 use super::*;
 
 fn source(member: Uri) -> Etcd {
@@ -107,17 +107,9 @@ async fn answers_of_a_hostile_member() {
         (r#"{"header":{"revision":1},"a":"#.to_owned(), "says what cannot be understood"),
         (" ".repeat((1 << 24) + 1), "the answer is longer than 16777216 octets"),
     ] {
-        let (replay, member) = Replay::start().await;
-        let (speaker, mut receiver) = speaker();
-        let etcd = source(member);
-        let task = tokio::spawn(async move { ask(&etcd, &speaker).await });
-        let mut asked = replay.asked("POST /v3/kv/range").await;
-        asked.try_answer(&answer).await;
-        drop(asked);
-        let why = said(&mut receiver).await.unwrap_err();
-        assert!(why.contains(complaint) && why.len() < 2000, "{why}");
-        assert!(!why.contains(char::is_control), "{why:?}");
-        task.abort();
+        let begin = |member, speaker| async move { ask(&source(member), &speaker).await };
+        let why = replay::complaint(begin, &answer).await;
+        assert!(why.contains(complaint), "{why}");
     }
 }
 

@@ -79,6 +79,24 @@ pub(super) fn speaker() -> (Speaker, mpsc::Receiver<(u64, Said)>) {
     (Speaker { number: 1, sender }, receiver)
 }
 
+/// What a source says that `begin` has ask a server, when its first request is answered like this: why it cannot be used, in a text
+/// that is short and safe to print.
+pub(super) async fn complaint<F>(begin: impl FnOnce(Uri, Speaker) -> F, answer: &str) -> String
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (replay, url) = Replay::start().await;
+    let (speaker, mut receiver) = speaker();
+    let task = tokio::spawn(begin(url, speaker));
+    let mut asked = replay.asked("").await;
+    asked.try_answer(answer).await;
+    drop(asked);
+    let why = said(&mut receiver).await.unwrap_err();
+    assert!(why.len() < 2000 && !why.contains(char::is_control), "{why:?}");
+    task.abort();
+    why
+}
+
 /// The names of the servers that a source says next, with their addresses.
 pub(super) async fn said(
     receiver: &mut mpsc::Receiver<(u64, Said)>,

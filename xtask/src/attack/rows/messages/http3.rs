@@ -42,7 +42,7 @@ pub(super) fn control() -> Vec<Known> {
         ("CANCEL_PUSH of none", id(3, 0), &[ID_ERROR]),
         ("CANCEL_PUSH without an ID", http3_frame(3, &[]), &[FRAME_ERROR, ID_ERROR]),
         ("PRIORITY_UPDATE without an ID", http3_frame(0xf0700, &[]), &[FRAME_ERROR]),
-        ("PRIORITY_UPDATE of a stream that is no request", id(0xf0700, 2), &[ID_ERROR]),
+        ("PRIORITY_UPDATE of a unidirectional stream", id(0xf0700, 2), &[ID_ERROR]),
         ("PRIORITY_UPDATE of a push", id(0xf0701, 0), &[ID_ERROR]),
         (
             "PRIORITY_UPDATE of 2^30 bytes",
