@@ -37,7 +37,7 @@ fn checksum(bytes: &[u8]) -> u16 {
         [high] => u32::from(*high) << 8,
         _ => 0,
     });
-    let sum = words.fold(0_u32, |sum, word| sum + word);
+    let sum = words.sum::<u32>();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded + (folded >> 16)) as u16)
 }

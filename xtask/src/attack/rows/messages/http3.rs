@@ -128,7 +128,7 @@ pub(super) fn request_streams() -> Vec<Known> {
     let lines = |bytes: &[u8]| http3_frame(HEADERS, bytes);
     let trailers = || lines(&section(&[("x", "y")]));
     let post = lines(&section(&fields("POST", SMALL)));
-    let with = |more: &[Vec<u8>]| [&[post.clone()], more].concat().concat();
+    let with = |more: &[Vec<u8>]| [post.clone(), more.concat()].concat();
     vec![
         ("DATA before HEADERS", http3_frame(DATA, b"data"), &[UNEXPECTED]),
         ("SETTINGS", http3_frame(4, &[]), &[UNEXPECTED]),
