@@ -48,7 +48,11 @@ pub(super) fn rows() -> Vec<Row> {
                 traced(scene, 64, 600, |_| vec![1; PAYLOAD])
             })
         },
-        row("symlink-race", Target::Serve(&[]), symlink_race),
+        // Ten requests at a time, each with its file open.
+        Row {
+            bound: Bound { descriptors: 16, ..USUAL },
+            ..row("symlink-race", Target::Serve(&[]), symlink_race)
+        },
         row("paths-outside", Target::Serve(&[]), outside),
         Row { is_quick: true, ..row("terminal-escapes", Target::Alone, terminal_escapes) },
         row("doctor-process-name", Target::Alone, process_name),
