@@ -92,7 +92,7 @@ fn local() -> SocketAddr {
 }
 
 impl Scene {
-    /// So many routers that share what they learn, or one alone.
+    /// Creates `routers` routers that share what they learn, or one alone.
     fn new(ids: Ids, routers: Option<usize>) -> Self {
         let pool = pool(ids, false);
         let random = Random::from_number(1);
@@ -192,7 +192,7 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1][..], &ids, &[0; 30]].concat()
 }
 
-/// As many connections as are learned at most without offshoots, each used at its own pace, and new clients that come and go.
+/// As many connections as are learned at most without derived IDs, each used at its own pace, and new clients that come and go.
 fn run(ids: Ids, routers: Option<usize>, changes: bool) {
     let mut scene = Scene::new(ids, routers);
     let mut clients: Vec<Client> = (0..40).map(|index| scene.connect(index, changes)).collect();
@@ -251,7 +251,7 @@ fn connections_in_use_keep_their_servers() {
     }
 }
 
-/// A server whose checks succeed all the time, but for single failures, comes up once.
+/// A server whose checks always succeed, except for single failures, comes up once.
 #[test]
 fn a_slow_start_ends() {
     for slow_start in [0, 9, 30, 300].map(Duration::from_secs) {

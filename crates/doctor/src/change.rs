@@ -105,7 +105,7 @@ const TREND: usize = 6;
 /// What is on its way comes and goes, and what is lost stays. Lost it is if the difference is larger than what two
 /// readings can have on their way, or if in the whole last third of the readings it is larger than anywhere in the first
 /// third. Where the difference never shrinks, nothing comes and goes, and the last three readings against the first
-/// three suffice. If those are only above the first reading, it cannot be told.
+/// three suffice. If those are only above the first reading, the difference is unclear.
 pub(crate) fn gap(differences: &[i128], on_the_way: u64) -> Gap {
     let (Some(first), Some(last)) = (differences.first(), differences.last()) else {
         return Gap::Closed;

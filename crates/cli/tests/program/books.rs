@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TIMEOUTS: [&str; 6] =
     ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
 
-/// What is asked for.
+/// What a request asks for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
     Small,
@@ -201,7 +201,7 @@ impl Books {
             gauges.iter().all(|gauge| samples.sum(gauge) == 0.0)
                 && requests == samples.sum("clearway_http3_request_duration_seconds_count")
         });
-        // That of the scrape is closed at any time.
+        // The scrape's own connection may close at any time.
         let begun = Instant::now();
         while self.server.descriptors() > self.descriptors {
             assert!(begun.elapsed() < PATIENCE, "{when}: {}", self.server.descriptors());

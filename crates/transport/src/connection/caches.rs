@@ -7,7 +7,7 @@ use super::Connection;
 const CHEAP: usize = 128;
 
 impl Connection {
-    /// Checks that every look-up table, sum, minimum and count of the parts is what it would be if it were computed anew. For builds
+    /// Checks that every look-up table, sum, minimum and count of the parts equals what is computed from scratch. For builds
     /// with debug assertions, before and after everything that [`transmit`](Self::transmit) does, and so after every call.
     ///
     /// # Panics
