@@ -171,22 +171,22 @@ async fn clients_that_accept_nothing_do_not_block_others_over_http09() {
         for _ in 0..REQUESTS {
             kept.push(fetch(&connection).await);
         }
+        // One byte of each response, and what belongs to its piece.
+        let most = kept.len() as u64 * 200;
+        let held = || served.files.store.statistics().held;
+        until("no more is held", || held() <= most).await;
         for neighbor in [&here, &elsewhere] {
             let neighbor = connect(neighbor, &honest(OLD), server.address()).await;
             let download = async { fetch(&neighbor).await.read_to_end(2 * LARGE).await };
             let file = tokio::time::timeout(Duration::from_secs(20), download).await;
             assert_eq!(file.expect("a download in time").unwrap().len(), LARGE);
         }
-        // One byte of each response, and what belongs to its piece.
-        let most = kept.len() as u64 * 200;
-        let held = || served.files.store.statistics().held;
-        until("all else was given back", || held() <= most).await;
     }
     assert_eq!(served.files.store.statistics().resets, 0);
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..2000 {
+    for _ in 0..1000 {
         if is_so() {
             return;
         }
@@ -244,7 +244,8 @@ async fn a_response_that_is_not_acknowledged_is_reset_for_others_over_http09() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timeouts_apply_over_http09() {
     let served = Served::new("timeouts-http09");
-    let short = Duration::from_millis(400);
+    // Longer than a busy machine leaves a task waiting.
+    let short = Duration::from_millis(1500);
     let server = Old::serve(&served.files, Timeouts { request: MINUTE, send: short });
     let transport = TransportConfig::builder().initial_stream_receive_window(200_000);
     let transport = transport.max_stream_receive_window(200_000).build().unwrap();
@@ -265,6 +266,6 @@ async fn timeouts_apply_over_http09() {
     let connection = connect(&endpoint(1), &client, server.address()).await;
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
     send.write_all(b"GET /lar").await.unwrap();
-    let outcome = tokio::time::timeout(20 * short, receive.read_to_end(LARGE)).await;
+    let outcome = tokio::time::timeout(10 * short, receive.read_to_end(LARGE)).await;
     assert!(outcome.expect("an end in time").is_err());
 }
