@@ -64,7 +64,7 @@ fn with_masks(name: &str, masks: &[u32], run: impl Fn(u32) + Sync) {
 /// The datagrams of an operation that were sent so far.
 #[derive(Clone, Default)]
 struct Sent {
-    /// How many of them the server's end sent, and the client's.
+    /// Their number, in both directions together.
     all: Rc<Cell<u32>>,
     /// How many reached the server.
     to_server: Rc<Cell<u32>>,
