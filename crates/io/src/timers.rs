@@ -144,6 +144,16 @@ mod tests {
         assert_eq!(timers.earliest(), None);
     }
 
+    /// Each key knows its place, and nothing is earlier than what is above it.
+    fn check_caches(timers: &Timers) {
+        for (place, (deadline, key)) in timers.heap.iter().enumerate() {
+            assert_eq!(timers.places[*key], place);
+            assert!(place == 0 || timers.heap[(place - 1) / 2] <= (*deadline, *key));
+        }
+        let present = timers.places.iter().filter(|place| **place != super::ABSENT).count();
+        assert_eq!(present, timers.heap.len());
+    }
+
     proptest! {
         #[test]
         fn behaves_like_a_sorted_map(
@@ -163,6 +173,7 @@ mod tests {
                     prop_assert_eq!(timers.pop_due(at(deadline)), Some(key));
                     model.remove(&key);
                 }
+                check_caches(&timers);
             }
         }
     }

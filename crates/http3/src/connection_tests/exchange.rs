@@ -88,9 +88,20 @@ fn exchange(
     download: &Bytes,
     at_once: usize,
 ) -> (Heard, Heard) {
+    exchange_between(link, [config, config], upload, download, at_once)
+}
+
+/// The same, with the settings of the client and of the server.
+fn exchange_between(
+    link: &mut Link,
+    [of_client, of_server]: [&Config; 2],
+    upload: &Bytes,
+    download: &Bytes,
+    at_once: usize,
+) -> (Heard, Heard) {
     let mut random = Random::from_number(7);
-    let mut client = Connection::new(Role::Client, config.clone(), &mut random);
-    let mut server = Connection::new(Role::Server, config.clone(), &mut random);
+    let mut client = Connection::new(Role::Client, of_client.clone(), &mut random);
+    let mut server = Connection::new(Role::Server, of_server.clone(), &mut random);
     let (mut at_server, mut at_client) = (Heard::default(), Heard::default());
     let request = Request::post("https://a.example/echo")
         .header("content-length", upload.len())
@@ -150,6 +161,80 @@ fn a_request_and_its_response() {
     let (upload, download) = (Bytes::from(vec![1; 100_000]), Bytes::from(vec![2; 300_000]));
     let heard = exchange(&mut Link::default(), &Config::default(), &upload, &download, 1 << 20);
     assert_eq!(heard, expected(&upload, &download));
+}
+
+/// A limit: its name, and what sets it.
+type Limit<T> = (&'static str, fn(&mut Config, T));
+
+/// The limits whose least value does not depend on the messages: nearly always 0.
+const LIMITS: [Limit<bool>; 8] = [
+    ("max_buffered_field_sections", |it, most| {
+        // The header and the trailer sections of these messages, which may wait for the dynamic table.
+        it.max_buffered_field_sections = if most { usize::MAX } else { 1024 };
+    }),
+    ("max_cancelled_requests", |it, most| {
+        it.max_cancelled_requests = if most { u32::MAX } else { 0 };
+    }),
+    ("qpack_max_table_capacity", |it, most| {
+        it.qpack_max_table_capacity = if most { u64::MAX } else { 0 };
+    }),
+    ("qpack_blocked_streams", |it, most| {
+        it.qpack_blocked_streams = if most { u64::MAX } else { 0 };
+    }),
+    ("qpack_encoder_table_capacity", |it, most| {
+        it.qpack_encoder_table_capacity = if most { u64::MAX } else { 0 };
+    }),
+    ("qpack_encoder_blocked_streams", |it, most| {
+        it.qpack_encoder_blocked_streams = if most { u64::MAX } else { 0 };
+    }),
+    ("max_early_priorities", |it, most| {
+        it.max_early_priorities = if most { usize::MAX } else { 0 };
+    }),
+    ("max_early_datagrams", |it, most| {
+        it.max_early_datagrams = if most { usize::MAX } else { 0 };
+    }),
+];
+
+/// The sizes of the fields of the request and of the response (RFC 9114 §4.2.2): the client's are larger.
+const REQUEST_FIELDS: u64 = 43 + 44 + 51 + 42 + 32 + 14 + 4;
+const RESPONSE_FIELDS: u64 = 32 + 7 + 3;
+
+fn limited_exchange(name: &str, of_client: &Config, of_server: &Config) {
+    let (upload, download) = (Bytes::from(vec![1; 2000]), Bytes::from(vec![2; 3000]));
+    for mut link in [Link::default(), Link::narrow(vec![7], 5)] {
+        let configs = [of_client, of_server];
+        let heard = exchange_between(&mut link, configs, &upload, &download, 100);
+        assert_eq!(heard, expected(&upload, &download), "{name}");
+    }
+}
+
+/// Every limit at its least and at its greatest value, one at a time and all together, at either end.
+#[test]
+fn an_exchange_succeeds_with_the_least_and_the_greatest_limits() {
+    let default = Config::default();
+    for most in [false, true] {
+        let mut all = default.clone();
+        for (name, set) in LIMITS {
+            let mut one = default.clone();
+            set(&mut one, most);
+            set(&mut all, most);
+            limited_exchange(&format!("{name} of the client, {most}"), &one, &default);
+            limited_exchange(&format!("{name} of the server, {most}"), &default, &one);
+            limited_exchange(&format!("{name} of both, {most}"), &one, &one);
+        }
+        let size = |least: u64| if most { u64::MAX } else { least };
+        let informational = if most { u32::MAX } else { 1 };
+        let sized = |config: &Config, least| Config {
+            max_field_section_size: size(least),
+            max_informational_responses: informational,
+            ..config.clone()
+        };
+        for config in [&default, &all] {
+            let of_client = sized(config, RESPONSE_FIELDS);
+            let of_server = sized(config, REQUEST_FIELDS);
+            limited_exchange(&format!("all limits, {most}"), &of_client, &of_server);
+        }
+    }
 }
 
 #[test]
