@@ -113,6 +113,9 @@ const FEWEST_UPDATES: u64 = 8;
 /// none.
 const MOST_UPDATES: u64 = 128;
 
+/// A window that the peer found too small grows to at least this many bytes, also if it was 0.
+const LEAST_GROWN: u64 = 1024;
+
 impl ReceiveWindow {
     /// A window of `initial` bytes, which the peer receives in the transport parameters.
     pub(super) fn new(initial: u64, max_window: u64) -> Self {
@@ -233,8 +236,10 @@ impl ReceiveWindow {
     /// for the updates that arrive, and doubles.
     pub(super) fn on_peer_blocked(&mut self, limit: u64) -> bool {
         let is_current = limit >= self.received;
-        if is_current && limit.saturating_sub(self.consumed) < self.window / FEWEST_UPDATES {
-            self.grow(self.window.saturating_mul(2));
+        // Of a window of a few bytes, and of none, nothing is left.
+        let little = (self.window / FEWEST_UPDATES).max(1);
+        if is_current && limit.saturating_sub(self.consumed) < little {
+            self.grow(self.window.saturating_mul(2).max(LEAST_GROWN));
         }
         self.renew();
         limit < self.limit

@@ -10,7 +10,7 @@ use super::Pair;
 
 /// While anything is outstanding, a live connection has a timer that expires within this time; much less than
 /// the handshake timeout in `quiet`.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 impl Pair {
     /// To be called when both ends have sent everything that they can at this instant.
@@ -49,7 +49,7 @@ impl Pair {
         }
         let deadline = connection.deadline();
         assert!(
-            deadline.is_some_and(|deadline| deadline <= self.now + LONGEST_WAIT),
+            deadline.is_some_and(|deadline| deadline <= self.now + self.longest_wait),
             "{side:?} waits for {deadline:?} at {:?}: {statistics:?}",
             self.now
         );

@@ -99,6 +99,8 @@ pub struct Pair {
     pub routes: Vec<Route>,
     /// How many datagrams are built at a time.
     pub batch: usize,
+    /// While anything is outstanding, a timer expires within this time.
+    pub longest_wait: Duration,
     /// How many packets with a short header came to the server that belong to no connection.
     pub unroutable: usize,
     /// The server's key of stateless resets, also after a restart.
@@ -268,6 +270,7 @@ impl Pair {
             bindings: vec![address(CLIENT)],
             routes: Vec::new(),
             batch: 10,
+            longest_wait: checks::LONGEST_WAIT,
             unroutable: 0,
             reset_key: ResetKey::new(&[2; 32]),
             digest: 0,
