@@ -27,7 +27,7 @@ use support::{
 /// a probe repairs takes longer than the bounds permit.
 const DELAY: Duration = Duration::from_millis(100);
 const RTT: Duration = Duration::from_millis(200);
-/// Where a client goes on that migrates.
+/// The second address of a client that migrates.
 const OTHER_ADDRESS: &str = "10.0.7.1:50000";
 /// The pause after a first failure.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
@@ -106,7 +106,7 @@ impl Counters {
     }
 }
 
-/// What an operation came to.
+/// The outcome of an operation.
 struct Outcome {
     took: Duration,
     /// How many batches each end has offered to its kernel.

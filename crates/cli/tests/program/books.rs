@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TIMEOUTS: [&str; 6] =
     ["--idle-timeout", "2s", "--send-timeout", "1s", "--request-timeout", "1s"];
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
     Small,
@@ -42,7 +42,7 @@ const KINDS: [Kind; 8] = [
     Kind::Tunnel,
 ];
 
-/// How it ends.
+/// The way in which a request ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Ending {
     Whole,
@@ -201,7 +201,7 @@ impl Books {
             gauges.iter().all(|gauge| samples.sum(gauge) == 0.0)
                 && requests == samples.sum("clearway_http3_request_duration_seconds_count")
         });
-        // The scrape's own connection may close at any time.
+        // The descriptor of the scrape is closed a moment later.
         let begun = Instant::now();
         while self.server.descriptors() > self.descriptors {
             assert!(begun.elapsed() < PATIENCE, "{when}: {}", self.server.descriptors());

@@ -233,7 +233,7 @@ fn a_document_that_does_not_fit_is_not_left_in_part() {
     }
 }
 
-/// The session file of `get` is whole, the old one, or absent.
+/// After a failure the file of sessions has its old contents.
 #[test]
 fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     let scratch = Scratch::new("full-disk-sessions");
@@ -259,7 +259,7 @@ fn sessions_that_do_not_fit_are_reported_and_the_old_ones_kept() {
     }
 }
 
-/// A certificate that `serve` has saved is read whole.
+/// A saved certificate is whole, or the file is as it was.
 #[test]
 fn a_certificate_that_does_not_fit_is_reported() {
     let scratch = Scratch::new("full-disk-certificate");

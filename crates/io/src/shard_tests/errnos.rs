@@ -256,7 +256,7 @@ impl Place {
     }
 }
 
-/// What a transfer came to.
+/// The outcome of a transfer.
 struct Outcome {
     /// What the client reports first.
     client: Result<Report, RecvTimeoutError>,
