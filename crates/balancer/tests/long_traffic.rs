@@ -59,13 +59,13 @@ fn pool(ids: Ids, is_turned: bool) -> Arc<Pool> {
     Arc::new(Pool::new(codecs, servers.chain(others).collect()).unwrap())
 }
 
-/// A connection as its client uses it.
+/// A client and what it knows of its connection.
 struct Client {
     server: ServerKey,
     number: u8,
     port: u16,
     id: Vec<u8>,
-    /// How much time passes between its packets, and until it uses another ID or another port.
+    /// Intervals between packets, between changes of the ID, and between changes of the port.
     interval: Duration,
     changes_id: Option<Duration>,
     moves: Option<Duration>,
@@ -92,7 +92,7 @@ fn local() -> SocketAddr {
 }
 
 impl Scene {
-    /// Creates `routers` routers that share what they learn, or one alone.
+    /// Several routers that share what they learn, or a single router without shared IDs.
     fn new(ids: Ids, routers: Option<usize>) -> Self {
         let pool = pool(ids, false);
         let random = Random::from_number(1);
@@ -192,7 +192,7 @@ fn long(destination: &[u8], source: &[u8]) -> Vec<u8> {
     [&[0xc0, 0, 0, 0, 1][..], &ids, &[0; 30]].concat()
 }
 
-/// As many connections as are learned at most without derived IDs, each used at its own pace, and new clients that come and go.
+/// Forty connections with different intervals between packets, while new clients send one packet each.
 fn run(ids: Ids, routers: Option<usize>, changes: bool) {
     let mut scene = Scene::new(ids, routers);
     let mut clients: Vec<Client> = (0..40).map(|index| scene.connect(index, changes)).collect();
@@ -251,7 +251,7 @@ fn connections_in_use_keep_their_servers() {
     }
 }
 
-/// A server whose checks always succeed, except for single failures, comes up once.
+/// A server whose checks succeed, except for single failures, starts slowly once.
 #[test]
 fn a_slow_start_ends() {
     for slow_start in [0, 9, 30, 300].map(Duration::from_secs) {

@@ -121,7 +121,7 @@ fn lost(verdict: &Verdict) -> BTreeMap<(Stage, &'static str), u64> {
     sums
 }
 
-/// Checks the documented order.
+/// Checks the documented order of findings.
 fn check_order(verdict: &Verdict) {
     let rank = |it: &Finding| {
         let is_consequence = it.consequence_of.is_some();
@@ -164,7 +164,7 @@ fn two_faults_are_two_findings_with_their_own_numbers() {
     }
 }
 
-/// One packet is listed, too. A packet that no counter counts looks like one that is on its way.
+/// A single lost packet is reported. Drops of a firewall, which has no counter, are not distinguishable from a packet on its way.
 #[test]
 fn a_single_loss_is_reported_alone_and_beside_others() {
     // What a queueing discipline drops is refused to the application, too, so that these two are not independent.
@@ -234,7 +234,7 @@ fn a_thousand_sockets_are_all_listed_in_the_same_order() {
             let expected = (0..1000).map(drops).sum::<u64>() * (STEPS - 1);
             assert_eq!(lost(&verdict).values().sum::<u64>(), expected);
             check_order(&verdict);
-            // The sockets that lost most are measured; among equal ones the keys decide.
+            // The sockets with the most losses are measured. Among equal ones, the keys decide which.
             let named: Vec<_> = verdict
                 .findings
                 .iter()

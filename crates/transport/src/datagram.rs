@@ -130,7 +130,7 @@ pub(crate) struct Datagrams {
     packet_room: usize,
     queues: OnDemand<Queues>,
     next_id: u64,
-    /// The cost of the datagram for which the application found no room; it gets an event when there is some.
+    /// The cost of the smallest datagram that the application waits to send.
     awaited_room: Option<u64>,
     /// Datagrams were received of which the application has not been notified.
     has_news: bool,

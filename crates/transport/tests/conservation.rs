@@ -38,7 +38,7 @@ fn config(drops_oldest: bool, receive_limit: usize) -> TransportConfig {
 /// What became of the datagrams of one end.
 #[derive(Default)]
 struct Datagrams {
-    /// Datagrams that were accepted, with the number in their payload.
+    /// Accepted datagrams, with the number in their payload.
     accepted: BTreeMap<DatagramId, u64>,
     outcomes: BTreeMap<DatagramId, Vec<DatagramOutcome>>,
     refused: u64,

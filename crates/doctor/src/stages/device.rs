@@ -28,7 +28,7 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
     }
     // What a full backlog dropped is that stage's, as far as it goes.
     let mut of_backlog = backlog.min(dropped);
-    // A drop that is explained at one device is not explained again at another.
+    // A drop that is explained at one device does not explain another device's drops.
     let mut unhandled = examination.span.reason("UNHANDLED_PROTO").unwrap_or(0);
     for (name, losses) in found {
         let elsewhere = of_backlog.min(losses.dropped);
