@@ -19,8 +19,11 @@ use crate::mailbox::ConnectionWaker;
 /// By default connections may use one part in this many of the memory of the process.
 const PART: u64 = 2;
 
-/// What an established connection counts in any case, in bytes: an idle one takes about 7 KB.
+/// What a connection that rests counts in any case, in bytes: it takes about 7 KB.
 const CONNECTION: u64 = 8 << 10;
+
+/// What an established connection counts while it does not rest, in bytes: about 30 KB of keys, streams and packets in flight.
+const ACTIVE: u64 = 32 << 10;
 
 /// What is part of that: the states of a few streams, and small messages.
 const INCLUDED: u64 = 4 << 10;
@@ -38,8 +41,8 @@ const LESS: u64 = 64 << 10;
 /// sent and not acknowledged or for which the peer gives no credit, unreliable datagrams, and the connections themselves. Several
 /// endpoints may share one; clones are the same budget.
 ///
-/// A connection counts 64 KiB until its handshake is complete, and 8 KiB from then on, with what it holds beyond 4 KiB added in
-/// steps of 16 KiB. From then on it also counts for its peer's address prefix. The share of a prefix depends on what is free: see
+/// A connection counts 64 KiB until its handshake is complete, 32 KiB from then on, and 8 KiB while it rests, with what it holds
+/// beyond 4 KiB added in steps of 16 KiB. From then on it also counts for its peer's address prefix. The share of a prefix depends on what is free: see
 /// [`FairShares`]. What happens depends on how much all connections hold together:
 ///
 /// 1. From half of the budget on, receive windows of connections of prefixes that hold more than their share no longer grow, and
@@ -334,7 +337,11 @@ pub(crate) struct Holding {
 impl Holding {
     fn counted(self) -> u64 {
         let more = self.bytes.saturating_sub(INCLUDED).div_ceil(STEP).saturating_mul(STEP);
-        let least = if self.is_handshaking { HANDSHAKE } else { CONNECTION };
+        let least = match self.is_handshaking {
+            true => HANDSHAKE,
+            false if self.is_resting => CONNECTION,
+            false => ACTIVE,
+        };
         least.saturating_add(more)
     }
 }

@@ -68,7 +68,7 @@ fn small_changes_are_not_reported() {
     assert!(!is_due(&shard, INCLUDED));
     assert!(is_due(&shard, INCLUDED + 1));
     shard.hold(connection, holding(INCLUDED + STEP));
-    assert_eq!(shard.budget.held(), HANDSHAKE + CONNECTION + STEP);
+    assert_eq!(shard.budget.held(), HANDSHAKE + ACTIVE + STEP);
     assert!(!is_due(&shard, 0) && !is_due(&shard, INCLUDED + STEP));
     // At rest it counts no more than it has to.
     shard.hold(connection, Holding { is_resting: true, ..holding(0) });

@@ -113,7 +113,7 @@ const FEWEST_UPDATES: u64 = 8;
 /// none.
 const MOST_UPDATES: u64 = 128;
 
-/// A window that the peer found too small grows to at least this many bytes, also if it was 0.
+/// What a window of less than [`FEWEST_UPDATES`] bytes grows to, in bytes: doubling would leave one of 0 as it is.
 const LEAST_GROWN: u64 = 1024;
 
 impl ReceiveWindow {
@@ -239,7 +239,8 @@ impl ReceiveWindow {
         // Of a window of a few bytes, and of none, nothing is left.
         let little = (self.window / FEWEST_UPDATES).max(1);
         if is_current && limit.saturating_sub(self.consumed) < little {
-            self.grow(self.window.saturating_mul(2).max(LEAST_GROWN));
+            let is_tiny = self.window < FEWEST_UPDATES;
+            self.grow(if is_tiny { LEAST_GROWN } else { self.window.saturating_mul(2) });
         }
         self.renew();
         limit < self.limit
