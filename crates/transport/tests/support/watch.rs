@@ -1,10 +1,11 @@
 //! Observers that record the packets, drops and timers of both ends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use clearway_transport::{
-    DropReason, Observation, Observer, PacketObservation, Side, TimerChange, TimerKind,
+    ConnectionState, DropReason, Observation, Observer, PacketObservation, Side, TimerChange,
+    TimerKind,
 };
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, Reader, Version};
@@ -38,6 +39,8 @@ struct Records {
     packets: Vec<Packet>,
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
+    /// The ends whose connections are draining, or have ended.
+    draining: HashSet<Side>,
     chosen: Vec<(Side, Option<Version>)>,
     lowest_window: Option<u64>,
     /// All timers that were ever set, with the deadline of those that are set now.
@@ -94,6 +97,11 @@ impl Watch {
 
     pub fn drops(&self, side: Side, reason: DropReason) -> usize {
         self.records().drops.iter().filter(|drop| **drop == (side, reason)).count()
+    }
+
+    /// Whether the connection of `side` says nothing any more (RFC 9000 §10.2.2).
+    pub fn is_draining(&self, side: Side) -> bool {
+        self.records().draining.contains(&side)
     }
 
     /// Whether `side` ever set a timer of this kind.
@@ -158,6 +166,9 @@ impl Observer for EndObserver {
                 records.timers.insert((*side, *timer), at);
             }
             Observation::VersionInformation { chosen, .. } => records.chosen.push((*side, *chosen)),
+            Observation::StateUpdated(ConnectionState::Draining | ConnectionState::Closed) => {
+                records.draining.insert(*side);
+            }
             Observation::PacketDropped { reason, .. } => records.drops.push((*side, *reason)),
             Observation::Metrics(metrics) if side.is_server() => {
                 let window = metrics.congestion.window;
