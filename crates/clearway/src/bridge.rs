@@ -263,11 +263,12 @@ impl<F: Face> Shared<F> {
         context: &Context<'_>,
     ) -> Poll<Result<Option<Arc<Established>>, F::Error>> {
         self.act(|state, effects| {
+            // Also if the handshake is complete by now: whether there is early data does not depend on when a task looks.
+            if let Some(early) = &state.early {
+                return Poll::Ready(Ok(Some(state.established.as_ref().unwrap_or(early).clone())));
+            }
             if state.established.is_some() {
                 return Poll::Ready(Ok(None));
-            }
-            if let Some(early) = &state.early {
-                return Poll::Ready(Ok(Some(early.clone())));
             }
             if let Some(error) = &state.error {
                 return Poll::Ready(Err(error.clone()));

@@ -78,7 +78,7 @@ impl Connecting {
     }
 
     /// The connection before its handshake is complete, if early data can be exchanged on it (RFC 9001 §4.6), and whether
-    /// the server accepts that data.
+    /// the server accepts that data. If the handshake has been completed meanwhile, the same connection as later.
     ///
     /// On a client this is so if its [configuration](crate::ClientConfig::early_data) asks for it, and it resumes a
     /// session that permits it. What it sends until the handshake is complete can be processed by the server more than

@@ -173,24 +173,49 @@ fn waiting_for_datagrams_that_cannot_come_fails_at_once() {
     });
 }
 
+/// A client that has connected once with early data, and its session.
+async fn with_session(transport: TransportConfig) -> Pair {
+    let pair = Pair::with(transport, |server| server.early_data(true));
+    let store = Arc::new(MemorySessionStore::default());
+    let config: ClientConfig = pair.config.clone().early_data(true).session_store(store.clone());
+    let pair = Pair { config, ..pair };
+    let (client, _server) = pair.connect().await;
+    // A token may come before the session.
+    let has_session = || store.contents().iter().any(|(_, sessions, _)| !sessions.is_empty());
+    while !has_session() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(client);
+    pair
+}
+
+/// Whether there is early data does not depend on when a task looks.
+#[test]
+fn early_data_is_possible_also_for_a_task_that_looks_after_the_handshake() {
+    run(async {
+        let pair = with_session(TransportConfig::default()).await;
+        let connecting = pair.connecting();
+        let accepted = pair.server.accept().await.unwrap();
+        let server = accepted.await.unwrap();
+        let Ok((client, is_accepted)) = connecting.into_0rtt().await else {
+            panic!("there is a session");
+        };
+        assert!(is_accepted.wait().await);
+        client.close(code(3), b"late");
+        let expected = ConnectionError::ApplicationClosed {
+            error_code: code(3),
+            reason: Bytes::from_static(b"late"),
+        };
+        assert_eq!(server.closed().await, expected);
+    });
+}
+
 /// RFC 9221 §3: what the server has permitted on an earlier connection may be sent in early data.
 #[test]
 fn datagrams_are_sent_before_the_handshake_is_complete() {
     run(async {
         let transport = with_datagrams().datagram_notices(true).build().unwrap();
-        let pair = Pair::with(transport, |server| server.early_data(true));
-        let store = Arc::new(MemorySessionStore::default());
-        let config: ClientConfig =
-            pair.config.clone().early_data(true).session_store(store.clone());
-        let pair = Pair { config, ..pair };
-        let (client, _server) = pair.connect().await;
-        // A token may come before the session.
-        let has_session = || store.contents().iter().any(|(_, sessions, _)| !sessions.is_empty());
-        while !has_session() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        drop(client);
-
+        let pair = with_session(transport).await;
         let receiving = async {
             let accepted = pair.server.accept().await.unwrap();
             let connection = match accepted.into_0rtt().await {
