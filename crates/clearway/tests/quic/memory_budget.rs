@@ -83,7 +83,8 @@ fn those_who_use_up_the_memory_are_limited_refused_and_closed() {
             greedy.push(pair.connect().await);
         }
         let held = || budget.statistics().held;
-        until("handshakes count no more", &budget, || held() <= 17 * (24 << 10)).await;
+        // What a connection counts at rest; that of the neighbor may still be active.
+        until("the connections rest", &budget, || held() <= 17 * (8 << 10) + (40 << 10)).await;
         assert_eq!(budget.statistics().windows_limited, 0);
         let mut streams = Vec::new();
         let mut refused_from = None;
