@@ -92,44 +92,51 @@ fn without_preface((meta, mut datagram): (Meta, Vec<u8>)) -> (Preface, Meta, Vec
     (preface, meta, rest.to_vec())
 }
 
+/// As many batches as there are servers: what the kernel had merged is not sent one by one. Two servers in 512 have the same
+/// place for their batches, which then take turns.
 #[test]
 fn a_batch_for_several_servers_arrives_in_order_at_each() {
     for has_preface in [true, false] {
-        let (mut first, mut second) = (Peer::new(loopback()), Peer::new(loopback()));
-        let script = Script::new(&[first.address(), second.address()], has_preface);
-        let forwarders = start(options(), &script);
-        let mut client = Peer::new(loopback());
-        let batch: Vec<u8> =
-            (0..8).flat_map(|run: u8| numbered(run % 2, run * 7..run * 7 + 7, 100)).collect();
-        assert_eq!(batch.len(), 5600);
-        client.send(forwarders.local_address(), EcnCodepoint::Ect0, &batch, 100);
-        for (target, server) in (0..).zip([&mut first, &mut second]) {
-            let numbers: Vec<u8> = (0..28)
-                .map(|_| {
-                    let received = server.receive();
-                    let datagram = if has_preface {
-                        let (preface, _, datagram) = without_preface(received);
-                        assert_eq!(preface.client, client.address());
-                        assert_eq!(preface.local, loopback().ip());
-                        datagram
-                    } else {
-                        received.1
-                    };
-                    assert_eq!((datagram.len(), datagram[0]), (100, target * STEP));
-                    datagram[1]
-                })
-                .collect();
-            let expected = (0..56).filter(|number| number / 7 % 2 == target);
-            assert_eq!(numbers, expected.collect::<Vec<u8>>());
-        }
-        let now = wait_until(&forwarders, |now| now.to_servers.datagrams_sent == 56);
-        // As many batches as there are servers: what the kernel had merged was not sent one by one.
-        assert_eq!(now.to_servers.batches_sent, 2, "{now:?}");
-        assert_eq!(now.to_servers.datagrams_received, 56);
-        let prefaces = if has_preface { 56 * V4_LEN as u64 } else { 0 };
-        assert_eq!(now.to_servers.bytes_sent, 5600 + prefaces);
-        assert_eq!(now.ports_in_use, if has_preface { 0 } else { 2 });
+        let batches: Vec<u64> = (0..3).map(|_| forward_to_two(has_preface)).collect();
+        assert!(batches.contains(&2), "{batches:?}");
     }
+}
+
+/// Sends a batch in which datagrams for two servers alternate in groups, and returns the number of batches that left.
+fn forward_to_two(has_preface: bool) -> u64 {
+    let (mut first, mut second) = (Peer::new(loopback()), Peer::new(loopback()));
+    let script = Script::new(&[first.address(), second.address()], has_preface);
+    let forwarders = start(options(), &script);
+    let mut client = Peer::new(loopback());
+    let batch: Vec<u8> =
+        (0..8).flat_map(|run: u8| numbered(run % 2, run * 7..run * 7 + 7, 100)).collect();
+    assert_eq!(batch.len(), 5600);
+    client.send(forwarders.local_address(), EcnCodepoint::Ect0, &batch, 100);
+    for (target, server) in (0..).zip([&mut first, &mut second]) {
+        let numbers: Vec<u8> = (0..28)
+            .map(|_| {
+                let received = server.receive();
+                let datagram = if has_preface {
+                    let (preface, _, datagram) = without_preface(received);
+                    assert_eq!(preface.client, client.address());
+                    assert_eq!(preface.local, loopback().ip());
+                    datagram
+                } else {
+                    received.1
+                };
+                assert_eq!((datagram.len(), datagram[0]), (100, target * STEP));
+                datagram[1]
+            })
+            .collect();
+        let expected = (0..56).filter(|number| number / 7 % 2 == target);
+        assert_eq!(numbers, expected.collect::<Vec<u8>>());
+    }
+    let now = wait_until(&forwarders, |now| now.to_servers.datagrams_sent == 56);
+    assert_eq!(now.to_servers.datagrams_received, 56);
+    let prefaces = if has_preface { 56 * V4_LEN as u64 } else { 0 };
+    assert_eq!(now.to_servers.bytes_sent, 5600 + prefaces);
+    assert_eq!(now.ports_in_use, if has_preface { 0 } else { 2 });
+    now.to_servers.batches_sent
 }
 
 /// A batch there, and a batch back, with each ECN codepoint and several sizes.

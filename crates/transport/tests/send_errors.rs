@@ -19,8 +19,8 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 use support::{
-    Kernel, Pair, Refusal, Route, SECOND_SOCKET, address, delayed, milliseconds, pattern, quiet,
-    seconds,
+    Kernel, Pair, Refusal, Route, SECOND_SOCKET, address, delayed, large_tls, milliseconds,
+    pattern, quiet, seconds, tls,
 };
 
 /// The delay in each direction. A probe timeout is longer than a round trip, so a fault that only
@@ -38,6 +38,9 @@ const SIZE: usize = 60_000;
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Operation {
     Handshake,
+    /// The server's certificate is longer than the anti-amplification limit permits before the
+    /// client has answered: the server waits for acknowledgments.
+    LongHandshake,
     /// The server sends [`SIZE`] bytes on one stream.
     Download,
     /// The client does.
@@ -52,8 +55,9 @@ enum Operation {
     Close(Side),
 }
 
-const OPERATIONS: [Operation; 8] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::Handshake,
+    Operation::LongHandshake,
     Operation::Download,
     Operation::Upload,
     Operation::ByteDown,
@@ -197,9 +201,10 @@ fn pair(operation: Operation, fault: Option<Fault>, counters: &Counters) -> Pair
     let has_fault = |side| fault.is_none_or(|fault| fault.side == side);
     let configs = [Side::Client, Side::Server].map(|side| config(has_fault(side)));
     let [client, server] = configs;
-    let mut pair = Pair::with(link(), client, server);
+    let tls = if operation == Operation::LongHandshake { large_tls() } else { tls() };
+    let mut pair = Pair::with_tls(link(), client, server, tls);
     pair.routes.push(Route::second_socket(OTHER_ADDRESS, link()));
-    if operation != Operation::Handshake {
+    if !matches!(operation, Operation::Handshake | Operation::LongHandshake) {
         pair.establish();
         // Nothing is on its way any more.
         pair.run_for(seconds(2));
@@ -213,7 +218,7 @@ fn pair(operation: Operation, fault: Option<Fault>, counters: &Counters) -> Pair
 fn begin(pair: &mut Pair, operation: Operation) -> Option<Transfer> {
     let now = pair.now;
     match operation {
-        Operation::Handshake => None,
+        Operation::Handshake | Operation::LongHandshake => None,
         Operation::Download => Some(Transfer::open(pair, Side::Server, SIZE)),
         Operation::Upload => Some(Transfer::open(pair, Side::Client, SIZE)),
         Operation::ByteDown => Some(Transfer::open(pair, Side::Server, 1)),

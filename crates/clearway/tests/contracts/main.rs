@@ -17,3 +17,4 @@ mod stack;
 #[path = "../quic/support.rs"]
 mod support;
 mod traits;
+mod waiting;

@@ -36,7 +36,7 @@ const LASTING: Duration = Duration::from_millis(300);
 /// attempts is half a second; the rest is for machines that are busy.
 const BOUND: Duration = Duration::from_secs(3);
 /// How many transfers run at a time: they mostly wait.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 16;
 
 /// What Linux documents for sending a datagram: sendmsg(2), sendmmsg(2), udp(7), ip(7), and what
 /// firewalls and drivers add.
@@ -419,7 +419,7 @@ fn an_error_that_stays_is_named() {
     for_each(cases, |case| {
         let asks_server = case.end == End::Server;
         let outcome =
-            run(Some(case), Duration::from_millis(700), Duration::from_secs(8), asks_server);
+            run(Some(case), Duration::from_millis(1500), Duration::from_secs(20), asks_server);
         let has_begun = outcome.faults(case.end).has_begun();
         let report = if asks_server { outcome.server.unwrap() } else { outcome.client };
         let expected = named.iter().find(|(errno, _)| case.plan.fault == Fault::Error(*errno));
