@@ -59,7 +59,7 @@ fn pool(ids: Ids, is_turned: bool) -> Arc<Pool> {
     Arc::new(Pool::new(codecs, servers.chain(others).collect()).unwrap())
 }
 
-/// A client and what it knows of its connection.
+/// A client with the state of its connection.
 struct Client {
     server: ServerKey,
     number: u8,

@@ -1,5 +1,5 @@
-//! Several tasks that wait for the same: what happens once for each of them wakes each, whatever another one that was dropped
-//! had been told, and what ends the wait wakes everyone.
+//! Several tasks that wait for the same event. Each occurrence wakes one of them, also after a woken task was dropped, and the
+//! end wakes all of them.
 
 use core::task::Poll;
 use std::future::{Future, poll_fn};
