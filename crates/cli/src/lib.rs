@@ -65,6 +65,10 @@ enum Command {
     Qlog(qlog::QlogCommand),
 }
 
+/// How many threads at most wait for disks, name servers and pipes. Tokio starts one for each call that finds none idle, up to 512,
+/// which take 60 KB each.
+const BLOCKING_THREADS: usize = 64;
+
 /// Runs the command that the program was started with; its exit status.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(panicked));
@@ -72,7 +76,10 @@ pub fn main() -> ExitCode {
         Ok(program) => program,
         Err(error) => return refuse(&error),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build();
     let outcome = match runtime {
         Ok(runtime) => {
             let outcome = runtime.block_on(run(program.command));

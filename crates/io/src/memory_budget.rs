@@ -42,7 +42,8 @@ const LESS: u64 = 64 << 10;
 /// endpoints may share one; clones are the same budget.
 ///
 /// A connection counts 64 KiB until its handshake is complete, 32 KiB from then on, and 8 KiB while it rests, with what it holds
-/// beyond 4 KiB added in steps of 16 KiB. From then on it also counts for its peer's address prefix. The share of a prefix depends on what is free: see
+/// beyond 4 KiB added in steps of 16 KiB; of HTTP/3, each request in progress counts 4 KiB beside its content. Once its handshake is
+/// complete, a connection also counts for its peer's address prefix. The share of a prefix depends on what is free: see
 /// [`FairShares`]. What happens depends on how much all connections hold together:
 ///
 /// 1. From half of the budget on, receive windows of connections of prefixes that hold more than their share no longer grow, and

@@ -13,7 +13,7 @@ use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 use rustls::pki_types::CertificateDer;
 
-use super::driver::{speaking, supported};
+use super::driver::{EXCHANGE, speaking, supported};
 use super::early;
 use super::exchanges::{continue_response, expects_continue};
 use super::feed::{Undelivered, feed};
@@ -356,6 +356,14 @@ impl<H: Handler> Application for HandlerApplication<H> {
             self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
         }
         self.exchanges.finish(&mut streams);
+    }
+
+    fn held_bytes(&self) -> u64 {
+        let Exchanges { http3, bodies, .. } = &self.exchanges;
+        let pulled: usize =
+            bodies.values().map(|body| body.rest.len() + body.following.len()).sum();
+        let content = http3.buffered_bytes().saturating_add(pulled) as u64;
+        content.saturating_add((bodies.len() as u64).saturating_mul(EXCHANGE))
     }
 
     fn closed(&mut self, statistics: &Statistics) {

@@ -10,6 +10,7 @@ mod extensions;
 mod hot_restart;
 mod in_shard;
 mod malformed;
+mod memory;
 mod on_shards;
 mod shutdown;
 mod slow_readers;

@@ -160,8 +160,8 @@ impl Files {
             return Ok(Found::Nothing);
         }
         let (files, path, is_folder) = (self.clone(), wanted.relative.clone(), wanted.is_folder);
-        let locating = tokio::task::spawn_blocking(move || files.locate(&path, is_folder));
-        let place = match locating.await.map_err(io::Error::other)?? {
+        let locating = self.store.in_background(move || files.locate(&path, is_folder));
+        let place = match locating.await? {
             Located::File(place) => place,
             Located::Folder => return Ok(Found::Folder(wanted.folder_url())),
             Located::Nothing => return Ok(Found::Nothing),

@@ -22,7 +22,7 @@ use crate::events::{Event, note_often};
 /// How much of a file is read at once, in bytes: as much as the transport buffers for any stream.
 pub(super) const PIECE: usize = 64 << 10;
 
-/// How many files are read at the same time.
+/// How many files are looked for, opened or read at the same time, each on a thread of its own.
 const READS: usize = 16;
 
 /// How long a request waits for a descriptor or memory when the machine lacks them.
@@ -39,8 +39,8 @@ pub(super) struct Store(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Permits to open or read a file.
-    reads: Semaphore,
+    /// Permits to look for, open or read a file.
+    reads: Arc<Semaphore>,
     idle: Mutex<Idle>,
     memory: Arc<Memory>,
     reserve: Reserve,
@@ -112,7 +112,7 @@ impl Store {
             next: 0,
             most,
         };
-        let reads = Semaphore::new(READS.min(open_files).max(1));
+        let reads = Arc::new(Semaphore::new(READS.min(open_files).max(1)));
         let memory = Memory::new(memory);
         let (reserve, closed) = (Reserve::new(), Notify::new());
         Self(Arc::new(Inner { reads, idle: Mutex::new(idle), memory, reserve, closed }))
@@ -179,17 +179,28 @@ impl Store {
         place: Place,
         look: impl FnOnce(&File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<(T, Kept)> {
-        let permit = self.0.reads.acquire().await.map_err(io::Error::other)?;
         let store = self.clone();
-        let looked = tokio::task::spawn_blocking(move || {
+        self.in_background(move || {
             let file = store.with_room(|| place.open())?;
             let looked = look(&file)?;
             let key = store.idle().put(client, file);
             Ok((looked, Kept { store, key, client, place }))
+        })
+        .await
+    }
+
+    /// Calls what may wait for a disk. A request that is canceled meanwhile gives its permit back only when that has returned: the
+    /// number of threads does not depend on how many requests clients make and cancel.
+    pub(super) async fn in_background<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let permit = self.0.reads.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let called = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            call()
         });
-        let looked = looked.await.map_err(io::Error::other)?;
-        drop(permit);
-        looked
+        called.await.map_err(io::Error::other)?
     }
 
     /// The number of open files that are not being read.
@@ -298,23 +309,21 @@ impl Reader {
     /// Reads up to `wanted` bytes, and returns them with the file.
     async fn read(&self, wanted: u64) -> io::Result<(File, Vec<u8>)> {
         let store = self.kept.store.clone();
-        let permit = store.0.reads.acquire().await.map_err(io::Error::other)?;
-        let file = store.idle().take(self.kept.key);
         let (place, identity, at) = (self.kept.place.clone(), self.identity, self.at);
-        let opening = store.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let file = match file {
+        let (opening, key) = (store.clone(), self.kept.key);
+        // Made here: of each thread that allocates, the allocator keeps more than it uses.
+        let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
+        let read = move || {
+            let kept = opening.idle().take(key);
+            let file = match kept {
                 Some(file) => file,
                 None => opening.with_room(|| place.open()).and_then(|file| identity.check(file))?,
             };
-            let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
             let count = read_at(&file, &mut piece, at)?;
             piece.truncate(count);
-            Ok::<_, io::Error>((file, piece))
-        });
-        let read = read.await.map_err(io::Error::other)?;
-        drop(permit);
-        read
+            Ok((file, piece))
+        };
+        store.in_background(read).await
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::super::files::{Files, Found};
@@ -149,4 +150,26 @@ async fn as_much_is_read_as_the_client_permits() {
         assert_eq!(reader.next(credit).await.unwrap().len(), expected);
     }
     assert_eq!(rest(&mut reader).await.unwrap().len(), 200_000 - 1 - 10_000 - PIECE);
+}
+
+#[tokio::test]
+async fn canceled_requests_take_no_more_threads_than_others() {
+    let store = Store::new(64, 64 << 20);
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(gate));
+    let running = Arc::new(AtomicUsize::new(0));
+    for _ in 0..4 * READS {
+        let (gate, running) = (gate.clone(), running.clone());
+        let call = store.in_background(move || {
+            running.fetch_add(1, Ordering::Relaxed);
+            // The disk does not answer.
+            let _ = gate.lock().unwrap().recv();
+            Ok(())
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(1), call).await.is_err());
+    }
+    assert!((1..=READS).contains(&running.load(Ordering::Relaxed)), "{running:?}");
+    drop(open);
+    // It answers again.
+    store.in_background(|| Ok(())).await.unwrap();
 }
