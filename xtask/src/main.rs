@@ -7,6 +7,7 @@ mod attack;
 mod balance;
 mod bench;
 mod bounded;
+mod check;
 mod command;
 mod cost;
 mod doctor;
@@ -40,6 +41,10 @@ The project's development tasks.
         --cost               also run `cargo xtask cost`
         --fuzz               also run `cargo xtask fuzz`
         --doctor             also run `cargo xtask doctor-test` with one run of each fault (needs root)
+  cargo xtask check          what a change has to pass before it is proposed: format, lints, all tests of the crates that
+                             changed, and the unit tests of those that depend on them (a few minutes)
+        --base COMMIT        what changed since COMMIT (default: since the main branch; on that branch, since the last commit)
+        --slow               also 20 mutants of each area that changed
   cargo xtask attack         attack a running `serve`, `balance`, `get` and a library server over loopback, with a well-behaved
                              client beside each attack, and compare what each costs with its bound (ten minutes)
         --only NAME          only the attacks whose name contains NAME; may be given several times
@@ -212,6 +217,7 @@ fn main() -> ExitCode {
         ["attack", rest @ ..] => attack::run(rest),
         ["balance-test", rest @ ..] => balance::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
+        ["check", rest @ ..] => check::run(rest),
         ["cost", rest @ ..] => cost::run(rest),
         ["doctor-reader", rest @ ..] => doctor::reader::run(rest),
         ["doctor-test", rest @ ..] => doctor::run(rest),

@@ -10,6 +10,7 @@ mod sample;
 mod survivors;
 mod trial;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -75,6 +76,12 @@ impl Outcome {
             if self.is_met() { "met" } else { "not met" },
         )
     }
+}
+
+/// The names of the areas that these files, from the root of the repository, belong to.
+pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<&'static str> {
+    let concerned = |area: &&Area| files.iter().any(|file| area.contains(file));
+    AREAS.iter().filter(concerned).map(|area| area.name).collect()
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {

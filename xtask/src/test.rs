@@ -26,11 +26,19 @@ struct Options {
     doctor: bool,
 }
 
-fn run_all(options: &Options) -> Result<(), String> {
-    command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))?;
+pub(crate) fn check_format() -> Result<(), String> {
+    command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))
+}
+
+pub(crate) fn lint() -> Result<(), String> {
     let all = [QUINN, PEERS].join(",");
     let lint = ["clippy", "--workspace", "--all-targets", "--features", &all, "--quiet"];
-    command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))?;
+    command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))
+}
+
+fn run_all(options: &Options) -> Result<(), String> {
+    check_format()?;
+    lint()?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];

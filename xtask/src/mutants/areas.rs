@@ -1,5 +1,7 @@
 //! The parts of the project that are mutated, and the tests that have to notice.
 
+use std::path::Path;
+
 /// A crate, or a part of one, whose mutants are sampled and judged by themselves.
 #[derive(Debug)]
 pub(super) struct Area {
@@ -15,6 +17,18 @@ pub(super) struct Area {
     pub(super) wanted: f64,
     /// Whether the tests use sockets and programs, so that they take minutes.
     pub(super) is_slow: bool,
+}
+
+impl Area {
+    /// Whether the file, from the root of the repository, is one of those that are mutated.
+    pub(super) fn contains(&self, file: &Path) -> bool {
+        self.files.iter().any(|pattern| match pattern.strip_suffix("/**/*.rs") {
+            Some(folder) => {
+                file.starts_with(folder) && file.extension().is_some_and(|is| is == "rs")
+            }
+            None => file == Path::new(pattern),
+        })
+    }
 }
 
 const LIB: &[&str] = &["--cargo-arg=--lib"];
@@ -84,6 +98,17 @@ mod tests {
                 assert!(root().join(place).exists(), "{}: {file}", area.name);
             }
         }
+        let names = |file: &str| {
+            let file = Path::new(file);
+            AREAS
+                .iter()
+                .filter(|area| area.contains(file))
+                .map(|area| area.name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("crates/cli/src/get.rs"), ["get"]);
+        assert_eq!(names("crates/io/src/shard/sending.rs"), ["io"]);
+        assert!(names("crates/io/Cargo.toml").is_empty());
         assert!(find("wire").is_ok() && find("wires").is_err());
     }
 }

@@ -1,0 +1,132 @@
+//! `cargo xtask check`: what a change has to pass before it is proposed, in minutes: format, lints, all tests of the crates that
+//! changed, and the unit tests of those that depend on them.
+//!
+//! Everything is built with the whole workspace selected, as `cargo xtask test` does: with other selections Cargo chooses other
+//! features of what all crates depend on, and compiles that again.
+
+mod packages;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use self::packages::{Package, Scope};
+use crate::command::{self, QUINN, cargo, root};
+use crate::{mutants, test};
+
+/// How many mutants of each changed area the slow tier tries.
+const MUTANTS: &str = "20";
+
+#[derive(Default)]
+struct Options {
+    /// The commit to compare with.
+    base: Option<String>,
+    /// Also mutants.
+    slow: bool,
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let options = parse(arguments)?;
+    let start = Instant::now();
+    let packages = packages::read()?;
+    let base = options.base.map_or_else(packages::default_base, Ok)?;
+    let files = packages::changed_files(&base)?;
+    let scope = Scope::of(&packages, &files);
+    eprintln!("xtask: {} files changed since {base}: {scope}", files.len());
+    test::check_format()?;
+    test::lint()?;
+    for program in built(&packages, &scope)? {
+        let mut tests = Command::new(&program.path);
+        command::run(
+            &format!("testing {}", program.name),
+            tests.arg("--quiet").current_dir(program.folder),
+        )?;
+    }
+    let areas = mutants::areas_of(&files);
+    if options.slow && !areas.is_empty() {
+        let areas = areas.iter().flat_map(|area| ["--crate", area]);
+        mutants::run(&areas.chain(["--sample", MUTANTS]).collect::<Vec<_>>())?;
+    }
+    let mutants = if options.slow { "" } else { " Mutants of what changed: --slow." };
+    eprintln!(
+        "xtask: checked ({} s). Left to continuous integration: {}the documentation, other QUIC stacks, browsers, the gallery, \
+         instruction counts, fuzzing and attacks.{mutants}",
+        start.elapsed().as_secs(),
+        scope.left_out(),
+    );
+    Ok(())
+}
+
+fn parse(arguments: &[&str]) -> Result<Options, String> {
+    let mut options = Options::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match *argument {
+            "--base" => {
+                let base = rest.next().ok_or("--base takes a commit")?;
+                options.base = Some((*base).to_owned());
+            }
+            "--slow" => options.slow = true,
+            other => return Err(format!("unknown option {other}; check takes --base and --slow")),
+        }
+    }
+    Ok(options)
+}
+
+/// A program that consists of tests.
+struct Tests {
+    name: String,
+    path: PathBuf,
+    /// Where it runs: the folder of its package.
+    folder: PathBuf,
+}
+
+/// Builds the tests of `scope`.
+fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
+    let mut build =
+        cargo(&["test", "--workspace", "--features", QUINN, "--no-run", "--lib", "--bins"]);
+    let names: BTreeSet<&str> = scope.integration_tests(packages).collect();
+    names.iter().for_each(|name| {
+        build.args(["--test", name]);
+    });
+    build
+        .args(["--message-format", "json-render-diagnostics"])
+        .stderr(std::process::Stdio::inherit());
+    eprintln!("xtask: building the tests");
+    let text = command::output("building the tests", &mut build)?;
+    let mut tests = Vec::new();
+    for line in text.lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        let (Some(path), Some(manifest)) =
+            (message["executable"].as_str(), message["manifest_path"].as_str())
+        else {
+            continue;
+        };
+        let package = packages.iter().find(|package| package.manifest() == *manifest);
+        let (Some(package), true) = (package, message["profile"]["test"] == true) else { continue };
+        let target = &message["target"];
+        let is_integration =
+            target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == "test"));
+        if scope.includes(&package.name, is_integration) {
+            let name =
+                format!("{} ({})", package.name, target["name"].as_str().unwrap_or_default());
+            tests.push(Tests { name, path: path.into(), folder: root().join(&package.folder) });
+        }
+    }
+    Ok(tests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        let options = parse(&["--base", "HEAD~1", "--slow"]).unwrap();
+        assert!(options.slow && options.base.as_deref() == Some("HEAD~1"));
+        assert!(parse(&["--base"]).is_err() && parse(&["--fast"]).is_err());
+    }
+}

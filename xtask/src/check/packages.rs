@@ -1,0 +1,210 @@
+//! The workspace's packages, and which of them a change concerns.
+
+use core::fmt;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::command::{self, cargo, root};
+
+/// A package of the workspace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Package {
+    pub(super) name: String,
+    /// Its folder, from the root of the repository.
+    pub(super) folder: PathBuf,
+    /// The packages of the workspace that it uses, also in tests.
+    uses: Vec<String>,
+    /// The names of its integration tests.
+    tests: Vec<String>,
+}
+
+impl Package {
+    pub(super) fn manifest(&self) -> String {
+        root().join(&self.folder).join("Cargo.toml").display().to_string()
+    }
+}
+
+/// All packages of the workspace.
+pub(super) fn read() -> Result<Vec<Package>, String> {
+    let mut metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let text = command::output("reading the workspace", &mut metadata)?;
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| format!("the workspace's metadata cannot be read: {error}"))?;
+    let packages =
+        value["packages"].as_array().ok_or("the workspace's metadata names no packages")?;
+    Ok(packages.iter().map(package).collect())
+}
+
+fn package(value: &Value) -> Package {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all = |name: &str| value[name].as_array().into_iter().flatten();
+    let manifest = PathBuf::from(text(&value["manifest_path"]));
+    let folder = manifest.parent().and_then(|folder| folder.strip_prefix(root()).ok());
+    let is_test = |target: &&Value| target["kind"][0] == "test";
+    Package {
+        name: text(&value["name"]),
+        folder: folder.unwrap_or(Path::new("")).to_owned(),
+        uses: all("dependencies")
+            .filter(|dependency| dependency["path"].is_string())
+            .map(|dependency| text(&dependency["name"]))
+            .collect(),
+        tests: all("targets").filter(is_test).map(|target| text(&target["name"])).collect(),
+    }
+}
+
+fn git(arguments: &[&str]) -> Result<String, String> {
+    command::output("git", Command::new("git").args(arguments).current_dir(root()))
+}
+
+/// What a change is compared with where nothing is named: where it left the main branch, or on that branch the last commit.
+pub(super) fn default_base() -> Result<String, String> {
+    let head = git(&["rev-parse", "HEAD"])?;
+    for main in ["origin/main", "main"] {
+        match git(&["merge-base", main, "HEAD"]) {
+            Ok(base) if base != head => return Ok(base.trim().to_owned()),
+            _ => {}
+        }
+    }
+    Ok("HEAD".to_owned())
+}
+
+/// The files that differ from `base`, new ones included, from the root of the repository.
+pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
+    let changed = git(&["diff", "--name-only", base, "--"])?;
+    let new = git(&["ls-files", "--others", "--exclude-standard"])?;
+    Ok(changed.lines().chain(new.lines()).map(PathBuf::from).collect())
+}
+
+/// The packages that a change concerns.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// Those with a file that changed.
+    changed: BTreeSet<String>,
+    /// Those that use one of these, directly or not.
+    dependents: BTreeSet<String>,
+}
+
+impl Scope {
+    /// The scope of a change of these files. Files outside of all packages concern the package `xtask`, which tests documents and the
+    /// like; the workspace's manifest concerns all packages.
+    pub(super) fn of(packages: &[Package], files: &[PathBuf]) -> Self {
+        let owner = |file: &PathBuf| {
+            let inside = packages.iter().filter(|package| file.starts_with(&package.folder));
+            let package = inside.max_by_key(|package| package.folder.components().count());
+            package.map_or("xtask", |package| &package.name).to_owned()
+        };
+        let of_all =
+            |file: &PathBuf| file == Path::new("Cargo.toml") || file == Path::new("Cargo.lock");
+        let changed: BTreeSet<String> = match files.iter().any(of_all) {
+            true => packages.iter().map(|package| package.name.clone()).collect(),
+            false => files.iter().map(owner).collect(),
+        };
+        let mut reached = changed.clone();
+        loop {
+            let uses = |package: &&Package| package.uses.iter().any(|name| reached.contains(name));
+            let more: Vec<String> = packages
+                .iter()
+                .filter(|package| !reached.contains(&package.name))
+                .filter(uses)
+                .map(|package| package.name.clone())
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            reached.extend(more);
+        }
+        let dependents = reached.difference(&changed).cloned().collect();
+        Self { changed, dependents }
+    }
+
+    /// The names of the integration tests of what changed.
+    pub(super) fn integration_tests<'a>(
+        &'a self,
+        packages: &'a [Package],
+    ) -> impl Iterator<Item = &'a str> {
+        let changed = packages.iter().filter(|package| self.changed.contains(&package.name));
+        changed.flat_map(|package| package.tests.iter().map(String::as_str))
+    }
+
+    /// Whether these tests of a package are to be run.
+    pub(super) fn includes(&self, package: &str, is_integration: bool) -> bool {
+        self.changed.contains(package) || !is_integration && self.dependents.contains(package)
+    }
+
+    /// What is not run of the tests.
+    pub(super) fn left_out(&self) -> String {
+        let names: Vec<&str> = self.dependents.iter().map(String::as_str).collect();
+        match names.is_empty() {
+            true => String::new(),
+            false => format!("the integration tests of {}; ", names.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |names: &BTreeSet<String>| match names.is_empty() {
+            true => "nothing".to_owned(),
+            false => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+        };
+        write!(f, "{}, on which depends: {}", names(&self.changed), names(&self.dependents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(files: &[&str]) -> Scope {
+        let package = |name: &str, folder: &str, uses: &[&str]| Package {
+            name: name.to_owned(),
+            folder: folder.into(),
+            uses: uses.iter().map(|name| (*name).to_owned()).collect(),
+            tests: vec![format!("tests-of-{name}")],
+        };
+        let packages = [
+            package("wire", "crates/wire", &[]),
+            package("transport", "crates/transport", &["wire"]),
+            package("io", "crates/io", &["transport"]),
+            package("interop", "interop", &["io"]),
+            package("namespaces", "interop/namespaces", &[]),
+            package("xtask", "xtask", &["namespaces"]),
+        ];
+        Scope::of(&packages, &files.iter().map(PathBuf::from).collect::<Vec<_>>())
+    }
+
+    fn names(names: &BTreeSet<String>) -> Vec<&str> {
+        names.iter().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn dependents_are_found_through_others() {
+        let scope = scope(&["crates/transport/src/lib.rs"]);
+        assert_eq!(names(&scope.changed), ["transport"]);
+        assert_eq!(names(&scope.dependents), ["interop", "io"]);
+        assert!(scope.includes("transport", true) && scope.includes("io", false));
+        assert!(!scope.includes("io", true) && !scope.includes("wire", false));
+    }
+
+    #[test]
+    fn files_belong_to_the_innermost_package_or_to_xtask() {
+        assert_eq!(names(&scope(&["interop/namespaces/src/lib.rs"]).changed), ["namespaces"]);
+        assert_eq!(names(&scope(&["docs/metrics.md"]).changed), ["xtask"]);
+        assert_eq!(scope(&["Cargo.toml"]).changed.len(), 6);
+        assert!(scope(&[]).changed.is_empty());
+    }
+
+    #[test]
+    fn the_workspace_is_read() {
+        let packages = read().unwrap();
+        let transport =
+            packages.iter().find(|package| package.name == "clearway-transport").unwrap();
+        assert_eq!(transport.folder, Path::new("crates/transport"));
+        assert!(transport.uses.iter().any(|name| name == "clearway-wire"));
+        assert!(transport.tests.iter().any(|name| name == "masks"));
+        assert!(Path::new(&transport.manifest()).exists());
+    }
+}
