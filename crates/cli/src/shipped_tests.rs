@@ -38,11 +38,35 @@ fn documents() -> Vec<PathBuf> {
 /// The words after `clearway` in the commands of a text: the lines of code blocks and units, with
 /// what follows a backslash.
 fn commands(text: &str) -> Vec<Vec<String>> {
-    let joined = text.replace("\\\n", " ");
-    joined.lines().flat_map(of_line).collect()
+    lines(text).filter(|line| !is_sketch(line)).map(|line| words(&line)).collect()
 }
 
-fn of_line(line: &str) -> Option<Vec<String>> {
+/// The same of commands that are not to be typed as they are, with what an ellipsis leaves out.
+fn sketches(text: &str) -> Vec<Vec<String>> {
+    let known = |line: String| {
+        let mut known: Vec<String> = Vec::new();
+        for word in words(&line) {
+            let is_value = known.last().is_some_and(|before| before.starts_with("--"));
+            if is_value || !is_sketch(&word) {
+                known.push(word);
+            }
+        }
+        known
+    };
+    lines(text).filter(|line| is_sketch(line)).map(known).collect()
+}
+
+fn is_sketch(text: &str) -> bool {
+    text.contains('…') || text.contains("...")
+}
+
+fn lines(text: &str) -> impl Iterator<Item = String> {
+    let joined = text.replace("\\\n", " ");
+    joined.lines().filter_map(of_line).collect::<Vec<_>>().into_iter()
+}
+
+/// What follows `clearway` in a line, if that is a command.
+fn of_line(line: &str) -> Option<String> {
     let is_code = line.starts_with("    ") || line.starts_with("Exec");
     let bare = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
     let bare = bare
@@ -62,9 +86,7 @@ fn of_line(line: &str) -> Option<Vec<String>> {
         return None;
     }
     let is_whole_line = is_code || bare.len() == line.len();
-    // What is not to be typed as it is.
-    let is_sketch = rest.contains('…') || rest.contains("...");
-    (is_whole_line && !is_sketch).then(|| words(rest))
+    is_whole_line.then(|| rest.to_owned())
 }
 
 /// Options that a sentence names: `clearway serve --hot-restart`.
@@ -121,7 +143,8 @@ fn every_command_of_the_documents_is_taken() {
     for path in documents() {
         let text = fs::read_to_string(&path).unwrap();
         let commands = commands(&text).into_iter().map(|words| (refused(&words), words));
-        let mentions = mentions(&text).into_iter().map(|words| (unknown(&words), words));
+        let mentions = mentions(&text).into_iter().chain(sketches(&text));
+        let mentions = mentions.map(|words| (unknown(&words), words));
         for (why, words) in commands.chain(mentions) {
             count += 1;
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -144,9 +167,11 @@ fn every_command_of_the_help_texts_is_taken() {
             [command.get_after_help(), command.get_after_long_help(), command.get_long_about()];
         let text =
             texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        for words in commands(&text) {
+        let commands = commands(&text).into_iter().map(|words| (refused(&words), words));
+        let sketches = sketches(&text).into_iter().map(|words| (unknown(&words), words));
+        for (why, words) in commands.chain(sketches) {
             count += 1;
-            wrong.extend(refused(&words).map(|why| format!("clearway {}: {why}", words.join(" "))));
+            wrong.extend(why.map(|why| format!("clearway {}: {why}", words.join(" "))));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -186,4 +211,9 @@ fn commands_are_found_where_they_are() {
                 ```\nclearway get x | less\n```\n    clearway balance …\n";
     let expected = [vec!["serve", "/srv", "--listen", "a b"], vec!["get", "x"]];
     assert_eq!(commands(text), expected);
+    assert_eq!(sketches(text), [vec!["balance"]]);
+    assert_eq!(
+        sketches("    clearway serve . --cert … --key …"),
+        [["serve", ".", "--cert", "…", "--key", "…"]]
+    );
 }
