@@ -8,6 +8,7 @@
 mod areas;
 mod sample;
 mod survivors;
+mod tree;
 mod trial;
 
 use std::path::PathBuf;

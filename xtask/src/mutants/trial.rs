@@ -7,7 +7,8 @@ use std::process::Command;
 
 use super::areas::Area;
 use super::sample::{self, Mutant};
-use crate::command::{self, cargo, root, target};
+use super::tree;
+use crate::command::{self, cargo, target};
 
 /// The build profile, with which the tests of one mutant take seconds.
 const PROFILE: &str = "trial";
@@ -16,8 +17,6 @@ const PROFILE: &str = "trial";
 const QUICK_TIMEOUT: &str = "60";
 const TIMEOUT: &str = "180";
 const SLOW_TIMEOUT: &str = "900";
-/// How many mutants are tried in parallel; each is built in a folder of its own.
-const JOBS: &str = "2";
 
 /// The outcome for one mutant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,11 +93,12 @@ fn stage(
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new(tool);
-    command.args(["mutants", "--workspace"]).args(sample::files(area)).current_dir(root());
+    command.args(["mutants", "--workspace", "--in-place"]).args(sample::files(area));
+    command.current_dir(tree::update()?);
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
-    command.args(["--jobs", JOBS, "--timeout", timeout, "--no-shuffle", "--colors", "never"]);
+    command.args(["--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);
-    // If mutants shared a target folder, they would run each other's tests.
+    // The copy has a target folder of its own.
     command.env_remove("CARGO_TARGET_DIR");
     // The exit status is also nonzero if mutants survive (2) or time out (3).
     let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
