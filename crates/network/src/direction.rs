@@ -281,12 +281,8 @@ impl Direction {
 
     /// Nothing comes out before this.
     pub(crate) fn deadline(&self) -> Timestamp {
-        match self.bottleneck.as_ref().and_then(Bottleneck::next) {
-            Some(leaves) if leaves < self.next.at => {
-                self.next.at.min(self.travel.earliest_out(leaves))
-            }
-            _ => self.next.at,
-        }
+        let leaves = self.bottleneck.as_ref().and_then(Bottleneck::next);
+        leaves.map_or(self.next.at, |leaves| self.next.at.min(self.travel.earliest_out(leaves)))
     }
 
     /// Processes the event that [`next`](Self::next) returned. `binding` is the NAT mapping at that time.

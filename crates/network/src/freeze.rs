@@ -60,7 +60,7 @@ impl FreezesState {
         if self.length >= self.period && self.period > 0 {
             let last = self.count.saturating_sub(1).saturating_mul(self.period);
             let end = last.saturating_add(self.length);
-            return if self.count > 0 && since < end { self.at(first, end) } else { at };
+            return if self.count > 0 { at.max(self.at(first, end)) } else { at };
         }
         let number = since.checked_div(self.period).unwrap_or(0);
         if number >= self.count {
@@ -68,7 +68,7 @@ impl FreezesState {
         }
         let begin = number.saturating_mul(self.period).saturating_add(self.shift(number));
         let end = begin.saturating_add(self.length);
-        if begin <= since && since < end { self.at(first, end) } else { at }
+        if begin <= since { at.max(self.at(first, end)) } else { at }
     }
 
     fn at(&self, first: Timestamp, since: u64) -> Timestamp {

@@ -98,7 +98,7 @@ impl CoDelQueue {
         let delta = self.count.saturating_sub(self.last_count);
         let memory = self.parameters.interval.saturating_mul(REMEMBERED_INTERVALS);
         let is_recent = now.saturating_since(self.drop_next) < memory;
-        self.count = if delta > 1 && is_recent { delta } else { 1 };
+        self.count = if is_recent { delta.max(1) } else { 1 };
         self.last_count = self.count;
         self.drop_next = now + self.spacing();
     }
