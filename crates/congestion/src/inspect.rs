@@ -60,3 +60,7 @@ impl StateValue {
         value.map_or(Self::Absent, make)
     }
 }
+
+#[cfg(test)]
+#[path = "inspect_tests.rs"]
+mod tests;

@@ -77,6 +77,9 @@ pub(super) const AREAS: [Area; 13] = [
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
 ];
 
+/// Files that belong to no area: they are tests, or compiled for the fuzz targets alone.
+pub(super) const EXCLUDED: [&str; 2] = ["**/fuzzing.rs", "crates/http3/src/conformance.rs"];
+
 /// The area of that name.
 pub(super) fn find(name: &str) -> Result<&'static Area, String> {
     AREAS.iter().find(|area| area.name == name).ok_or_else(|| {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::areas::Area;
+use super::areas::{self, Area};
 use crate::command::{self, root};
 
 /// One change to a function.
@@ -30,7 +30,8 @@ impl Mutant {
 
 /// The arguments that name the files of `area`.
 pub(super) fn files(area: &Area) -> impl Iterator<Item = &'static str> {
-    area.files.iter().flat_map(|file| ["--file", *file])
+    let excluded = areas::EXCLUDED.iter().flat_map(|file| ["--exclude", *file]);
+    area.files.iter().flat_map(|file| ["--file", *file]).chain(excluded)
 }
 
 /// All mutants of `area`.

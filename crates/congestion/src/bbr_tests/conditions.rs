@@ -138,3 +138,22 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
     bbr.state = State::Drain;
     assert!(!bbr.is_long_term_bound());
 }
+
+#[test]
+fn a_longer_round_trip_is_adopted_if_queues_cannot_explain_it() {
+    // Those of flows whose model is right make it at most 2.25 times the minimum.
+    let adopted = |rtt: Duration| {
+        let (mut bbr, now, minimum) = (bbr(State::ProbeRtt), sample().now, ms(8));
+        bbr.minimum_rtt.adopt(now, minimum);
+        let path = &mut bbr.longer_path;
+        path.note_jump(now, minimum, minimum);
+        path.note_jump(now + ms(1), ms(80), minimum);
+        path.note(rtt, true, false);
+        path.begin_probe(u64::MAX, true);
+        path.note_probe(rtt);
+        bbr.longer_rtt()
+    };
+    assert_eq!(adopted(ms(18)), None);
+    let longer = ms(18) + Duration::from_nanos(1);
+    assert_eq!(adopted(longer), Some(longer));
+}
