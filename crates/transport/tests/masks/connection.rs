@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use clearway_network::{Rebind, Way};
 use clearway_transport::{
-    ConnectionError, DatagramOutcome, Event, RandomIds, ReadError, ReadOutcome, TransportConfig,
+    ConnectionError, DatagramOutcome, Event, RandomIds, ReadError, ReadOutcome, Side,
+    TransportConfig,
 };
 use clearway_wire::{Direction, StreamId, VarInt};
 
@@ -22,6 +23,8 @@ use crate::{Sent, bound, every_mask, lose, quick_masks, with_masks};
 
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
+/// How many connection IDs of its peer an end keeps.
+const REMOTE_IDS: usize = 4;
 
 /// Both ends have an unreliable datagram to send: each learns once whether it was lost, and none is delivered twice
 /// (RFC 9221 §5.2).
@@ -73,10 +76,13 @@ fn established(mut pair: Pair) -> Pair {
     pair
 }
 
+/// Both ends rest: nothing is in flight, all that has to arrive has arrived, and each has as many connection IDs as it keeps.
 fn assert_idle(pair: &mut Pair) {
     let ends = [pair.client().statistics(), pair.server().statistics()];
     assert!(ends.iter().all(|statistics| statistics.bytes_in_flight == 0), "{ends:?}");
     assert!(!pair.client().is_closed() && !pair.server().is_closed());
+    pair.watch.check_all_arrived();
+    assert_eq!([Side::Client, Side::Server].map(|end| pair.watch.remote_ids(end)), [REMOTE_IDS; 2]);
 }
 
 /// The client moves to another socket: both ends are there in the end, or the client reports that it stays, and streams
@@ -173,7 +179,17 @@ fn rotation(mask: u32) {
     assert!(pair.server().replace_connection_ids());
     transfer(&mut pair, bound(mask));
     pair.run_for(bound(mask) + seconds(1));
-    // From now on the client's packets have IDs of the second configuration, and the server has no others to send.
+    check_rotation(&mut pair, 1);
+    // Another replacement is possible, since all of this one was acknowledged.
+    pair.filter = None;
+    ids.rotate();
+    assert!(pair.server().replace_connection_ids());
+    pair.run_for(seconds(1));
+    check_rotation(&mut pair, 2);
+}
+
+/// The client's packets have IDs of this configuration, and the server has no others to send.
+fn check_rotation(pair: &mut Pair, configuration: u8) {
     let used = Rc::new(RefCell::new(Vec::new()));
     let record = used.clone();
     pair.filter = Some(Box::new(move |_, way, datagram| {
@@ -182,12 +198,12 @@ fn rotation(mask: u32) {
         }
         true
     }));
-    transfer(&mut pair, seconds(1));
-    assert!(used.borrow().iter().all(|configuration| *configuration == 1), "{used:?}");
+    transfer(pair, seconds(1));
+    assert!(used.borrow().iter().all(|used| *used == configuration), "{used:?}");
     assert!(!pair.server().replace_connection_ids(), "all replacements were acknowledged");
     assert_eq!(pair.unroutable, 0);
     pair.run_for(seconds(1));
-    assert_idle(&mut pair);
+    assert_idle(pair);
 }
 
 /// Reads what the server has of `stream` when the connection has ended.

@@ -13,6 +13,7 @@
 mod checks;
 pub mod early;
 pub mod ids;
+mod reliable;
 mod routes;
 mod transfer;
 pub mod versions;

@@ -10,6 +10,8 @@ use clearway_transport::{
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, PacketType, Reader, Version};
 
+use super::reliable::{self, Newest, Reliable};
+
 /// A packet that an end sent or received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
@@ -37,6 +39,8 @@ const ACK: u64 = 0x02;
 #[derive(Default)]
 struct Records {
     packets: Vec<Packet>,
+    /// The reliable information that the client has sent and received, and the server.
+    reliable: HashMap<(Side, bool), Newest>,
     keeps_no_packets: bool,
     drops: Vec<(Side, DropReason)>,
     /// The ends whose connections are draining, or have ended.
@@ -95,6 +99,27 @@ impl Watch {
         own.map(|(_, version)| *version).collect()
     }
 
+    /// Checks that all reliable information has arrived, when both ends rest (RFC 9000 §13.3).
+    pub fn check_all_arrived(&self) {
+        let records = self.records();
+        for (from, to) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
+            let [sent, received] =
+                [(from, true), (to, false)].map(|end| records.reliable.get(&end));
+            assert_eq!(sent, received, "sent by the {from:?}, received by the {to:?}");
+        }
+    }
+
+    /// How many connection IDs of its peer `side` has: that of the handshake, and those that were issued and not retired.
+    pub fn remote_ids(&self, side: Side) -> usize {
+        let records = self.records();
+        let count = |is_sent, counts: fn(&Reliable) -> bool| {
+            let newest = records.reliable.get(&(side, is_sent));
+            newest.map_or(0, |newest| newest.keys().filter(|key| counts(key)).count())
+        };
+        1 + count(false, |key| matches!(key, Reliable::NewConnectionId(_)))
+            - count(true, |key| matches!(key, Reliable::RetireConnectionId(_)))
+    }
+
     pub fn drops(&self, side: Side, reason: DropReason) -> usize {
         self.records().drops.iter().filter(|drop| **drop == (side, reason)).count()
     }
@@ -145,13 +170,14 @@ impl Observer for EndObserver {
             Observation::PacketReceived(packet)
                 if records.keeps_no_packets && packet.packet_type == PacketType::OneRtt => {}
             Observation::PacketSent(packet) => {
-                records.packets.push(note(now, *side, true, packet));
+                let packet = note(&mut records, now, *side, true, packet);
+                records.packets.push(packet);
             }
             Observation::PacketReceived(packet) => {
                 if side.is_server() && packet.packet_type == PacketType::Handshake {
                     records.handshake_packets_at_server += 1;
                 }
-                let packet = note(now, *side, false, packet);
+                let packet = note(&mut records, now, *side, false, packet);
                 if side.is_client() && packet.packet_type == PacketType::Handshake {
                     records.acks_of_handshake_at_client += usize::from(packet.has(ACK));
                 }
@@ -180,10 +206,18 @@ impl Observer for EndObserver {
     }
 }
 
-fn note(at: Timestamp, side: Side, is_sent: bool, packet: &PacketObservation<'_>) -> Packet {
+fn note(
+    records: &mut Records,
+    at: Timestamp,
+    side: Side,
+    is_sent: bool,
+    packet: &PacketObservation<'_>,
+) -> Packet {
     let mut frames = Vec::new();
+    let newest = records.reliable.entry((side, is_sent)).or_default();
     let mut reader = Reader::new(packet.payload);
     while let Ok(frame) = Frame::decode(&mut reader) {
+        reliable::note(newest, &frame);
         match frame {
             Frame::Padding(_) => {}
             Frame::Ack(_) => frames.push(ACK),
