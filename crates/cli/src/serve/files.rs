@@ -292,3 +292,7 @@ impl Wanted {
 #[cfg(test)]
 #[path = "files_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "paths_tests.rs"]
+mod paths_tests;
