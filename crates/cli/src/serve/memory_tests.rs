@@ -1,5 +1,9 @@
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake};
+
+use clearway_units::Random;
 
 use super::*;
 
@@ -167,4 +171,90 @@ async fn responses_to_a_host_wait_in_order() {
     let held = larger.await;
     drop((held, smaller.await));
     assert!(memory.lock().waiting.is_empty());
+}
+
+/// Notes that a task was woken.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A response that waits for memory.
+struct Waiter {
+    future: Pin<Box<dyn Future<Output = Held> + Send>>,
+    flag: Arc<Flag>,
+}
+
+impl Waiter {
+    fn poll(&mut self) -> Poll<Held> {
+        self.flag.0.store(false, Ordering::SeqCst);
+        self.future.as_mut().poll(&mut Context::from_waker(&self.flag.clone().into()))
+    }
+}
+
+/// Polls the waiters that were woken, until none is. Then none of the others could continue either.
+fn settle(waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
+    let mut poll = |waiter: &mut Waiter| match waiter.poll() {
+        Poll::Ready(got) => {
+            held.push(got);
+            true
+        }
+        Poll::Pending => false,
+    };
+    while let Some(at) = waiters.iter().position(|waiter| waiter.flag.0.load(Ordering::SeqCst)) {
+        if poll(&mut waiters[at]) {
+            waiters.swap_remove(at);
+        }
+    }
+    for waiter in waiters {
+        assert!(!poll(waiter), "{case}: there is memory, and who waits for it is not woken");
+    }
+}
+
+/// Responses begin, wait, give up, release and end in any order.
+#[tokio::test]
+async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
+    for seed in 0..300 {
+        let mut random = Random::from_number(seed);
+        let (memory, _) = with_clock(8 * PIECE);
+        let (mut shares, mut waiters, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        for step in 0..60 {
+            match random.below(6) {
+                0 | 1 => {
+                    let host = random.below(4) as u8;
+                    shares.push(Arc::new(memory.share(client(host / 2, host, step))));
+                }
+                2 | 3 if !shares.is_empty() => {
+                    let share = shares[random.below(shares.len() as u64) as usize].clone();
+                    let bytes = (1 + random.below(2)) * PIECE;
+                    let future = Box::pin(async move { share.hold(bytes).await });
+                    let flag = Arc::new(Flag(true.into()));
+                    waiters.push(Waiter { future, flag });
+                }
+                4 if !waiters.is_empty() => {
+                    waiters.swap_remove(random.below(waiters.len() as u64) as usize);
+                }
+                _ if !held.is_empty() => {
+                    held.swap_remove(random.below(held.len() as u64) as usize);
+                }
+                _ => drop(shares.pop()),
+            }
+            settle(&mut waiters, &mut held, &format!("seed {seed}, step {step}"));
+        }
+        // In this order every waiter gets something or gives up while others hold memory.
+        drop(shares);
+        while !waiters.is_empty() || !held.is_empty() {
+            drop(held.pop().is_none().then(|| waiters.pop()));
+            settle(&mut waiters, &mut held, &format!("seed {seed}, at the end"));
+        }
+        let state = memory.lock();
+        assert_eq!(state.shares.held(), 0, "seed {seed}");
+        assert_eq!(state.shares.heaviest(), None, "seed {seed}");
+        let left = (state.responses.len(), state.blocked.len(), state.waiting.len());
+        assert_eq!(left, (0, 0, 0), "seed {seed}");
+    }
 }

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use clearway_units::Random;
+
 use super::super::files::{Files, Found};
 use super::*;
 
@@ -172,4 +174,51 @@ async fn canceled_requests_take_no_more_threads_than_others() {
     drop(open);
     // It answers again.
     store.in_background(|| Ok(())).await.unwrap();
+}
+
+/// Clients begin to read, read, stop while they wait, and end in any order, with few files and little memory.
+#[tokio::test]
+async fn nothing_is_left_of_readers_however_they_end() {
+    const LENGTH: usize = 3 * PIECE;
+    let scratch = Scratch::new("left", READS + 2);
+    fs::write(scratch.folder.join("file"), content(LENGTH)).unwrap();
+    for seed in 0..20 {
+        let store = Store::new(READS + 2, 8 * PIECE as u64);
+        let files = Files::new(&scratch.folder, false, store.clone()).unwrap();
+        let mut random = Random::from_number(seed);
+        let (mut readers, mut pieces) = (Vec::new(), Vec::new());
+        for _ in 0..60 {
+            let at = random.below(readers.len().max(1) as u64) as usize;
+            match random.below(4) {
+                0 => {
+                    let from = client(random.below(3) as u8);
+                    let Found::File(file) = files.find(from, "/file").await else { panic!() };
+                    // One that is only looked at is closed at once.
+                    if random.chance(0.9) {
+                        readers.push(file.read(from, &store, 0, LENGTH as u64));
+                    }
+                }
+                1 | 2 if !readers.is_empty() => {
+                    let limit = Duration::from_micros(random.below(2_000));
+                    let reading: &mut Reader = &mut readers[at];
+                    if let Ok(piece) = tokio::time::timeout(limit, reading.next(PIECE)).await {
+                        pieces.push(piece.unwrap());
+                    }
+                }
+                _ if random.chance(0.3) && !readers.is_empty() => drop(readers.swap_remove(at)),
+                _ => drop(pieces.pop()),
+            }
+        }
+        drop((readers, pieces));
+        // A read that nobody waits for any more ends later.
+        let began = Instant::now();
+        while store.0.reads.available_permits() < READS {
+            assert!(began.elapsed() < Duration::from_secs(10), "seed {seed}");
+            tokio::task::yield_now().await;
+        }
+        let idle = store.idle();
+        assert_eq!((idle.files.len(), idle.by_host.len()), (0, 0), "seed {seed}");
+        assert_eq!((idle.shares.held(), idle.shares.heaviest()), (0, None), "seed {seed}");
+        assert_eq!(store.statistics().held, 0, "seed {seed}");
+    }
 }
