@@ -198,7 +198,7 @@ impl Run {
     /// What the last partial reset leaves to be delivered.
     fn reliable_size(&self) -> Option<u64> {
         let resets = self.done.iter().filter(|done| **done == Operation::ResetAt);
-        RELIABLE.into_iter().take(resets.count()).last()
+        RELIABLE.into_iter().take(resets.count()).next_back()
     }
 
     /// Whether the operations that were performed end the stream.
