@@ -329,9 +329,15 @@ impl Connection {
 
     /// Reports that the QUIC connection is gone. Its owner learns of this from the connection itself, so a
     /// message that this cut off is not reported as reset. Data that arrived before can still be read, and
-    /// messages that arrived completely are reported.
+    /// messages that arrived completely, or were reset before, are reported. To be called before
+    /// [`on_readable`](Self::on_readable) for what arrived together with the end.
     pub fn on_transport_closed(&mut self) {
         self.transport_is_closed = true;
+    }
+
+    /// Whether `stream`, reading which has failed, ended with the QUIC connection and was not reset before.
+    fn is_cut_off<T: Transport + ?Sized>(&self, transport: &mut T, stream: u64) -> bool {
+        self.transport_is_closed && transport.read(stream, 0).is_ok()
     }
 
     /// Closes the connection, usually with [`Code::NO_ERROR`], and abandons all requests.

@@ -81,7 +81,9 @@ fn a_reset_overtakes_unread_content<S: Stack>(mut pair: Pair<S>) {
     settle(&mut pair, &mut http3);
     let mut events: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
     assert!(matches!(events.pop(), Some(Event::Data { stream: 0 })));
-    pair.end(Role::Client, &mut |streams| http3[0].reset(streams, 0, Code::REQUEST_CANCELLED));
+    pair.end(Role::Client, &mut |streams| {
+        http3[0].reset(streams, 0, Code::REQUEST_CANCELLED);
+    });
     settle(&mut pair, &mut http3);
     let events: Vec<_> = std::iter::from_fn(|| http3[1].next_event()).collect();
     assert!(

@@ -191,7 +191,7 @@ impl Batch<'_> {
             exchange.is_queued = false;
             exchange.send.end(SendState::Reset, self.effects);
             self.state.face.incoming.retain(|queued| *queued != key);
-            self.http3.reset(&mut self.streams, stream, Code::REQUEST_REJECTED);
+            self.undelivered.reset(self.http3, &mut self.streams, stream, Code::REQUEST_REJECTED);
         }
         self.state.face.retire(key);
     }
@@ -275,7 +275,7 @@ impl Batch<'_> {
         let Some(exchange) = self.state.face.all.get_mut(key) else { return };
         let Some(stream) = exchange.stream else { return };
         if let SendState::Resetting(code) = exchange.send.buffer.state() {
-            self.http3.reset(&mut self.streams, stream, Code::new(code.get()));
+            self.undelivered.reset(self.http3, &mut self.streams, stream, Code::new(code.get()));
             exchange.send.end(SendState::Reset, self.effects);
         }
         if let Some(code) = exchange.receive.buffer.take_stop() {
@@ -424,7 +424,7 @@ impl Batch<'_> {
         if self.http3.role() == Role::Server {
             self.state.face.failures.push(Failure { stream, error: error.clone() });
         }
-        self.http3.reset(&mut self.streams, stream, code);
+        self.undelivered.reset(self.http3, &mut self.streams, stream, code);
         if self.http3.role() == Role::Client || exchange.receive.discarded.is_some() {
             self.http3.stop(&mut self.streams, stream, code);
             exchange.fail_receiving(&error, self.effects);
@@ -530,7 +530,7 @@ impl Batch<'_> {
         let code = if is_unseen { Code::REQUEST_REJECTED } else { Code::REQUEST_CANCELLED };
         self.with(stream, |exchange, effects| exchange.fail_receiving(&Error::TimedOut, effects));
         if is_unseen {
-            self.http3.reset(&mut self.streams, stream, code);
+            self.undelivered.reset(self.http3, &mut self.streams, stream, code);
         }
         self.http3.stop(&mut self.streams, stream, code);
     }
@@ -542,7 +542,7 @@ impl Batch<'_> {
     /// Resets the stream of a message, whose task gets `error` if it still writes.
     fn abort(&mut self, stream: u64, error: &Error, code: Code) {
         self.with(stream, |exchange, effects| exchange.send.fail(error, effects));
-        self.http3.reset(&mut self.streams, stream, code);
+        self.undelivered.reset(self.http3, &mut self.streams, stream, code);
         // The protocol may have finished the stream already and discarded it, so the transport is told, too.
         self.streams.reset(stream, code.get());
     }

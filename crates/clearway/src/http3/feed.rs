@@ -1,6 +1,6 @@
 //! Passes the transport's events to HTTP/3.
 
-use clearway_http3::{Connection as Http3, QuicStreams};
+use clearway_http3::{Code, Connection as Http3, QuicStreams, Role};
 use clearway_transport::{ConnectionError, Event};
 use clearway_units::StreamKeys;
 
@@ -17,14 +17,28 @@ pub(super) struct Feed {
     pub(super) others: Vec<Event>,
 }
 
-/// Streams that were finished, but of which the peer has not acknowledged everything yet. While there are some,
-/// closing the connection would lose data.
+/// Streams that were finished, but of which the peer has not acknowledged everything yet, and a server's streams that were reset,
+/// if the client has not acknowledged that. While there are some, closing the connection would lose data, or why a request failed.
 #[derive(Debug, Default)]
 pub(super) struct Undelivered(StreamKeys);
 
 impl Undelivered {
     pub(super) fn add(&mut self, stream: u64) {
         self.0.insert(stream, 0);
+    }
+
+    /// Abandons this end's message.
+    pub(super) fn reset(
+        &mut self,
+        http3: &mut Http3,
+        streams: &mut QuicStreams<'_>,
+        stream: u64,
+        code: Code,
+    ) {
+        // For a request that a client abandons, the end of the connection says the same.
+        if http3.reset(streams, stream, code) && http3.role() == Role::Server {
+            self.add(stream);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -47,6 +61,9 @@ pub(super) fn feed(
     mut delivered: impl FnMut(u64),
 ) -> Feed {
     let mut fed = Feed::default();
+    if streams.connection().is_closed() {
+        http3.on_transport_closed();
+    }
     while let Some(event) = streams.connection_mut().next_event() {
         match event {
             Event::Connected => {
@@ -65,10 +82,7 @@ pub(super) fn feed(
                 http3.on_stopped(streams, stream_id.get(), error_code.get());
             }
             Event::Finished(id) | Event::ResetAcknowledged(id) => delivered(id.get()),
-            Event::Closed(error) => {
-                http3.on_transport_closed();
-                fed.closed = Some(error);
-            }
+            Event::Closed(error) => fed.closed = Some(error),
             other => fed.others.push(other),
         }
     }

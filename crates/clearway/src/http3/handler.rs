@@ -177,8 +177,9 @@ impl RequestStream<'_> {
 
     /// Resets the response.
     pub fn reset(&mut self, code: Code) {
-        self.exchanges.bodies.remove(&self.id);
-        self.exchanges.http3.reset(&mut self.streams, self.id, code);
+        let Exchanges { http3, bodies, undelivered, .. } = &mut *self.exchanges;
+        bodies.remove(&self.id);
+        undelivered.reset(http3, &mut self.streams, self.id, code);
     }
 }
 
@@ -226,7 +227,7 @@ impl Exchanges {
             }
             Err(_) => {
                 // No effect if the client or the transport has ended the stream.
-                self.http3.reset(streams, stream, Code::INTERNAL_ERROR);
+                self.undelivered.reset(&mut self.http3, streams, stream, Code::INTERNAL_ERROR);
                 self.bodies.remove(&stream);
             }
         }

@@ -6,6 +6,7 @@ mod delivered;
 mod errors;
 mod failing;
 mod handles;
+mod left;
 mod programs;
 mod promises;
 mod quinn;

@@ -15,25 +15,25 @@ use clearway::http3::{
     RequestStream, ResponseFailure, SendBody, Server, serve_in_shard,
 };
 use clearway::rustls::RootCertStore;
-use clearway::{ClientConfig, Endpoint, ServerConfig};
+use clearway::{ClientConfig, ConnectionError, Endpoint, ServerConfig};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Frame;
 use tokio::sync::Notify;
 
-use crate::support::{identity, loopback, run};
+use crate::support::{code, identity, loopback, run};
 
 /// How requests reach the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Face {
+pub(super) enum Face {
     Serve,
     OnShards,
     /// An accept loop of one's own.
     Accept,
 }
 
-const FACES: [Face; 3] = [Face::Serve, Face::OnShards, Face::Accept];
+pub(super) const FACES: [Face; 3] = [Face::Serve, Face::OnShards, Face::Accept];
 
-fn configs() -> (ServerConfig, ClientConfig) {
+pub(super) fn configs() -> (ServerConfig, ClientConfig) {
     let own = identity();
     let mut roots = RootCertStore::empty();
     roots.add(own.certificate.clone()).unwrap();
@@ -137,7 +137,7 @@ fn connection_specific_fields_are_left_out_of_responses() {
 }
 
 /// A body that panics after its first chunk.
-struct Panicking(bool);
+pub(super) struct Panicking(pub(super) bool);
 
 impl http_body::Body for Panicking {
     type Data = Bytes;
@@ -562,5 +562,50 @@ fn requests_do_not_wait_for_a_tunnel_that_waits_for_settings() {
             let arrived = tokio::time::timeout(Duration::from_secs(5), silent.accept_bi()).await;
             arrived.expect("the request waits").unwrap();
         }
+    });
+}
+
+/// A client that reads late finds a GOAWAY frame, a reset and the end of the connection at once: each request gets its own error.
+#[test]
+fn requests_learn_what_ended_them_also_if_the_connection_ends_at_once() {
+    run(async {
+        let world = World::new(|server| server).await;
+        let start = |path: &str| {
+            let request = Request::get(format!("https://localhost{path}")).body(()).unwrap();
+            world.client.start(request).unwrap()
+        };
+        let (reset, cut_off) = (start("/reset"), start("/cut"));
+        let (_first, reset_responder) = world.server.accept().await.unwrap();
+        let (_second, _responder) = world.server.accept().await.unwrap();
+        let (blocked, is_blocked) = tokio::sync::oneshot::channel();
+        let (release, is_released) = std::sync::mpsc::channel::<()>();
+        world.client.spawn(async move {
+            blocked.send(()).unwrap();
+            let _ = is_released.recv();
+        });
+        is_blocked.await.unwrap();
+        let endpoint = world.server.endpoint();
+        let sent = || endpoint.statistics().datagrams_sent;
+        let before = sent();
+        drop(reset_responder);
+        let shutdown = world.server.shutdown();
+        let closing = async {
+            while sent() < before + 2 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            endpoint.close(code(7), b"bye");
+            while sent() < before + 3 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(release);
+        };
+        let (reset, cut_off, (), ()) =
+            tokio::join!(reset.response(), cut_off.response(), shutdown, closing);
+        let error = reset.unwrap_err();
+        assert!(matches!(error, Error::Reset(_)), "{error}");
+        let error = cut_off.unwrap_err();
+        let is_close =
+            matches!(&error, Error::Connection(ConnectionError::ApplicationClosed { .. }));
+        assert!(is_close, "{error}");
     });
 }

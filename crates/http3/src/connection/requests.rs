@@ -283,9 +283,10 @@ impl Connection {
     }
 
     fn peer_reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
+        let is_cut_off = self.is_cut_off(transport, stream);
         self.end_reading(stream, false);
         let Some(entry) = self.requests.get_mut(&stream) else { return };
-        if self.transport_is_closed {
+        if is_cut_off {
             return;
         }
         let is_answered = entry.send.is_ended();

@@ -243,14 +243,21 @@ impl Connection {
     }
 
     /// Abandons our message. A client cancels with [`Code::REQUEST_CANCELLED`]; a server may use
-    /// [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1).
-    pub fn reset<T: Transport + ?Sized>(&mut self, transport: &mut T, stream: u64, code: Code) {
-        let Some(entry) = self.requests.get_mut(&stream) else { return };
-        if !entry.send.is_ended() {
+    /// [`Code::REQUEST_REJECTED`] only if it processed nothing (RFC 9114 §4.1.1). Returns whether there was anything to abandon.
+    pub fn reset<T: Transport + ?Sized>(
+        &mut self,
+        transport: &mut T,
+        stream: u64,
+        code: Code,
+    ) -> bool {
+        let Some(entry) = self.requests.get_mut(&stream) else { return false };
+        let is_sending = !entry.send.is_ended();
+        if is_sending {
             transport.reset(stream, code.get());
             entry.send.end();
         }
         self.retire(stream);
+        is_sending
     }
 
     /// Asks the peer to stop sending the rest of its message. A server that has responded without needing

@@ -110,6 +110,8 @@ impl Connection {
                     }
                 }
                 Ok(_) => break Ok(true),
+                // It ended with the connection, which is not the peer's error.
+                Err(_) if self.is_cut_off(transport, stream) => break Ok(false),
                 Err(end) => break ended(&kind, end),
             }
         };
