@@ -165,6 +165,10 @@ impl Endpoint {
     pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> Received {
         let id_len = self.config.id_generator.len();
         let Ok(invariant) = Invariant::decode(datagram, id_len) else {
+            // A stateless reset of another version may begin with anything (RFC 9000 §10.3).
+            if let Some(received) = self.receive_reset(now, arrival, datagram) {
+                return received;
+            }
             self.note_stray(now, arrival.remote, datagram.len(), DropReason::Invalid);
             return Received::Done;
         };
@@ -173,9 +177,8 @@ impl Endpoint {
             && let Some(index) = self.routes.find(&destination, arrival.remote)
             && let Some(place) = self.connections.get_mut(index)
         {
-            let Some(connection) = place.connection_mut() else {
-                self.answer_late(index);
-                return Received::Done;
+            let Some(connection) = place.connection_mut().filter(|it| !it.is_closed()) else {
+                return self.receive_late(now, arrival, datagram, index);
             };
             connection.receive(now, arrival, datagram);
             if let Some(growth) = connection.take_rtt_growth() {
@@ -210,6 +213,26 @@ impl Endpoint {
             }
         }
         Received::Done
+    }
+
+    /// Processes a datagram of a connection that has ended. Nothing in it is decrypted for its own sake, so it is a stateless
+    /// reset if it ends in the token (RFC 9000 §10.3.1).
+    fn receive_late(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        datagram: &mut [u8],
+        index: usize,
+    ) -> Received {
+        if let Some(received) = self.receive_reset(now, arrival, datagram) {
+            return received;
+        }
+        let Some(connection) = self.connection_mut(ConnectionHandle(index)) else {
+            self.answer_late(index);
+            return Received::Done;
+        };
+        connection.receive(now, arrival, datagram);
+        Received::Connection(ConnectionHandle(index))
     }
 
     /// The keys of address validation tokens, and `now` by the clock that tells the age of tokens.

@@ -12,6 +12,7 @@ use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader, VersionNegot
 use clearway_wire::{
     ConnectionId, LongPacketType, PacketType, TransportErrorCode, Version, Writer,
 };
+use support::initial::Initial;
 use support::versions::{V1, V2, changing, client, closed, own_error, pair, settings, staying};
 use support::{
     CLIENT, Door, Pair, SERVER, Tls, address, delayed, long_hello_tls, lossy, milliseconds, quiet,
@@ -468,54 +469,33 @@ fn a_forged_change_of_the_version_does_not_complete_a_handshake() {
 
 /// A PING from the server in an Initial packet of version 2.
 fn forged_initial((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
-    use clearway_wire::header::{LongHeader, set_length};
-    let mut datagram = vec![0; 1200];
-    let mut writer = Writer::new(&mut datagram);
-    let header = LongHeader {
-        packet_type: LongPacketType::Initial,
+    let initial = Initial {
+        side: Side::Server,
         version: V2,
-        destination: source,
-        source: ConnectionId::new(&[9; 8]).unwrap(),
-        token: &[],
+        began_with: destination.as_bytes(),
+        destination: source.as_bytes(),
+        source: &[9; 8],
+        number: 0,
+        frames: &[1],
     };
-    let number = clearway_wire::PacketNumber::ZERO;
-    let offsets = header.encode(&mut writer, number, 4).unwrap();
-    set_length(&mut datagram, offsets.length, 1200 - offsets.packet_number).unwrap();
-    datagram[offsets.payload] = 1;
-    let keys = clearway_transport::initial_keys(V2, Side::Server, &destination).unwrap();
-    let (head, rest) = datagram.split_at_mut(offsets.payload);
-    let (content, room) = rest.split_at_mut(rest.len() - 16);
-    let tag = keys.local.packet.encrypt_in_place(0, head, content).unwrap();
-    room.copy_from_slice(tag.as_ref());
-    let (head, sample) = datagram.split_at_mut(offsets.packet_number + 4);
-    let (before, number) = head.split_at_mut(offsets.packet_number);
-    keys.local.header.encrypt_in_place(&sample[..16], &mut before[0], number).unwrap();
-    datagram
+    initial.datagram(1200)
 }
 
 /// A client's Initial packet of version 1 that acknowledges the server's first packet. `ids` are
 /// those of its first packet.
 fn acknowledgment((destination, source): (ConnectionId, ConnectionId)) -> Vec<u8> {
-    use clearway_wire::header::{LongHeader, set_length};
-    let mut datagram = vec![0; 1200];
-    let mut writer = Writer::new(&mut datagram);
-    let packet_type = LongPacketType::Initial;
-    let header = LongHeader { packet_type, version: V1, destination, source, token: &[] };
-    // The client sends a packet with this number later, which is a duplicate then.
-    let number = clearway_wire::PacketNumber::new(1).unwrap();
-    let offsets = header.encode(&mut writer, number, 4).unwrap();
-    set_length(&mut datagram, offsets.length, 1200 - offsets.packet_number).unwrap();
-    // The largest number, the delay, no further ranges, the first range.
-    datagram[offsets.payload..offsets.payload + 5].copy_from_slice(&[2, 0, 0, 0, 0]);
-    let keys = clearway_transport::initial_keys(V1, Side::Client, &destination).unwrap();
-    let (head, rest) = datagram.split_at_mut(offsets.payload);
-    let (content, room) = rest.split_at_mut(rest.len() - 16);
-    let tag = keys.local.packet.encrypt_in_place(1, head, content).unwrap();
-    room.copy_from_slice(tag.as_ref());
-    let (head, sample) = datagram.split_at_mut(offsets.packet_number + 4);
-    let (before, number) = head.split_at_mut(offsets.packet_number);
-    keys.local.header.encrypt_in_place(&sample[..16], &mut before[0], number).unwrap();
-    datagram
+    let initial = Initial {
+        side: Side::Client,
+        version: V1,
+        began_with: destination.as_bytes(),
+        destination: destination.as_bytes(),
+        source: source.as_bytes(),
+        // The client sends a packet with this number later, which is a duplicate then.
+        number: 1,
+        // The largest number, the delay, no further ranges, the first range.
+        frames: &[2, 0, 0, 0, 0],
+    };
+    initial.datagram(1200)
 }
 
 /// As picoquic does: the client skips the packet that changes the version, acknowledges its number

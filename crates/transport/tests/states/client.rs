@@ -1,7 +1,8 @@
 //! What a client does with packets that are not its server's, or come at the wrong time.
 
+use clearway_network::Way;
 use clearway_transport::{DropReason, Event, Side};
-use clearway_wire::{TransportErrorCode, VarInt, Version};
+use clearway_wire::{ResetToken, TransportErrorCode, VarInt, Version};
 
 use crate::packets::{self, forged_long, forged_short, ids_of, version_negotiation};
 use crate::support::versions::own_error;
@@ -202,6 +203,62 @@ fn each_packet_has_the_effect_on_a_client_that_its_section_says() {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Packets with the token of a stateless reset at their end: all packets of the table, and what they begin with stays.
+fn resets(scene: &Scene) -> impl Iterator<Item = (&'static str, Vec<u8>)> + use<> {
+    let server = forged_short(&ids(scene).1);
+    let reset = packets::stateless_reset(&scene.pair, &server);
+    let packets = TABLE.map(|(name, _, make, _)| make(scene).map(|packet| (name, packet)));
+    packets.into_iter().flatten().map(move |(name, mut packet)| {
+        let start = packet.len() - ResetToken::LEN;
+        packet[start..].copy_from_slice(reset.last_chunk::<{ ResetToken::LEN }>().unwrap());
+        (name, packet)
+    })
+}
+
+/// RFC 9000 §10.3.1: a datagram that ends in the token is a stateless reset if nothing in it can be decrypted, whatever it
+/// begins with: also if it looks like a packet of the connection.
+#[test]
+fn each_packet_that_ends_in_the_token_is_a_stateless_reset() {
+    let mut failures = Vec::new();
+    let ends = [(Connected, Effect::Reset), (Confirmed, Effect::Reset), (Closing, Effect::Drains)];
+    for (state, expected) in ends {
+        let count = resets(&scene(state)).count();
+        for index in 0..count {
+            let mut scene = scene(state);
+            let (name, packet) = resets(&scene).nth(index).unwrap();
+            // The client still has the keys of the server's first flight.
+            let is_readable = state == Connected && name.starts_with("the server's");
+            let effect = scene.deliver(Side::Client, of_server(), packet);
+            if effect != expected && !is_readable {
+                failures.push(format!("{name} to a client that is {state:?}: {effect:?}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// RFC 9000 §10.3.1: after that, a connection that was released while it was closing answers nothing any more.
+#[test]
+fn a_released_connection_answers_no_packet_after_a_stateless_reset() {
+    let count = resets(&scene(Closing)).count();
+    for index in 0..count {
+        let mut scene = scene(Closing);
+        let (name, packet) = resets(&scene).nth(index).unwrap();
+        let late = forged_short(&ids(&scene).0);
+        let pair = &mut scene.pair;
+        assert!(pair.client.release(pair.handle, pair.now).is_some());
+        let mut is_answered = |mut packet: Vec<u8>| {
+            pair.deliver(Way::ToClient, of_server(), &mut packet);
+            pair.client.next_reply().is_some()
+        };
+        assert!(is_answered(late.clone()), "{name}");
+        for _ in 0..10 {
+            assert!(!is_answered(packet.clone()), "{name}");
+            assert!(!is_answered(late.clone()), "{name}");
+        }
+    }
 }
 
 /// RFC 9000 §9: a server does not move on its own: what comes from elsewhere is not its, whatever it is.

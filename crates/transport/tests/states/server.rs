@@ -1,11 +1,12 @@
 //! What a server does with packets that are not its client's, or come at the wrong time.
 
 use clearway_transport::{DropReason, Side};
-use clearway_wire::VarInt;
+use clearway_wire::{VarInt, Version};
 
 use crate::packets::{
     first_of_another_client, forged_long, forged_short, garbage, ids_of, version_negotiation,
 };
+use crate::support::initial::Initial;
 use crate::support::{Pair, address, delayed, milliseconds, seconds};
 use crate::{Effect, Scene, of_client, of_stranger};
 
@@ -115,6 +116,24 @@ impl Stage {
         garbage(&start, size)
     }
 
+    /// An Initial packet of the client with a PING, in a datagram of `size` bytes.
+    fn initial(&self, size: usize) -> Vec<u8> {
+        let (server, client) = self.ids();
+        let (first, _) = ids_of(&self.first());
+        let is_first = self.scene.pair.accepted.is_empty();
+        let initial = Initial {
+            side: Side::Client,
+            version: Version::V1,
+            // A server that has no connection takes it for the first of one.
+            began_with: if is_first { &server } else { &first },
+            destination: &server,
+            source: &client,
+            number: 100,
+            frames: &[1],
+        };
+        initial.datagram(size)
+    }
+
     /// A Retry packet, which only servers send.
     fn retry(&self) -> Vec<u8> {
         let (server, client) = self.ids();
@@ -149,10 +168,10 @@ const NEGOTIATION: Option<Effect> = dropped(DropReason::VersionNegotiation);
 const RETRY: Option<Effect> = dropped(DropReason::Retry);
 
 #[rustfmt::skip]
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 18] = [
     //                        Listening, Handshaking, Confirmed, Updated, Closing, Draining, Drained, Gone
     ("Version Negotiation", "RFC 9000 §6.1, §17.2.1",
-        |it| Some(version_negotiation(&it.ids().0, &it.ids().1, &[clearway_wire::Version::V2])),
+        |it| Some(version_negotiation(&it.ids().0, &it.ids().1, &[Version::V2])),
         [IGNORED, NEGOTIATION, NEGOTIATION, NEGOTIATION, CLOSE, IGNORED, IGNORED, IGNORED]),
     ("Retry", "RFC 9000 §17.2.5",
         |it| Some(it.retry()),
@@ -176,6 +195,12 @@ const TABLE: [Row; 16] = [
     ("the Initial of another attempt, truncated", "RFC 9000 §14.1",
         |it| { let mut packet = first_of_another_client(&it.scene.pair, 5); packet.truncate(1199); Some(packet) },
         [IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED, IGNORED]),
+    ("an Initial of the client", "RFC 9000 §13.2.1, RFC 9001 §4.9.1",
+        |it| Some(it.initial(1200)),
+        [ACCEPTED, REPLY, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, ACCEPTED]),
+    ("an Initial of the client, in a small datagram", "RFC 9000 §14.1",
+        |it| Some(it.initial(1199)),
+        [IGNORED, INVALID, INVALID, INVALID, CLOSE, IGNORED, IGNORED, IGNORED]),
     ("an Initial that nobody can decrypt", "RFC 9001 §5.2, §4.9.1",
         |it| Some(forged_long(0, &it.ids().0, &it.ids().1)),
         [BROKEN, BROKEN, NO_KEY, NO_KEY, CLOSE, IGNORED, IGNORED, BROKEN]),

@@ -13,6 +13,7 @@
 mod checks;
 pub mod early;
 pub mod ids;
+pub mod initial;
 mod reliable;
 mod routes;
 mod transfer;
