@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clearway_network::{Rebind, Way};
 use clearway_transport::{
-    ConnectionError, DatagramOutcome, Event, RandomIds, ReadError, ReadOutcome, Side,
+    ConnectionError, DatagramOutcome, Event, RandomIds, ReadError, ReadOutcome, Side, SocketIndex,
     TransportConfig,
 };
 use clearway_wire::{Direction, StreamId, VarInt};
@@ -19,12 +19,10 @@ use crate::support::{
     CLIENT, Pair, Route, SECOND_SOCKET, address, delayed, milliseconds, pattern, quiet, seconds,
     tls,
 };
-use crate::{Sent, bound, every_mask, lose, quick_masks, with_masks};
+use crate::{REMOTE_IDS, Sent, bound, every_mask, lose, quick_masks, with_masks};
 
 const OTHER_IP: &str = "10.0.7.1:50000";
 const OTHER_PORT: &str = "10.0.0.1:51000";
-/// How many connection IDs of its peer an end keeps.
-const REMOTE_IDS: usize = 4;
 
 /// Both ends have an unreliable datagram to send: each learns once whether it was lost, and none is delivered twice
 /// (RFC 9221 §5.2).
@@ -114,6 +112,22 @@ fn migration(client: &str, mask: u32) {
     assert_eq!(left.count(), usize::from(expected == client), "{:?}", pair.client_events);
     assert!(moved(&mut pair));
     assert_idle(&mut pair);
+    // More migrations than there are connection IDs: each that is used up is replaced (§9.5, §5.1.1).
+    let mut is_second = expected == client;
+    for _ in 0..=REMOTE_IDS {
+        is_second = !is_second;
+        let (socket, at) = match is_second {
+            true => (SECOND_SOCKET, address(client)),
+            false => (SocketIndex::default(), address(CLIENT)),
+        };
+        pair.client_events.clear();
+        let now = pair.now;
+        pair.client().migrate(now, socket, Some(at.ip())).unwrap();
+        assert!(pair.run_until(seconds(1), |pair| has_moved(pair) == Some(true)));
+        pair.run_for(seconds(5));
+        assert_eq!(pair.server().remote_address(), at);
+        assert_idle(&mut pair);
+    }
 }
 
 /// A NAT gives the client another port or address, of which only the server learns (RFC 9000 §9.3).

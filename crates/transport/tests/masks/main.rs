@@ -6,6 +6,7 @@
 //! losses.
 
 mod connection;
+mod handshake;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,6 +28,9 @@ const DATAGRAMS: u32 = 10;
 
 /// How many datagrams the masks of the quick tests cover completely.
 const QUICK_DATAGRAMS: u32 = 5;
+
+/// How many connection IDs of its peer an end keeps.
+const REMOTE_IDS: usize = 4;
 
 /// The failures of an operation that are printed.
 const PRINTED: usize = 5;
