@@ -20,7 +20,7 @@ pub struct Config {
     pub qpack_max_table_capacity: u64,
     /// How many streams may wait for entries of the dynamic table that are still in transit. Advertised as
     /// SETTINGS_QPACK_BLOCKED_STREAMS (RFC 9204 §2.1.2). Their field sections count as incomplete ones do, against
-    /// `max_buffered_field_sections`.
+    /// `max_buffered_field_sections`; where that is 0, 0 is advertised.
     pub qpack_blocked_streams: u64,
     /// The largest dynamic table that our own QPACK encoder uses, in bytes, whatever the peer allows; 0 means none.
     pub qpack_encoder_table_capacity: u64,
@@ -46,6 +46,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The number of streams that may wait for the dynamic table: none if their field sections must not be buffered.
+    pub(crate) fn blocked_streams(&self) -> u64 {
+        if self.max_buffered_field_sections == 0 { 0 } else { self.qpack_blocked_streams }
+    }
+
     /// The same without a dynamic table in either direction: every field section stands alone (RFC 9204 §2.1.2).
     pub fn without_dynamic_table(self) -> Self {
         Self {

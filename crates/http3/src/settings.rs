@@ -47,7 +47,7 @@ impl Settings {
         Self {
             max_field_section_size: Some(config.max_field_section_size),
             qpack_max_table_capacity: config.qpack_max_table_capacity,
-            qpack_blocked_streams: config.qpack_blocked_streams,
+            qpack_blocked_streams: config.blocked_streams(),
             // RFC 8441 §3: it has no meaning if a client sends it.
             extended_connect: config.extended_connect && role == Role::Server,
             datagrams: config.datagrams,

@@ -65,7 +65,7 @@ impl Connection {
         section: &[u8],
         required: u64,
     ) -> Result<(), Fault> {
-        if self.busy.blocked.len() as u64 >= self.config.qpack_blocked_streams {
+        if self.busy.blocked.len() as u64 >= self.config.blocked_streams() {
             return Err(ConnectionError::from(QpackError::TooManyBlockedStreams).into());
         }
         let buffered = self.buffered.saturating_add(section.len());

@@ -127,6 +127,26 @@ fn blocked_sections_count_as_incomplete_ones_do() {
     assert_eq!(server.close_code(), Some(Code::EXCESSIVE_LOAD));
 }
 
+/// A peer that keeps to the settings can send a request whose entries are late, however few field sections may be buffered.
+/// Where none may be, none refers to such entries.
+#[test]
+fn a_peer_that_keeps_to_the_settings_has_late_entries() {
+    const ENCODER: u64 = 6;
+    for (max_buffered_field_sections, waits) in [(0, false), (1000, true)] {
+        let (mut link, mut client, mut server) =
+            connected(plain(), Config { max_buffered_field_sections, ..plain() });
+        let request = Request::get("https://a.example/").body(()).unwrap();
+        client.send_request(&mut link.end(Role::Client), &request, true).unwrap();
+        let late = std::mem::take(&mut link.half(ENCODER, false).data);
+        drive(&mut server, &mut link);
+        let is_request = |event: &Event| matches!(event, Event::Request { .. });
+        assert_eq!((server.error(), !events(&mut server).iter().any(is_request)), (None, waits));
+        link.half(ENCODER, false).data = late;
+        drive(&mut server, &mut link);
+        assert_eq!((server.error(), events(&mut server).iter().any(is_request)), (None, waits));
+    }
+}
+
 /// Trailers wait, too, and what follows them.
 #[test]
 fn trailers_wait_for_their_entries() {
