@@ -34,7 +34,7 @@ fn only(way: Way, deliveries: &[Delivery]) -> Vec<Delivery> {
 #[test]
 fn nothing_is_due_on_an_empty_link() {
     let mut link = Link::new(LinkConfig::default());
-    assert_eq!(link.deadline(), None);
+    assert_eq!((link.first_entry(), link.deadline()), (None, None));
     assert_eq!(link.poll(at_ms(1000)), None);
     assert_eq!(*link.counters(), Counters::default());
 }
@@ -46,15 +46,16 @@ fn deliveries_of_both_directions_come_in_time_order() {
     let mut link = Link::new(LinkConfig { to_server, to_client, ..LinkConfig::default() });
     for flow in 0..20 {
         let way = if flow % 2 == 0 { Way::ToServer } else { Way::ToClient };
-        link.submit(at_ms(flow.into()), way, datagram(flow, 10));
+        link.submit(at_ms(5 + u64::from(flow)), way, datagram(flow, 10));
     }
+    assert_eq!(link.first_entry(), Some(at_ms(5)));
     // A driver that polls late gets the same order and the same times.
     let deliveries: Vec<_> = std::iter::from_fn(|| link.poll(at_ms(1000))).collect();
     assert_eq!(deliveries.len(), 20);
     assert!(deliveries.is_sorted_by_key(|delivery| delivery.at));
     for delivery in deliveries {
         let delay = if delivery.way == Way::ToServer { 7 } else { 3 };
-        assert_eq!(delivery.at, at_ms(u64::from(delivery.datagram.flow) + delay));
+        assert_eq!(delivery.at, at_ms(5 + u64::from(delivery.datagram.flow) + delay));
     }
 }
 
