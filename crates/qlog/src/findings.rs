@@ -196,6 +196,13 @@ fn raise_causes(findings: &mut [Finding]) {
     }
 }
 
+/// Keeps the worst of several occurrences by a measure; of equal ones, the first.
+fn keep_worst<T, M: Ord>(worst: &mut Option<T>, one: T, measure: impl Fn(&T) -> M) {
+    if worst.as_ref().is_none_or(|worst| measure(worst) < measure(&one)) {
+        *worst = Some(one);
+    }
+}
+
 impl core::fmt::Debug for FindingsBuilder {
     fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let mut debug = formatter.debug_struct("FindingsBuilder");

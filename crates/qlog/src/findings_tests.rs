@@ -14,3 +14,12 @@ mod peer;
 mod story;
 #[path = "findings_tests/window.rs"]
 mod window;
+
+#[test]
+fn the_first_of_the_worst_is_kept() {
+    let mut worst = None;
+    for one in [(1, 'a'), (3, 'b'), (2, 'c'), (3, 'd')] {
+        super::keep_worst(&mut worst, one, |(size, _)| *size);
+    }
+    assert_eq!(worst, Some((3, 'b')));
+}

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind, PacketSpace};
 
 /// The least number of packets above the window for a finding.
@@ -90,10 +90,8 @@ impl GhostBytes {
         let is_too_long = |(begin, end, rounds, _): &(Duration, Duration, u64, u64)| {
             *rounds >= ROUNDS && end.saturating_sub(*begin) >= TIME
         };
-        if let Some(stretch) = self.present.take().filter(is_too_long)
-            && self.worst.is_none_or(|worst| worst.2 < stretch.2)
-        {
-            self.worst = Some(stretch);
+        if let Some(stretch) = self.present.take().filter(is_too_long) {
+            keep_worst(&mut self.worst, stretch, |(_, _, rounds, _)| *rounds);
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, PacketType};
 
 /// The least number of dropped packets of a run.
@@ -63,9 +63,7 @@ impl DroppedPackets {
         }
         self.runs = self.runs.saturating_add(1);
         self.dropped = self.dropped.saturating_add(run.dropped);
-        if self.worst.as_ref().is_none_or(|worst| worst.dropped < run.dropped) {
-            self.worst = Some(run);
-        }
+        keep_worst(&mut self.worst, run, |run| run.dropped);
     }
 
     fn on_dropped(&mut self, reason: &str, length: u64, state: &State) {

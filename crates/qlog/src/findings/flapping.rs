@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
 /// The least number of consecutive entries into recovery, without a loss between them, for a finding. There should
@@ -43,9 +43,7 @@ impl Flapping {
         let Some(run) = self.present.take().filter(|run| run.entries >= FLIPS) else { return };
         self.total = self.total.saturating_add(run.length());
         self.count = self.count.saturating_add(1);
-        if self.worst.is_none_or(|worst| worst.length() < run.length()) {
-            self.worst = Some(run);
-        }
+        keep_worst(&mut self.worst, run, Run::length);
     }
 }
 

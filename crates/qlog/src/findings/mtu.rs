@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::{LEAST_DATAGRAM, State};
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind};
 
 /// The least number of consecutive large packets that are lost, for a finding.
@@ -34,10 +34,8 @@ struct Run {
 impl BlackHole {
     fn end_run(&mut self) {
         let is_one = |run: &Run| run.lost >= LARGE && run.alternations >= ALTERNATIONS;
-        if let Some(run) = self.run.take().filter(is_one)
-            && self.worst.is_none_or(|worst| worst.lost < run.lost)
-        {
-            self.worst = Some(run);
+        if let Some(run) = self.run.take().filter(is_one) {
+            keep_worst(&mut self.worst, run, |run| run.lost);
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::Event;
 
 /// The least number of consecutive rounds with data waiting, for a finding.
@@ -49,10 +49,8 @@ fn shortfall(state: &State) -> Option<(f64, f64)> {
 
 impl Pacer {
     fn end_stretch(&mut self) {
-        if let Some(slow) = self.present.take().filter(|slow| slow.rounds >= ROUNDS)
-            && self.worst.is_none_or(|worst| worst.length() < slow.length())
-        {
-            self.worst = Some(slow);
+        if let Some(slow) = self.present.take().filter(|slow| slow.rounds >= ROUNDS) {
+            keep_worst(&mut self.worst, slow, Slow::length);
         }
     }
 }

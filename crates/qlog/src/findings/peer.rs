@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Blocked, Event, EventKind, Frame, PacketType};
 
 /// A client probes after its first timeout of 1 s (RFC 9002 §6.2.2), and again 2 s later if that probe is lost. If a
@@ -56,9 +56,7 @@ impl Amplification {
             return;
         }
         self.total = self.total.saturating_add(length);
-        if self.worst.is_none_or(|(begin, end)| end.saturating_sub(begin) < length) {
-            self.worst = Some((since, now));
-        }
+        keep_worst(&mut self.worst, (since, now), |(begin, end)| end.saturating_sub(*begin));
     }
 }
 
@@ -115,9 +113,8 @@ impl AckStarvation {
             return;
         }
         self.total = self.total.saturating_add(length);
-        if self.worst.is_none_or(|(begin, end, _)| end.saturating_sub(begin) < length) {
-            self.worst = Some((since, now, packets));
-        }
+        let stretch = (since, now, packets);
+        keep_worst(&mut self.worst, stretch, |(begin, end, _)| end.saturating_sub(*begin));
     }
 }
 

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use super::rounds::Round;
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
 /// The most clean rounds with data waiting, and the longest time, that a state may last: four times the bounds of L5,
@@ -45,12 +45,8 @@ impl Phases {
         if self.rounds <= rounds || length <= time {
             return;
         }
-        let is_worse = |(_, begin, end, _): &(CongestionState, Duration, Duration, u64)| {
-            end.saturating_sub(*begin) < length
-        };
-        if self.worst.as_ref().is_none_or(is_worse) {
-            self.worst = Some((self.state.clone(), self.begin, self.end, self.rounds));
-        }
+        let phase = (self.state.clone(), self.begin, self.end, self.rounds);
+        keep_worst(&mut self.worst, phase, |(_, begin, end, _)| end.saturating_sub(*begin));
     }
 
     /// Whether the growth of the window in this round matches the state. quiche does not log that it leaves conservative

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::state::State;
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{Event, EventKind, Frame};
 
 /// A stall of at least this long, and of this many round trips, is reported, and shorter ones if they make up this part
@@ -56,12 +56,8 @@ impl LateLimits {
     fn unblock(&mut self, owner: Owner, now: Duration) {
         let Some((limit, since)) = self.blocked.remove(&owner) else { return };
         if now > since {
-            let is_worse = |(begin, end, _): (Duration, Duration, u64)| {
-                end.saturating_sub(begin) < now.saturating_sub(since)
-            };
-            if self.longest.is_none_or(is_worse) {
-                self.longest = Some((since, now, limit));
-            }
+            let stall = (since, now, limit);
+            keep_worst(&mut self.longest, stall, |(begin, end, _)| end.saturating_sub(*begin));
             self.count = self.count.saturating_add(1);
         }
         if self.blocked.is_empty()

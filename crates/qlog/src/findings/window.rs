@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::state::{LEAST_DATAGRAM, State};
-use super::{Detector, Finding, FindingId, text};
+use super::{Detector, Finding, FindingId, keep_worst, text};
 use crate::read::{CongestionState, Event, EventKind};
 
 /// The number of clean rounds with data waiting after which a loss-based controller must have left its floor. Recovery
@@ -141,9 +141,7 @@ impl AtFloor {
         }
         self.count = self.count.saturating_add(1);
         self.total = self.total.saturating_add(stretch.length());
-        if self.worst.is_none_or(|worst| worst.length() < stretch.length()) {
-            self.worst = Some(stretch);
-        }
+        keep_worst(&mut self.worst, stretch, Stretch::length);
     }
 
     fn headline(&self, worst: &Stretch) -> String {

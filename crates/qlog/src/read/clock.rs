@@ -128,7 +128,11 @@ mod tests {
         for value in [1_565_009_792.5, 1_565_009_792_500.0, 1_565_009_792_500_000.0] {
             assert_eq!(reference(value), Some(1_565_009_792_500.0));
         }
-        assert_eq!(reference(0.0), None);
+        // The smallest of each unit is the same instant.
+        for least in [1e8, 1e11, 1e14, 1e17] {
+            assert_eq!(reference(least), Some(1e11));
+        }
+        assert_eq!([0.0, 99_999_999.0].map(reference), [None, None]);
     }
 
     #[test]
