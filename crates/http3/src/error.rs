@@ -243,3 +243,19 @@ impl fmt::Display for SendError {
 }
 
 impl core::error::Error for SendError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WriteError;
+
+    #[test]
+    fn errors_name_their_codes() {
+        assert_eq!(format!("{} {:?}", Code::NO_ERROR, Code::NO_ERROR), "H3_NO_ERROR H3_NO_ERROR");
+        assert_eq!(format!("{} {:?}", Code::new(0x77), Code::new(0x77)), "0x77 0x77");
+        let error = ConnectionError::new(Code::ID_ERROR, "why");
+        assert_eq!(error.to_string(), "H3_ID_ERROR: why");
+        assert!(WriteError::Stopped(0x10c).to_string().ends_with("error code 0x10c"));
+        assert!(WriteError::Closed.to_string().contains("nothing more"));
+    }
+}

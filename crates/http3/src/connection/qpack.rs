@@ -85,7 +85,7 @@ impl Connection {
 
     /// Whether `stream` waits for entries.
     pub(super) fn is_blocked(&self, stream: u64) -> bool {
-        !self.busy.blocked.is_empty() && self.busy.blocked.contains_key(&stream)
+        self.busy.blocked.contains_key(&stream)
     }
 
     fn take_blocked(&mut self, stream: u64) -> Option<Blocked> {

@@ -97,3 +97,24 @@ impl RequestTable {
         self.keys.rest();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Role;
+    use crate::connection::send::SendPart;
+    use crate::message::Exchange;
+
+    #[test]
+    fn a_request_takes_the_place_of_one_that_is_over() {
+        let new = || RequestStream::new(Role::Server, Exchange::Other, SendPart::response());
+        let mut table = RequestTable::default();
+        for stream in (0..4000).step_by(4) {
+            table.insert(stream, new());
+            assert!(stream < 40 || table.remove(stream - 40));
+            assert!(table.contains(stream) && table.slots.len() <= 11);
+        }
+        assert!(!table.remove(0));
+        assert!(table.streams().eq((3960..4000).step_by(4)));
+    }
+}

@@ -13,8 +13,10 @@ pub(super) fn plain() -> Config {
     Config { grease: false, ..Config::default() }
 }
 
-/// Calls every `on_*` method that the connection's transport could have a reason for.
+/// Calls every `on_*` method that the connection's transport could have a reason for. Before and after that, the connection
+/// gives back memory, which must change nothing.
 pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
+    connection.rest();
     let role = connection.role();
     connection.on_streams_available(&mut link.end(role));
     connection.on_streams_arrived(&mut link.end(role));
@@ -26,6 +28,7 @@ pub(super) fn drive(connection: &mut Connection, link: &mut Link) {
         connection.on_readable(&mut link.end(role), stream);
         connection.on_writable(&mut link.end(role), stream);
     }
+    connection.rest();
 }
 
 pub(super) fn events(connection: &mut Connection) -> Vec<Event> {
