@@ -232,3 +232,14 @@ fn with_a_limit_of_0_everybody_needs_a_token() {
     scene.wait(1000);
     assert_eq!(scene.send(&initial_with(b"")), Passes);
 }
+
+#[test]
+fn a_first_flight_is_a_large_initial_packet_to_a_long_id() {
+    use LongPacketType::{Handshake, Initial};
+    let begins = |packet_type, id_len, size| {
+        is_first_flight(&datagram(packet_type, Version::V1, &[1; 20][..id_len], b"", size))
+    };
+    assert!(begins(Initial, 8, 1200) && begins(Initial, 20, 1452));
+    assert!(!begins(Initial, 8, 1199) && !begins(Initial, 7, 1200));
+    assert!(!begins(Handshake, 8, 1200));
+}

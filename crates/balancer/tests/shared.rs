@@ -153,3 +153,22 @@ fn routers_that_take_over_tell_each_other_what_was_known() {
         assert_eq!(moved, (server, Means::Learned), "{number}");
     }
 }
+
+/// What finds no room among what is shared is counted, and its client is still known where it came to.
+#[test]
+fn what_routers_cannot_be_told_is_counted() {
+    let mut scene = Scene::new();
+    let limits = Limits { learned: 2000, ..LIMITS };
+    let shared = Arc::new(SharedIds::new(LIMITS, 1, Random::from_number(1)));
+    scene.routers = [0, 1].map(|_| Router::among(scene.routers[0].pool().clone(), limits, &shared));
+    for number in 0..1000_u16 {
+        scene.connect(
+            1000 + number,
+            [[7; 6].as_slice(), &number.to_be_bytes()].concat().try_into().unwrap(),
+        );
+    }
+    let statistics = scene.routers[0].statistics();
+    let (learned, untold) = (statistics.learned.entries, statistics.untold);
+    assert_eq!(learned, 1000);
+    assert!((1..1000).contains(&untold), "{untold}");
+}

@@ -151,3 +151,17 @@ fn anything_can_be_restored() {
     after.restore(now, &saved);
     assert_eq!(after.statistics().flows.entries, entries);
 }
+
+/// Nobody can compute fingerprints who does not know the key, so nobody can choose addresses or IDs that collide.
+#[test]
+fn fingerprints_depend_on_the_key() {
+    const LENGTHS_END: usize = 1 + 2 * 8 + 21 * 8;
+    let saved = |seed| {
+        let mut router = router([1, 0], 8, seed);
+        connect(&mut router, Timestamp::ORIGIN, 1);
+        router.save(Timestamp::ORIGIN)
+    };
+    let [one, again, other] = [1, 1, 2].map(saved);
+    assert_eq!(one, again);
+    assert_ne!(one[LENGTHS_END..], other[LENGTHS_END..]);
+}

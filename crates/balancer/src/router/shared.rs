@@ -157,7 +157,7 @@ impl SharedIds {
                 *latest = Some(id);
             }
         }
-        let has_room = stripe.put(first, Known { of, others, ..later });
+        let has_room = stripe.put(first, Known { others, ..later });
         // One lock at a time.
         drop(stripe);
         if let Some(replaced) = replaced
