@@ -288,6 +288,8 @@ fn each_fault_is_named() {
         assert!(is_right(&first.cause), "{name}: {verdict}");
         assert_eq!(verdict.findings.len(), 1, "{name}: {verdict}");
         assert!(!first.actions.is_empty() && !first.evidence.is_empty(), "{name}: {verdict}");
+        let advice = &first.actions[0].text;
+        assert!(!advice.starts_with("Look at the counters of the"), "{name}: not of its own");
     }
 }
 

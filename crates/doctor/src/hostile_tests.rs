@@ -161,6 +161,13 @@ proptest! {
         let verdict = diagnose(&snapshots);
         let text = verdict.to_string();
         prop_assert!(!text.is_empty() && verdict.seconds.is_finite());
+        for (heading, is_there) in [
+            ("\nElsewhere on this host", !verdict.elsewhere.is_empty()),
+            ("\nNot seen:\n", !verdict.unseen.is_empty()),
+            ("\nWhat prevents a conclusion:\n", !verdict.oddities.is_empty()),
+        ] {
+            prop_assert_eq!(text.contains(heading), is_there, "{}", text);
+        }
         let decides = |it: &Finding| it.is_above_floor && !it.cause.is_stray();
         prop_assert_eq!(verdict.outcome == Outcome::Loss, verdict.findings.iter().any(decides));
         let place = |it: &Finding| {
