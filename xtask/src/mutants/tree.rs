@@ -9,13 +9,15 @@ use std::process::Command;
 use crate::command::{self, root, target};
 
 /// Updates the copy to the files as they are now, and returns its path. A file whose content is the same is not touched, so
-/// that Cargo does not build it again.
-pub(super) fn update() -> Result<PathBuf, String> {
+/// that Cargo does not build it again. What the compiler keeps for incremental builds with `profile` is removed: a run that
+/// was interrupted may have left it damaged.
+pub(super) fn update(profile: &str) -> Result<PathBuf, String> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let names = command::output("listing the files", list.current_dir(root()))?;
     let names: BTreeSet<&Path> = names.split_terminator('\0').map(Path::new).collect();
     let tree = target().join("mutants/tree");
+    let _ = fs::remove_dir_all(tree.join("target").join(profile).join("incremental"));
     synchronize(&root(), &tree, &names).map_err(|error| format!("{}: {error}", tree.display()))?;
     Ok(tree)
 }

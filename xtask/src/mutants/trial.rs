@@ -94,7 +94,7 @@ fn stage(
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new(tool);
     command.args(["mutants", "--workspace", "--in-place"]).args(sample::files(area));
-    command.current_dir(tree::update()?);
+    command.current_dir(tree::update(PROFILE)?);
     command.args(["--re", &exactly(names), "--output"]).arg(&folder);
     command.args(["--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);
