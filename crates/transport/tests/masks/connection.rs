@@ -50,7 +50,7 @@ fn datagrams(mask: u32) {
     };
     let is_done = |pair: &mut Pair| outcomes(pair).iter().all(|outcomes| !outcomes.is_empty());
     assert!(pair.run_until(bound(mask), is_done), "{:?}", outcomes(&pair));
-    pair.run_for(seconds(1));
+    pair.run_for(seconds(1) + bound(mask));
     let received = [
         std::iter::from_fn(|| pair.server().receive_datagram()).collect::<Vec<_>>(),
         std::iter::from_fn(|| pair.client().receive_datagram()).collect::<Vec<_>>(),

@@ -292,9 +292,9 @@ impl Run {
 
     /// The credit of the stream is the connection's again, and another stream may be opened in its place (RFC 9000 §4.1,
     /// §4.6).
-    fn check_credit(&mut self) {
+    fn check_credit(&mut self, mask: u32) {
         let text = self.describe();
-        self.pair.run_for(seconds(1));
+        self.pair.run_for(seconds(1) + bound(mask));
         let next = self.pair.client().open(Direction::Unidirectional);
         let next = next.unwrap_or_else(|| panic!("no other stream can be opened: {text}"));
         let credit = self.pair.client().send_credit(next).unwrap();
@@ -343,7 +343,7 @@ fn perform(operations: &[Operation], gap: Duration, mask: u32) {
     assert!(is_settled, "not settled after {took:?}: {}", run.describe());
     run.check_delivery();
     if run.must_end() {
-        run.check_credit();
+        run.check_credit(mask);
     }
 }
 
