@@ -220,7 +220,7 @@ fn settle(waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
 async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
     for seed in 0..300 {
         let mut random = Random::from_number(seed);
-        let (memory, _) = with_clock(8 * PIECE);
+        let (memory, _) = with_clock(40 * PIECE);
         let (mut shares, mut waiters, mut held) = (Vec::new(), Vec::new(), Vec::new());
         for step in 0..60 {
             match random.below(6) {
@@ -230,7 +230,7 @@ async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
                 }
                 2 | 3 if !shares.is_empty() => {
                     let share = shares[random.below(shares.len() as u64) as usize].clone();
-                    let bytes = (1 + random.below(2)) * PIECE;
+                    let bytes = (1 + random.below(4)) * PIECE;
                     let future = Box::pin(async move { share.hold(bytes).await });
                     let flag = Arc::new(Flag(true.into()));
                     waiters.push(Waiter { future, flag });
