@@ -257,6 +257,16 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
+    #[test]
+    fn who_has_no_room_left_is_told_so() {
+        use rustix::io::Errno;
+        let errors = [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::FBIG, false)];
+        for (errno, is_told) in errors {
+            let error = unwritten(Path::new("file"), &errno.into()).to_string();
+            assert_eq!(error.contains("make room"), is_told, "{error}");
+        }
+    }
+
     #[tokio::test]
     async fn a_pipe_is_written_to_and_not_replaced() {
         let folder = std::env::temp_dir().join(format!("clearway-special-{}", std::process::id()));

@@ -319,13 +319,18 @@ fn in_namespace(options: &str, folder: &str, script: &str, arguments: &[&str]) -
     (!is_refused).then_some(output)
 }
 
-/// ENOSPC and EROFS as a file system has them, at sizes around what fits.
+/// ENOSPC and EROFS as a file system has them, at sizes around what fits and all over the last block.
 #[test]
 fn a_file_system_that_is_full_or_read_only_is_reported() {
     let scratch = Scratch::new("full-file-system");
     let room = 4 * BLOCK;
-    let sizes = [1, room - BLOCK, room - 1, room, room + 1, room + BLOCK, 5 * room + 7];
-    let contents = sizes.map(|size| scratch.fill(&format!("root/{size}"), size));
+    let around = [1, room - BLOCK, room - 1, room, room + BLOCK, 5 * room + 7];
+    let beyond = (0..BLOCK).step_by(509).flat_map(|more| [room + 1 + more, room - more]);
+    let contents: Vec<_> = around
+        .into_iter()
+        .chain(beyond)
+        .map(|size| scratch.fill(&format!("root/{size}"), size))
+        .collect();
     let server = Running::serve(&scratch, "root", &["-q"]);
     let certificate = scratch.path("cert.pem");
     let folder = scratch.path("mounted");
@@ -342,6 +347,8 @@ fn a_file_system_that_is_full_or_read_only_is_reported() {
             let Some(output) = in_namespace(&options, &folder, script, &arguments) else { return };
             let case = format!("{} {options}: {}", content.len(), errors(&output));
             assert_eq!(output.status.success(), fits, "{case}");
+            let is_full = !fits && !options.starts_with("ro");
+            assert_eq!(case.contains("make room"), is_full, "{case}");
             let mut expected = if fits { content.clone() } else { Vec::new() };
             expected.extend(if fits { b"1\n" } else { b"0\n" });
             assert!(output.stdout == expected, "{case}");
