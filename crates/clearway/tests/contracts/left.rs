@@ -85,7 +85,7 @@ enum Ending {
     Dropped,
     ClientCloses,
     ServerCloses,
-    /// The server is shut down while the handlers run.
+    /// The server is shut down while the handlers run, which continue after that.
     ShutDown,
 }
 
@@ -145,21 +145,21 @@ struct Service {
     conduct: Conduct,
     alive: Alive,
     begun: Arc<AtomicUsize>,
-    permission: Arc<Notify>,
+    /// Handlers wait for it.
+    permission: Option<Arc<Notify>>,
 }
 
 impl Service {
     async fn answer(self, request: Request<RecvBody>) -> Response<Body> {
         let guard = Guard(self.alive.begin());
         self.begun.fetch_add(1, Ordering::SeqCst);
+        if let Some(permission) = &self.permission {
+            permission.notified().await;
+            permission.notify_one();
+        }
         let mut upload = request.into_body();
         let body = match self.conduct {
-            Conduct::Answers | Conduct::IgnoresUpload => Body::full("fine"),
-            Conduct::Waits => {
-                self.permission.notified().await;
-                self.permission.notify_one();
-                Body::full("fine")
-            }
+            Conduct::Answers | Conduct::Waits | Conduct::IgnoresUpload => Body::full("fine"),
             Conduct::Stalls => Body::wrap(Stalling { is_begun: false, _guard: guard }),
             Conduct::Streams | Conduct::Fails => {
                 let (sender, body) = Body::channel();
@@ -273,7 +273,13 @@ async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
     let connecting = Client::connect(&endpoint, &client_config, address, "localhost");
     let client = within(case, connecting).await.unwrap();
     let (alive, begun, permission) = (Alive::default(), Arc::default(), Arc::<Notify>::default());
-    let service = Service { conduct, alive: alive.clone(), begun, permission: permission.clone() };
+    let waits = conduct == Conduct::Waits || ending == Ending::ShutDown;
+    let service = Service {
+        conduct,
+        alive: alive.clone(),
+        begun,
+        permission: waits.then(|| permission.clone()),
+    };
     let begun = service.begun.clone();
     let serving = serve(server.clone(), face, service);
     let mut requests = Vec::new();
@@ -287,6 +293,9 @@ async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
         let server = server.clone();
         tokio::spawn(async move { server.shutdown().await })
     });
+    if ending == Ending::ShutDown {
+        until(case, || !client.is_open()).await;
+    }
     match ending {
         Ending::Whole | Ending::ShutDown => {
             permission.notify_one();
