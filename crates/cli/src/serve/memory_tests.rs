@@ -187,6 +187,9 @@ impl Wake for Flag {
 struct Waiter {
     future: Pin<Box<dyn Future<Output = Held> + Send>>,
     flag: Arc<Flag>,
+    /// The number of the response.
+    number: u64,
+    bytes: u64,
 }
 
 impl Waiter {
@@ -196,22 +199,20 @@ impl Waiter {
     }
 }
 
-/// Polls the waiters that were woken, until none is. Then none of the others could continue either.
-fn settle(waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
-    let mut poll = |waiter: &mut Waiter| match waiter.poll() {
-        Poll::Ready(got) => {
-            held.push(got);
-            true
-        }
-        Poll::Pending => false,
-    };
+/// Polls the waiters that were woken, until none is. Then none of the others could have what it waits for.
+fn settle(memory: &Memory, waiters: &mut Vec<Waiter>, held: &mut Vec<Held>, case: &str) {
     while let Some(at) = waiters.iter().position(|waiter| waiter.flag.0.load(Ordering::SeqCst)) {
-        if poll(&mut waiters[at]) {
+        if let Poll::Ready(got) = waiters[at].poll() {
+            held.push(got);
             waiters.swap_remove(at);
         }
     }
-    for waiter in waiters {
-        assert!(!poll(waiter), "{case}: there is memory, and who waits for it is not woken");
+    let state = memory.lock();
+    for Waiter { number, bytes, .. } in waiters {
+        let client = state.responses[&*number].client;
+        let is_first = state.waiting[&AddressPrefix::host(client)].front() == Some(&*number);
+        let can_have = is_first && state.shares.check(client, *bytes).is_ok();
+        assert!(!can_have, "{case}: there is memory, and who waits for it is not woken");
     }
 }
 
@@ -231,9 +232,10 @@ async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
                 2 | 3 if !shares.is_empty() => {
                     let share = shares[random.below(shares.len() as u64) as usize].clone();
                     let bytes = (1 + random.below(4)) * PIECE;
+                    let number = share.number;
                     let future = Box::pin(async move { share.hold(bytes).await });
                     let flag = Arc::new(Flag(true.into()));
-                    waiters.push(Waiter { future, flag });
+                    waiters.push(Waiter { future, flag, number, bytes });
                 }
                 4 if !waiters.is_empty() => {
                     waiters.swap_remove(random.below(waiters.len() as u64) as usize);
@@ -243,13 +245,13 @@ async fn whoever_can_have_memory_is_woken_and_nothing_is_left_of_anyone() {
                 }
                 _ => drop(shares.pop()),
             }
-            settle(&mut waiters, &mut held, &format!("seed {seed}, step {step}"));
+            settle(&memory, &mut waiters, &mut held, &format!("seed {seed}, step {step}"));
         }
         // In this order every waiter gets something or gives up while others hold memory.
         drop(shares);
         while !waiters.is_empty() || !held.is_empty() {
             drop(held.pop().is_none().then(|| waiters.pop()));
-            settle(&mut waiters, &mut held, &format!("seed {seed}, at the end"));
+            settle(&memory, &mut waiters, &mut held, &format!("seed {seed}, at the end"));
         }
         let state = memory.lock();
         assert_eq!(state.shares.held(), 0, "seed {seed}");
