@@ -81,9 +81,9 @@ pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
 /// The packages that a change concerns.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// Those with a file that changed.
+    /// Packages with a changed file.
     changed: BTreeSet<String>,
-    /// Those that use one of these, directly or not.
+    /// Packages that use one of these, directly or not.
     dependents: BTreeSet<String>,
 }
 

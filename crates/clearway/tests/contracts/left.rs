@@ -308,7 +308,7 @@ async fn exchange(face: Face, conduct: Conduct, ending: Ending) {
         Ending::ServerCloses => server.endpoint().close(code(0), b"bye"),
     }
     until(&format!("{case}: a handler goes on"), || alive.0.load(Ordering::SeqCst) == 0).await;
-    // Those that were not told yet learn it now.
+    // Requests that still wait get an error now.
     for (_, pending) in requests {
         let _ = within(case, pending.response()).await;
     }

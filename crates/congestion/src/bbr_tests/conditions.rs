@@ -141,7 +141,7 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
 
 #[test]
 fn a_longer_round_trip_is_adopted_if_queues_cannot_explain_it() {
-    // Those of flows whose model is right make it at most 2.25 times the minimum.
+    // Queues of flows whose model is right make it at most 2.25 times the minimum.
     let adopted = |rtt: Duration| {
         let (mut bbr, now, minimum) = (bbr(State::ProbeRtt), sample().now, ms(8));
         bbr.minimum_rtt.adopt(now, minimum);
