@@ -236,8 +236,11 @@ fn read_at_last(pair: &mut Pair, stream: StreamId) -> Vec<u8> {
     }
 }
 
+/// Longer than the probe timeouts that ten losses in a row take.
+const IDLE: Duration = Duration::from_secs(120);
+
 fn idle_config() -> TransportConfig {
-    quiet().to_builder().max_idle_timeout(Some(seconds(10))).build().unwrap()
+    quiet().to_builder().max_idle_timeout(Some(IDLE)).build().unwrap()
 }
 
 fn closed(events: &[Event]) -> Option<&ConnectionError> {
@@ -283,7 +286,7 @@ fn close(pair: &mut Pair, stream: StreamId, sent: &Sent, mask: u32) {
     assert!(!pair.client().is_drained());
     pair.run_for(milliseconds(400));
     assert!(pair.client.connection(pair.handle).is_none_or(|client| client.is_drained()));
-    let limit = bound(mask) + seconds(10);
+    let limit = bound(mask) + IDLE;
     let is_closed = |pair: &mut Pair| closed(&pair.server_events).is_some();
     assert!(pair.run_until(limit, is_closed), "{:?}", pair.server_events);
     let expected = match sent.to_server.get() > before {
