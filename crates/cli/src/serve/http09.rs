@@ -51,7 +51,10 @@ impl Http09 {
         let cause = tokio::select! {
             cause = ending.begin(&self.0) => cause,
             // Nobody comes any more.
-            () = serving => Cause::Replaced,
+            () = serving => match self.0.failure() {
+                Some(_) => return,
+                None => Cause::Replaced,
+            },
         };
         if cause == Cause::Interrupted {
             self.0.close(VarInt::from_u32(0), b"the server is being stopped");

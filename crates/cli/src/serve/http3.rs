@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use clearway::http3::{Code, Config, Protocol, RecvBody, Responder, Server, Timeouts};
 use http::{Request, Response};
@@ -41,13 +42,16 @@ impl Http3 {
     pub(super) async fn run(self, site: Site, mut ending: Ending) {
         let server = &self.0;
         let serving = self.serve(site);
-        let ending = async {
+        let mut ending = pin!(async {
             let cause = ending.begin(server.endpoint()).await;
             ending.complete(cause, server.shutdown()).await;
-        };
+        });
         tokio::select! {
-            () = ending => {}
-            () = serving => {}
+            () = &mut ending => {}
+            // The end of the last connection ends both: what there is to say of it must not depend on which is noticed first.
+            () = serving => if server.endpoint().failure().is_none() {
+                ending.await;
+            },
         }
     }
 }

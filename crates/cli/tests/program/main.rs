@@ -9,6 +9,7 @@ mod certificates;
 mod demo;
 mod disks;
 mod doctor;
+mod drained;
 mod events;
 mod foreign;
 mod hostile_peers;
