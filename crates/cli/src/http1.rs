@@ -31,7 +31,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 pub(crate) use request::{Download, get};
@@ -69,14 +69,14 @@ pub(crate) async fn serve(
         match listener.accept().await {
             Ok((stream, client)) => {
                 // One too many is closed.
-                if let Some(place) = connections.admit(client) {
+                if let Some(place) = connections.admit(client).await {
                     let converse = Arc::clone(&site).converse(stream, place.has_asked());
                     let number = place.number;
                     let task = tokio::spawn(async move {
                         let _place = place;
                         converse.await;
                     });
-                    connections.note_task(number, task.abort_handle());
+                    connections.note_task(number, task);
                 }
             }
             Err(error) if is_of_one_connection(&error) => {}
@@ -112,7 +112,7 @@ struct Table {
 struct Open {
     client: SocketAddr,
     has_asked: Arc<AtomicBool>,
-    task: Option<AbortHandle>,
+    task: Option<JoinHandle<()>>,
 }
 
 /// A connection among those that there may be, until it is dropped.
@@ -132,8 +132,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a connection, and closes another for it if necessary. `None` if there is none to close.
-    fn admit(&self, client: SocketAddr) -> Option<Place> {
+    /// Takes in a connection when another has been closed for it if necessary. `None` if there is none to close.
+    async fn admit(&self, client: SocketAddr) -> Option<Place> {
         let mut closed = None;
         let place = {
             let table = &mut *self.lock();
@@ -148,11 +148,13 @@ impl Connections {
         };
         if let Some(task) = closed.flatten() {
             task.abort();
+            // Its descriptor is closed by its task: more connections would be open otherwise than there may be.
+            let _ = task.await;
         }
         Some(place)
     }
 
-    fn note_task(&self, number: u64, task: AbortHandle) {
+    fn note_task(&self, number: u64, task: JoinHandle<()>) {
         if let Some(open) = self.lock().all.get_mut(&number) {
             open.task = Some(task);
         }
@@ -161,7 +163,7 @@ impl Connections {
 
 impl Table {
     /// Takes out the oldest connection on which no request has come: one of the same host, or of the host that has the most.
-    fn close_silent(&mut self, client: SocketAddr) -> Option<Option<AbortHandle>> {
+    fn close_silent(&mut self, client: SocketAddr) -> Option<Option<JoinHandle<()>>> {
         let host = match self.shares.held_by(client) {
             0 => self.shares.heaviest_first().next()?.0,
             _ => AddressPrefix::host(client),

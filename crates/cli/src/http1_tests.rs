@@ -1,6 +1,7 @@
 use std::io::Read;
 use std::net::SocketAddr;
 
+use futures_util::FutureExt;
 use futures_util::stream::iter;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -121,12 +122,31 @@ async fn silent_connections_do_not_keep_others_out() {
     assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
 }
 
+/// However late the runtime gets to what was closed: no more connections are open than are counted.
+#[tokio::test]
+async fn a_connection_is_closed_before_the_one_that_replaces_it_is_admitted() {
+    let connections = Connections::new();
+    let client = SocketAddr::from(([10, 0, 0, 1], 1));
+    let open = Arc::new(());
+    for _ in 0..200 {
+        let place = connections.admit(client).await.unwrap();
+        assert!(Arc::strong_count(&open) as u64 <= MAX_CONNECTIONS / 4);
+        let (number, stream) = (place.number, open.clone());
+        let task = tokio::spawn(async move {
+            let _open = (place, stream);
+            std::future::pending().await
+        });
+        connections.note_task(number, task);
+    }
+}
+
 #[test]
 fn connections_are_bounded_for_each_host_and_for_all() {
     let connections = Connections::new();
     let client = |host: u8| SocketAddr::from(([10, 0, host, 1], 1));
     let admit = |host, has_asked| {
-        let place = connections.admit(client(host))?;
+        // There are no tasks to wait for.
+        let place = connections.admit(client(host)).now_or_never()??;
         place.has_asked.store(has_asked, Ordering::Relaxed);
         Some(place)
     };

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -183,7 +184,7 @@ impl Store {
         self.in_background(move || {
             let file = store.with_room(|| place.open())?;
             let looked = look(&file)?;
-            let key = store.idle().put(client, file);
+            let key = AtomicU64::new(store.idle().put(client, file));
             Ok((looked, Kept { store, key, client, place }))
         })
         .await
@@ -239,14 +240,32 @@ pub(super) fn is_shortage(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(super) struct Kept {
     store: Store,
-    key: u64,
+    /// Changes each time that the file is read.
+    key: AtomicU64,
     client: SocketAddr,
     place: Place,
 }
 
+impl Kept {
+    /// The file, unless it was closed to make room.
+    fn take(&self) -> Option<File> {
+        self.store.idle().take(self.key.load(Ordering::Relaxed))
+    }
+
+    /// Opens the file again, if it is still the same version.
+    fn open(&self, identity: Identity) -> io::Result<File> {
+        self.store.with_room(|| self.place.open()).and_then(|file| identity.check(file))
+    }
+
+    /// Keeps the file until the next piece is read.
+    fn put_back(&self, file: File) {
+        self.key.store(self.store.idle().put(self.client, file), Ordering::Relaxed);
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
-        drop(self.store.idle().take(self.key));
+        drop(self.store.idle().take(self.key.load(Ordering::Relaxed)));
         self.store.on_closed();
     }
 }
@@ -254,7 +273,8 @@ impl Drop for Kept {
 /// Reads a part of a file, piece by piece, as fast as its client accepts it.
 #[derive(Debug)]
 pub(super) struct Reader {
-    kept: Kept,
+    /// Shared with the thread that reads, which the request may not wait for.
+    kept: Arc<Kept>,
     share: Share,
     identity: Identity,
     at: u64,
@@ -264,7 +284,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Reads from `start` to `end` of what was [inspected](Store::inspect).
     pub(super) fn new(kept: Kept, share: Share, identity: Identity, start: u64, end: u64) -> Self {
-        Self { kept, share, identity, at: start, end }
+        Self { kept: Arc::new(kept), share, identity, at: start, end }
     }
 
     /// Whether everything was read.
@@ -290,7 +310,7 @@ impl Reader {
         let held = self.share.hold(wanted + OVERHEAD).await;
         let store = self.kept.store.clone();
         let mut patience = store.patience();
-        let (file, piece) = loop {
+        let piece = loop {
             match self.read(wanted).await {
                 Err(error) if patience.permits(&error).await => {}
                 read => break read?,
@@ -300,30 +320,26 @@ impl Reader {
             return Err(io::Error::other("the file has become shorter"));
         }
         self.at += piece.len() as u64;
-        if self.at < self.end {
-            self.kept.key = store.idle().put(self.kept.client, file);
-        }
         Ok(Bytes::from_owner(Piece { piece, _held: held }))
     }
 
-    /// Reads up to `wanted` bytes, and returns them with the file.
-    async fn read(&self, wanted: u64) -> io::Result<(File, Vec<u8>)> {
-        let store = self.kept.store.clone();
-        let (place, identity, at) = (self.kept.place.clone(), self.identity, self.at);
-        let (opening, key) = (store.clone(), self.kept.key);
+    /// Reads up to `wanted` bytes.
+    async fn read(&self, wanted: u64) -> io::Result<Vec<u8>> {
+        let kept = self.kept.clone();
+        let (identity, at, end) = (self.identity, self.at, self.end);
         // Made here: of each thread that allocates, the allocator keeps more than it uses.
         let mut piece = vec![0; usize::try_from(wanted).unwrap_or(usize::MAX)];
         let read = move || {
-            let kept = opening.idle().take(key);
-            let file = match kept {
-                Some(file) => file,
-                None => opening.with_room(|| place.open()).and_then(|file| identity.check(file))?,
-            };
+            let file = kept.take().map_or_else(|| kept.open(identity), Ok)?;
             let count = read_at(&file, &mut piece, at)?;
             piece.truncate(count);
-            Ok((file, piece))
+            // Here and not when the request goes on, which may be later: no more files are open than the limits say.
+            if at + (count as u64) < end {
+                kept.put_back(file);
+            }
+            Ok(piece)
         };
-        store.in_background(read).await
+        self.kept.store.in_background(read).await
     }
 }
 

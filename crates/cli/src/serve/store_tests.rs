@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clearway_units::Random;
+use futures_util::FutureExt;
 
 use super::super::files::{Files, Found};
 use super::*;
@@ -87,7 +88,30 @@ async fn one_client_does_not_close_the_files_of_another() {
     // A host has a share of what is free, whatever its ports.
     let idle = scratch.files.store.idle_files();
     assert!((10..=1 + 84 / 5).contains(&idle), "{idle}");
-    assert!(scratch.files.store.idle().files.contains_key(&quiet.kept.key));
+    assert!(scratch.files.store.idle().files.contains_key(&quiet.kept.key.load(Ordering::Relaxed)));
+}
+
+/// Tasks may be polled long after their file was read.
+#[tokio::test]
+async fn files_that_were_read_count_as_open_before_their_requests_go_on() {
+    let scratch = Scratch::new("read", 400);
+    fs::write(scratch.folder.join("file"), content(200_000)).unwrap();
+    let mut readers = Vec::new();
+    for number in 0..READS as u8 {
+        readers.push(scratch.reader(client(number), "file").await);
+    }
+    let store = &scratch.files.store;
+    let mut reading: Vec<_> = readers.iter_mut().map(|reader| Box::pin(reader.next(1))).collect();
+    assert!(reading.iter_mut().all(|read| read.as_mut().now_or_never().is_none()));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while store.idle_files() < READS || store.0.reads.available_permits() < READS {
+        assert!(Instant::now() < deadline, "{} files are kept", store.idle_files());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Requests that are canceled do not leave their files open.
+    drop(reading);
+    drop(readers);
+    assert_eq!(store.idle_files(), 0);
 }
 
 #[tokio::test]
