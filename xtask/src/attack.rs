@@ -9,6 +9,7 @@ mod incoming;
 mod protection;
 mod rows;
 mod scene;
+mod speed;
 pub(crate) mod storms;
 mod table;
 mod watch;
@@ -222,6 +223,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     let log = site.folder.join(format!("{}.log", row.name));
     let counter = Arc::new(Sent::default());
     let mut line = Line::new(row.name);
+    let slowness = speed::slowness()?;
     let mut running = match Running::start(site, row.target, &folder, &log) {
         Ok(running) => running,
         Err(error) => {
@@ -256,8 +258,11 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
         faults: Vec::new(),
     };
     let driven = (row.drive)(&mut scene);
-    let bound = if site.is_optimized { row.bound } else { row.bound.unoptimized() };
     check_interrupt()?;
+    // Its speed may have changed meanwhile.
+    line.slowness = slowness.max(speed::slowness()?);
+    let bound = if site.is_optimized { row.bound } else { row.bound.unoptimized() };
+    let bound = bound.on_machine(line.slowness);
     line.faults = scene.faults;
     line.notes = scene.notes;
     line.cost = scene.measured.unwrap_or_default();

@@ -42,13 +42,13 @@ pub(super) enum Target {
 pub(super) struct Bound {
     /// The most bytes by which the target's resident memory may grow.
     pub(super) memory: u64,
-    /// The most processor time of the target in seconds, that for the well-behaved client included.
+    /// The most processor time of the target in seconds of the reference machine, that for the well-behaved client included.
     pub(super) cpu: f64,
     /// The most descriptors that the target may open.
     pub(super) descriptors: u64,
     /// The most bytes that may be written to the attack's folder.
     pub(super) disk: u64,
-    /// The most that 95 of 100 requests of the well-behaved client may take.
+    /// The most that 95 of 100 requests of the well-behaved client may take on the reference machine.
     pub(super) latency: Duration,
     /// The most requests of the well-behaved client that may fail.
     pub(super) failures: usize,
@@ -74,6 +74,14 @@ impl Bound {
     /// The bound for a program that was built without optimization, as continuous integration has it.
     pub(super) fn unoptimized(self) -> Self {
         Self { cpu: self.cpu * 6.0, latency: self.latency.saturating_mul(4), ..self }
+    }
+
+    /// The bound for a machine on which programs take `slowness` times as long as on the reference machine.
+    pub(super) fn on_machine(self, slowness: f64) -> Self {
+        // As long as there may be, if that is not the longest time of all.
+        let latency = self.latency.as_secs_f64() * slowness;
+        let latency = Duration::try_from_secs_f64(latency).unwrap_or(Duration::MAX);
+        Self { cpu: self.cpu * slowness, latency, ..self }
     }
 }
 

@@ -8,7 +8,7 @@ use super::watch::Cost;
 
 /// The first line of the table.
 pub(super) const HEAD: &str = "\
-attack                     sent    datagrams  memory     cpu       fds  disk       client: answers  p50      p95      longest  failed  verdict";
+attack                     sent    datagrams  memory     cpu       speed   fds  disk       client: answers  p50      p95      longest  failed  verdict";
 
 /// The outcome of one attack.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(super) struct Line {
     pub(super) sent: u64,
     pub(super) datagrams: u64,
     pub(super) cost: Cost,
+    /// How many times as long as on the reference machine programs took.
+    pub(super) slowness: f64,
     pub(super) seen: Seen,
     pub(super) notes: Vec<String>,
     /// What does not hold; empty if the attack was held off.
@@ -49,7 +51,7 @@ pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
         }
     };
     check(cost.memory <= bound.memory, format!("memory above {}", bytes(bound.memory)));
-    check(cost.cpu <= bound.cpu, format!("more than {} s of processor time", bound.cpu));
+    check(cost.cpu <= bound.cpu, format!("more than {:.2} s of processor time", bound.cpu));
     let descriptors = bound.descriptors;
     check(cost.descriptors <= descriptors, format!("more than {descriptors} descriptors"));
     check(cost.disk <= bound.disk, format!("more than {} on disk", bytes(bound.disk)));
@@ -92,12 +94,13 @@ impl Line {
             notes => format!(" ({})", notes.join("; ")),
         };
         format!(
-            "{:<25}  {:>7} {:>9}  {:>9}  {:>6.2} s  {:>4}  {:>9}  {:>15}  {:>7}  {:>7}  {:>7}  {:>6}  {verdict}{notes}",
+            "{:<25}  {:>7} {:>9}  {:>9}  {:>6.2} s  {:>5}  {:>4}  {:>9}  {:>15}  {:>7}  {:>7}  {:>7}  {:>6}  {verdict}{notes}",
             self.name,
             bytes(self.sent),
             self.datagrams,
             bytes(cost.memory),
             cost.cpu,
+            format!("1/{:.1}", self.slowness),
             cost.descriptors,
             bytes(cost.disk),
             seen.latencies.len(),

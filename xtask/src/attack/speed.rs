@@ -1,0 +1,76 @@
+//! How fast this machine is at the moment, since bounds on times are stated for another.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use clearway_wire::ConnectionId;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::endpoint::PAYLOAD;
+use super::protection::{self, NUMBER_LEN, TAG_LEN};
+
+/// How many datagrams are made for one sample.
+const DATAGRAMS: u64 = 2_000;
+/// How many samples are taken. The middle one counts, so that an interrupt changes nothing.
+const SAMPLES: usize = 5;
+/// The processor time of a sample on the machine for which the bounds of attacks are stated: two idle cores of a
+/// server of 2023.
+const REFERENCE: Duration = Duration::from_micros(3_200);
+
+/// How many times as long as on the reference machine a program takes here, at least 1: on a faster machine the bounds are the
+/// same.
+///
+/// It is measured by what targets spend their time on: packet protection, and the kernel's sending and receiving.
+///
+/// # Errors
+/// If the kernel refuses a socket.
+pub(super) fn slowness() -> Result<f64, String> {
+    let failed = |error: std::io::Error| format!("measuring the speed of the machine: {error}");
+    let socket = UdpSocket::bind("127.0.0.1:0").map_err(failed)?;
+    socket.connect(socket.local_addr().map_err(failed)?).map_err(failed)?;
+    let mut samples = [Duration::ZERO; SAMPLES];
+    for sample in &mut samples {
+        let began = processor_time();
+        work(&socket).map_err(failed)?;
+        *sample = processor_time().saturating_sub(began);
+    }
+    samples.sort_unstable();
+    Ok(relative(samples[SAMPLES / 2]))
+}
+
+fn relative(sample: Duration) -> f64 {
+    (sample.as_secs_f64() / REFERENCE.as_secs_f64()).max(1.0)
+}
+
+/// The processor time of this thread: what other programs use does not count.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Protects datagrams, sends them, and receives them.
+fn work(socket: &UdpSocket) -> std::io::Result<()> {
+    let keys = protection::initial_keys(&ConnectionId::default(), true);
+    let head = 1 + NUMBER_LEN;
+    let mut received = vec![0; head + PAYLOAD + TAG_LEN];
+    for number in 0..DATAGRAMS {
+        let mut packet = vec![0; head + PAYLOAD + TAG_LEN];
+        protection::protect(&keys.local, &mut packet, 1, head + PAYLOAD, number);
+        socket.send(&packet)?;
+        socket.recv(&mut received)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_grow_with_the_time_that_the_machine_takes() {
+        assert!((relative(REFERENCE / 2) - 1.0).abs() < 1e-9);
+        assert!((relative(REFERENCE * 3) - 3.0).abs() < 1e-9);
+        let measured = slowness().unwrap();
+        assert!((1.0..1_000.0).contains(&measured), "{measured}");
+    }
+}
