@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             continue;
         }
         let begun = Instant::now();
-        let trials = trial::try_all(&tool, area, &mutants)?;
+        let trials = trial::try_all(&tool, area, &all, &mutants)?;
         let outcome = judge(area, &mutants, &trials, &known, begun.elapsed());
         report(&outcome, options.json);
         outcomes.push(outcome);

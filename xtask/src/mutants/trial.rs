@@ -63,25 +63,30 @@ pub(super) fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Tries `mutants` first with the quick tests of their own package, and those that survive with all tests of the packages
-/// that `area` names.
-pub(super) fn try_all(tool: &Path, area: &Area, mutants: &[Mutant]) -> Result<Trials, String> {
-    let names: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
-    let first = stage(tool, area, "quick-tests", &names, area.quick, QUICK_TIMEOUT)?;
-    let left: Vec<&str> = first.survived.iter().map(String::as_str).collect();
+/// Tries those of `all` that are `chosen` first with the quick tests of their own package, and those that survive with all tests
+/// of the packages that `area` names.
+pub(super) fn try_all(
+    tool: &Path,
+    area: &Area,
+    all: &[Mutant],
+    chosen: &[Mutant],
+) -> Result<Trials, String> {
+    let names = chosen.iter().map(|mutant| mutant.name.clone()).collect();
+    let first = stage(tool, area, "quick-tests", all, &names, area.quick, QUICK_TIMEOUT)?;
     let packages: Vec<&str> =
         area.packages.iter().flat_map(|package| ["--test-package", *package]).collect();
     let timeout = if area.is_slow { SLOW_TIMEOUT } else { TIMEOUT };
-    let second = stage(tool, area, "all-tests", &left, &packages, timeout)?;
+    let second = stage(tool, area, "all-tests", all, &first.survived, &packages, timeout)?;
     Ok(Trials { survived: second.survived, unviable: first.unviable })
 }
 
-/// Tries the mutants called `names` with the tests that `arguments` select: by default those of their own packages.
+/// Tries those of `all` that are called `names` with the tests that `arguments` select: by default those of their own packages.
 fn stage(
     tool: &Path,
     area: &Area,
     title: &str,
-    names: &[&str],
+    all: &[Mutant],
+    names: &BTreeSet<String>,
     arguments: &[&str],
     timeout: &str,
 ) -> Result<Trials, String> {
@@ -91,11 +96,12 @@ fn stage(
     eprintln!("xtask: {}: trying {} mutants, stage {title}", area.name, names.len());
     let folder = target().join("mutants").join(area.name).join(title);
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    leave_out(&folder, all.iter().filter(|mutant| !names.contains(&mutant.name)))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut command = Command::new(tool);
     command.args(["mutants", "--workspace", "--in-place"]).args(sample::files(area));
     command.current_dir(tree::update(PROFILE)?);
-    command.args(["--re", &exactly(names), "--output"]).arg(&folder);
+    command.args(["--iterate", "--output"]).arg(&folder);
     command.args(["--timeout", timeout, "--no-shuffle", "--colors", "never"]);
     command.args(["--profile", PROFILE]).args(arguments);
     // The copy has a target folder of its own.
@@ -114,20 +120,13 @@ fn read(file: &Path) -> Result<BTreeSet<String>, String> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// A regular expression that matches exactly these names.
-fn exactly(names: &[&str]) -> String {
-    let escaped: Vec<String> = names.iter().map(|name| escaped(name)).collect();
-    format!("^(?:{})$", escaped.join("|"))
-}
-
-fn escaped(text: &str) -> String {
-    text.chars().fold(String::new(), |mut escaped, character| {
-        if r"\.+*?()|[]{}^$".contains(character) {
-            escaped.push('\\');
-        }
-        escaped.push(character);
-        escaped
-    })
+/// Tells cargo-mutants that it has caught `mutants` in an earlier run with this folder, so that it tries the others. A pattern of
+/// names does not do that: it has no effect on mutants that delete a field.
+fn leave_out<'a>(folder: &Path, mutants: impl Iterator<Item = &'a Mutant>) -> std::io::Result<()> {
+    let earlier = folder.join("mutants.out");
+    fs::create_dir_all(&earlier)?;
+    let names: String = mutants.map(|mutant| format!("{}\n", mutant.name)).collect();
+    fs::write(earlier.join("caught.txt"), names)
 }
 
 #[cfg(test)]
@@ -135,11 +134,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_characters_of_a_name_are_escaped() {
-        let name = "a.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<(u8, &[u8])>";
-        let expected =
-            r"a\.rs:1:2: replace < with <= in <impl A for B<'_>>::c -> Option<\(u8, &\[u8\]\)>";
-        assert_eq!(escaped(name), expected);
-        assert_eq!(exactly(&["a", "b"]), "^(?:a|b)$");
+    fn what_is_left_out_is_listed_as_caught() {
+        let folder = std::env::temp_dir().join(format!("xtask-trial-{}", std::process::id()));
+        let mutant = |name: &str| Mutant { name: name.to_owned(), package: String::new() };
+        leave_out(&folder, [mutant("a.rs:1:2: b"), mutant("c")].iter()).unwrap();
+        let listed = read(&folder.join("mutants.out/caught.txt")).unwrap();
+        assert_eq!(listed, ["a.rs:1:2: b".to_owned(), "c".to_owned()].into());
+        fs::remove_dir_all(folder).unwrap();
     }
 }
