@@ -9,13 +9,11 @@ pub(super) struct Area {
     pub(super) name: &'static str,
     /// The files that are mutated.
     pub(super) files: &'static [&'static str],
-    /// The arguments of Cargo that select the first tests: those of the same package that take seconds.
-    pub(super) quick: &'static [&'static str],
-    /// The packages whose tests, all of them, are run on the mutants that survive the first.
+    /// The packages whose tests are run.
     pub(super) packages: &'static [&'static str],
     /// The fraction of the mutants that build which has to be caught.
     pub(super) wanted: f64,
-    /// Whether the tests use sockets and programs, so that they take minutes.
+    /// Whether the tests use sockets and programs, so that only one program runs at a time.
     pub(super) is_slow: bool,
 }
 
@@ -31,8 +29,6 @@ impl Area {
     }
 }
 
-const LIB: &[&str] = &["--cargo-arg=--lib"];
-const BIN: &[&str] = &["--cargo-arg=--bins"];
 /// What is demanded of libraries, and of what has to be tested through a host or a program.
 const OF_LIBRARIES: f64 = 0.95;
 const OF_PROGRAMS: f64 = 0.90;
@@ -42,12 +38,12 @@ const fn area(
     files: &'static [&'static str],
     packages: &'static [&'static str],
 ) -> Area {
-    Area { name, files, quick: LIB, packages, wanted: OF_LIBRARIES, is_slow: false }
+    Area { name, files, packages, wanted: OF_LIBRARIES, is_slow: false }
 }
 
 const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
     let packages = &["clearway-cli"];
-    Area { name, files, quick: BIN, packages, wanted: OF_PROGRAMS, is_slow: true }
+    Area { name, files, packages, wanted: OF_PROGRAMS, is_slow: true }
 }
 
 /// All areas, in the order of the crates' floors.

@@ -1,19 +1,57 @@
 //! The list of all mutants, and the sample of them that is tried.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::areas::{self, Area};
 use crate::command::{self, root};
 
-/// One change to a function.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// One change to a function, as cargo-mutants lists it.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Mutant {
     /// `FILE:LINE:COLUMN: CHANGE`, as cargo-mutants prints it.
     pub(super) name: String,
     /// The package that the file belongs to.
     pub(super) package: String,
+    /// The path from the root of the repository.
+    pub(super) file: PathBuf,
+    pub(super) genre: Genre,
+    /// What is replaced.
+    pub(super) span: Span,
+    /// What takes its place.
+    pub(super) replacement: String,
+}
+
+/// What is changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(super) enum Genre {
+    /// The body of a function.
+    FnValue,
+    /// An operator between two operands.
+    BinaryOperator,
+    /// An operator before one operand.
+    UnaryOperator,
+    /// An arm of a match expression, which is deleted.
+    MatchArm,
+    /// The guard of an arm.
+    MatchArmGuard,
+    /// A field of a struct expression with a base, which is deleted.
+    StructField,
+}
+
+/// A part of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub(super) struct Span {
+    pub(super) start: Place,
+    pub(super) end: Place,
+}
+
+/// Line and column, in characters; both begin with 1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
 }
 
 impl Mutant {
@@ -42,14 +80,8 @@ pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
         .args(files(area))
         .current_dir(root());
     let text = command::output("listing the mutants", &mut command)?;
-    let objects: Vec<Value> = serde_json::from_str(&text)
-        .map_err(|error| format!("the list of mutants cannot be read: {error}"))?;
-    let mutant = |object: &Value| {
-        let field = |name: &str| object[name].as_str().map(str::to_owned);
-        Some(Mutant { name: field("name")?, package: field("package")? })
-    };
-    let mutants: Option<Vec<Mutant>> = objects.iter().map(mutant).collect();
-    mutants.ok_or_else(|| "the list of mutants lacks names or packages".to_owned())
+    serde_json::from_str(&text)
+        .map_err(|error| format!("the list of mutants cannot be read: {error}"))
 }
 
 /// Chooses `count` of `all` and keeps their order. Each mutant is drawn by its own name, so that code that is added or
@@ -79,8 +111,15 @@ mod tests {
     use super::*;
 
     fn mutants(count: usize) -> Vec<Mutant> {
-        let name = |index| format!("crates/a/src/b.rs:{index}:5: replace f{index} with ()");
-        (0..count).map(|index| Mutant { name: name(index), package: "a".to_owned() }).collect()
+        let mutant = |line| Mutant {
+            name: format!("crates/a/src/b.rs:{line}:5: replace f{line} with ()"),
+            package: "a".to_owned(),
+            file: "crates/a/src/b.rs".into(),
+            genre: Genre::FnValue,
+            span: Span { start: Place { line, column: 5 }, end: Place { line, column: 9 } },
+            replacement: "()".to_owned(),
+        };
+        (0..count).map(mutant).collect()
     }
 
     #[test]

@@ -1,22 +1,33 @@
-//! Runs cargo-mutants on the chosen mutants, in two stages.
+//! Runs tests on mutants until one fails.
+//!
+//! All mutants of an area are built together, each behind a switch, because building takes longer than testing. A first run of each
+//! test program notes which mutants it reaches; only these programs are run on a mutant, the fastest first. What cannot have a switch
+//! is built by itself: constant functions, for example, and what does not build at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::areas::Area;
-use super::sample::{self, Mutant};
-use super::tree;
+use super::sample::Mutant;
+use super::workshop::{TestProgram, Workshop};
 use crate::command::{self, cargo, target};
+use crate::waiting::wait_until;
 
-/// The build profile, with which the tests of one mutant take seconds.
-const PROFILE: &str = "trial";
-/// Timeouts of the tests in seconds, also where they use sockets and programs: many times what they take, because some mutants
-/// loop forever.
-const QUICK_TIMEOUT: &str = "60";
-const TIMEOUT: &str = "180";
-const SLOW_TIMEOUT: &str = "900";
+/// How much longer than without a mutant a test program may take: some mutants loop forever.
+const SLOWER: u32 = 4;
+const LONGER: Duration = Duration::from_secs(15);
+/// How long a test program may take without a mutant.
+const LONGEST: Duration = Duration::from_secs(900);
+/// How much memory it may have.
+const MEMORY: &str = "--as=8589934592";
 
 /// The outcome for one mutant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,20 +42,16 @@ pub(super) enum Fate {
 
 /// The outcomes for all mutants, by name.
 #[derive(Default, Debug)]
-pub(super) struct Trials {
-    survived: BTreeSet<String>,
-    unviable: BTreeSet<String>,
-}
+pub(super) struct Trials(BTreeMap<String, Fate>);
 
 impl Trials {
     pub(super) fn fate(&self, mutant: &Mutant) -> Fate {
-        if self.unviable.contains(&mutant.name) {
-            Fate::Unviable
-        } else if self.survived.contains(&mutant.name) {
-            Fate::Survived
-        } else {
-            Fate::Caught
-        }
+        self.0.get(&mutant.name).copied().unwrap_or(Fate::Survived)
+    }
+
+    fn note(&mut self, mutant: &Mutant, fate: Fate, why: &str) {
+        eprintln!("xtask: {}: {fate:?}{why}", mutant.name);
+        self.0.insert(mutant.name.clone(), fate);
     }
 }
 
@@ -63,83 +70,238 @@ pub(super) fn tool() -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// Tries those of `all` that are `chosen` first with the quick tests of their own package, and those that survive with all tests
-/// of the packages that `area` names.
-pub(super) fn try_all(
-    tool: &Path,
-    area: &Area,
-    all: &[Mutant],
-    chosen: &[Mutant],
-) -> Result<Trials, String> {
-    let names = chosen.iter().map(|mutant| mutant.name.clone()).collect();
-    let first = stage(tool, area, "quick-tests", all, &names, area.quick, QUICK_TIMEOUT)?;
-    let packages: Vec<&str> =
-        area.packages.iter().flat_map(|package| ["--test-package", *package]).collect();
-    let timeout = if area.is_slow { SLOW_TIMEOUT } else { TIMEOUT };
-    let second = stage(tool, area, "all-tests", all, &first.survived, &packages, timeout)?;
-    Ok(Trials { survived: second.survived, unviable: first.unviable })
-}
-
-/// Tries those of `all` that are called `names` with the tests that `arguments` select: by default those of their own packages.
-fn stage(
-    tool: &Path,
-    area: &Area,
-    title: &str,
-    all: &[Mutant],
-    names: &BTreeSet<String>,
-    arguments: &[&str],
-    timeout: &str,
-) -> Result<Trials, String> {
-    if names.is_empty() {
-        return Ok(Trials::default());
+/// Tries `mutants` with the tests of the packages that `area` names.
+pub(super) fn try_all(area: &Area, mutants: &[Mutant]) -> Result<Trials, String> {
+    let mut trials = Trials::default();
+    let files: BTreeSet<PathBuf> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
+    let mut workshop = Workshop::open(files)?;
+    eprintln!("xtask: {}: building {} mutants at once", area.name, mutants.len());
+    let (switched, rejected) = workshop.apply_switched(mutants)?;
+    // How long each program takes without a mutant.
+    let mut paces = BTreeMap::new();
+    if !switched.is_empty() {
+        let programs = workshop.test_programs(area.packages)?.ok_or("the tests do not build")?;
+        eprintln!("xtask: {}: running {} test programs", area.name, programs.len());
+        let trial = Trial::new(area, &programs)?;
+        let pace = |sound: &Sound<'_>| (sound.program.name.clone(), sound.took);
+        paces = trial.programs.iter().map(pace).collect();
+        trial.run(&switched, |place, outcome| {
+            if let Some(mutant) = mutants.get(place) {
+                note(&mut trials, mutant, outcome);
+            }
+        })?;
     }
-    eprintln!("xtask: {}: trying {} mutants, stage {title}", area.name, names.len());
-    let folder = target().join("mutants").join(area.name).join(title);
-    let _ = fs::remove_dir_all(&folder);
-    leave_out(&folder, all.iter().filter(|mutant| !names.contains(&mutant.name)))
-        .map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut command = Command::new(tool);
-    command.args(["mutants", "--workspace", "--in-place"]).args(sample::files(area));
-    command.current_dir(tree::update(PROFILE)?);
-    command.args(["--iterate", "--output"]).arg(&folder);
-    command.args(["--timeout", timeout, "--no-shuffle", "--colors", "never"]);
-    command.args(["--profile", PROFILE]).args(arguments);
-    // The copy has a target folder of its own.
-    command.env_remove("CARGO_TARGET_DIR");
-    // The exit status is also nonzero if mutants survive (2) or time out (3).
-    let status = command.status().map_err(|error| format!("cargo-mutants: {error}"))?;
-    if !matches!(status.code(), Some(0 | 2 | 3)) {
-        return Err(format!("cargo-mutants failed ({status}) in the stage {title}"));
+    let singles: Vec<&Mutant> = rejected.iter().filter_map(|place| mutants.get(*place)).collect();
+    for (index, mutant) in singles.iter().enumerate() {
+        eprintln!("xtask: {}: building mutant {} of {}", area.name, index + 1, singles.len());
+        workshop.apply(mutant)?;
+        let fate = match workshop.is_built(mutant)? {
+            true => try_alone(&workshop, area, mutant, &paces)?,
+            false => None,
+        };
+        match fate {
+            Some(caught_by) => note(&mut trials, mutant, caught_by),
+            None => trials.note(mutant, Fate::Unviable, ""),
+        }
     }
-    let read = |list: &str| read(&folder.join("mutants.out").join(list));
-    Ok(Trials { survived: read("missed.txt")?, unviable: read("unviable.txt")? })
+    Ok(trials)
 }
 
-fn read(file: &Path) -> Result<BTreeSet<String>, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(text.lines().map(str::to_owned).collect())
+/// The name of the program that catches the mutant that is applied, if one does; `None` if its tests do not build. Those of its own
+/// package are built and run first.
+fn try_alone(
+    workshop: &Workshop,
+    area: &Area,
+    mutant: &Mutant,
+    paces: &BTreeMap<String, Duration>,
+) -> Result<Option<Option<String>>, String> {
+    let pace = |program: &TestProgram| paces.get(&program.name).copied().unwrap_or(LONGEST);
+    let mut has_run = BTreeSet::new();
+    for packages in [&[mutant.package.as_str()], area.packages] {
+        let Some(mut programs) = workshop.test_programs(packages)? else { return Ok(None) };
+        programs.retain(|program| !has_run.contains(&program.name));
+        programs.sort_by_key(pace);
+        for program in programs {
+            if !run(&program, &[], limit(pace(&program)))?.is_passed {
+                return Ok(Some(Some(program.name)));
+            }
+            has_run.insert(program.name);
+        }
+    }
+    Ok(Some(None))
 }
 
-/// Tells cargo-mutants that it has caught `mutants` in an earlier run with this folder, so that it tries the others. A pattern of
-/// names does not do that: it has no effect on mutants that delete a field.
-fn leave_out<'a>(folder: &Path, mutants: impl Iterator<Item = &'a Mutant>) -> std::io::Result<()> {
-    let earlier = folder.join("mutants.out");
-    fs::create_dir_all(&earlier)?;
-    let names: String = mutants.map(|mutant| format!("{}\n", mutant.name)).collect();
-    fs::write(earlier.join("caught.txt"), names)
+fn note(trials: &mut Trials, mutant: &Mutant, caught_by: Option<String>) {
+    match caught_by {
+        Some(program) => trials.note(mutant, Fate::Caught, &format!(" by {program}")),
+        None => trials.note(mutant, Fate::Survived, ""),
+    }
+}
+
+/// A test program that passes without a mutant.
+struct Sound<'a> {
+    program: &'a TestProgram,
+    took: Duration,
+    /// The mutants that it reaches.
+    reached: BTreeSet<usize>,
+}
+
+struct Trial<'a> {
+    /// The fastest first.
+    programs: Vec<Sound<'a>>,
+    /// How many programs run at a time: one if they use sockets, and measure time.
+    threads: usize,
+}
+
+impl<'a> Trial<'a> {
+    /// Runs each program without a mutant.
+    fn new(area: &Area, programs: &'a [TestProgram]) -> Result<Self, String> {
+        let mut sound = Vec::new();
+        for program in programs {
+            let folder = target().join("mutants/reached");
+            let _ = fs::remove_dir_all(&folder);
+            let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+            fs::create_dir_all(&folder).map_err(failed)?;
+            let noting = [("MUTANTS_REACHED", folder.as_os_str())];
+            let mut outcome = run(program, &noting, LONGEST)?;
+            if !outcome.is_passed {
+                // Noting may have been what a test failed for that counts allocations.
+                outcome = run(program, &[], LONGEST)?;
+            }
+            if !outcome.is_passed {
+                return Err(format!("{} fails without a mutant", program.name));
+            }
+            let names = fs::read_dir(&folder).map_err(failed)?.flatten();
+            let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+            let reached: BTreeSet<usize> = names.filter_map(number).collect();
+            sound.push(Sound { program, took: outcome.took, reached });
+        }
+        sound.sort_by_key(|program| program.took);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self { programs: sound, threads: if area.is_slow { 1 } else { cores } })
+    }
+
+    /// Tries the mutants with these numbers, and passes on the name of the program that catches each.
+    fn run(
+        &self,
+        numbers: &[usize],
+        mut done: impl FnMut(usize, Option<String>),
+    ) -> Result<(), String> {
+        let next = AtomicUsize::new(0);
+        let (sender, outcomes) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                let (sender, next) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let outcome = self.try_one(*number).map(|caught_by| (*number, caught_by));
+                        if sender.send(outcome).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            // An error ends the threads, because nobody receives from them any more.
+            outcomes
+                .into_iter()
+                .try_for_each(|outcome| outcome.map(|(number, caught_by)| done(number, caught_by)))
+        })
+    }
+
+    /// The name of the program that catches this mutant.
+    fn try_one(&self, number: usize) -> Result<Option<String>, String> {
+        let active = number.to_string();
+        let switch = [("MUTANT", active.as_ref())];
+        for sound in self.programs.iter().filter(|sound| sound.reached.contains(&number)) {
+            if !run(sound.program, &switch, limit(sound.took))?.is_passed {
+                return Ok(Some(sound.program.name.clone()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// How long a program may take with a mutant.
+fn limit(pace: Duration) -> Duration {
+    pace.saturating_mul(SLOWER) + LONGER
+}
+
+struct Outcome {
+    is_passed: bool,
+    took: Duration,
+}
+
+/// A test program, which is killed with its children when this is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The ID is that of the group until it is waited for.
+        if let Some(group) = Pid::from_raw(self.0.id().cast_signed()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs a test program until it ends, a test fails, or it takes longer than `limit`.
+fn run(
+    program: &TestProgram,
+    environment: &[(&str, &std::ffi::OsStr)],
+    limit: Duration,
+) -> Result<Outcome, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", program.name);
+    let mut command = Command::new("prlimit");
+    command.arg(MEMORY).arg(&program.file).current_dir(&program.folder);
+    command.env("CARGO_MANIFEST_DIR", &program.folder).envs(environment.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let began = Instant::now();
+    let mut running = Running(command.spawn().map_err(failed)?);
+    let output = running.0.stdout.take();
+    let reader = std::thread::spawn(move || {
+        let lines = output.map(BufReader::new).into_iter().flat_map(BufRead::lines);
+        lines.map_while(Result::ok).any(|line| line.ends_with("... FAILED"))
+    });
+    let mut status = None;
+    let is_over = wait_until(limit, || {
+        status = running.0.try_wait().map_err(failed)?;
+        // The reader ends before the program when a test fails.
+        Ok(status.is_some() || reader.is_finished())
+    })?;
+    let took = began.elapsed();
+    if is_over && status.is_none() && reader.join().is_ok_and(|has_failed| !has_failed) {
+        // It has closed its output.
+        status = running.0.wait().ok();
+    }
+    Ok(Outcome { is_passed: status.is_some_and(|status| status.success()), took })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn outcome(script: &str, limit: Duration) -> Outcome {
+        let file = std::env::temp_dir().join(format!("xtask-trial-{}", std::process::id()));
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&file, mode).unwrap();
+        let folder = PathBuf::from("/");
+        let program = TestProgram { name: "script".to_owned(), file: file.clone(), folder };
+        let outcome = run(&program, &[("SAID", "yes".as_ref())], limit).unwrap();
+        fs::remove_file(file).unwrap();
+        outcome
+    }
+
     #[test]
-    fn what_is_left_out_is_listed_as_caught() {
-        let folder = std::env::temp_dir().join(format!("xtask-trial-{}", std::process::id()));
-        let mutant = |name: &str| Mutant { name: name.to_owned(), package: String::new() };
-        leave_out(&folder, [mutant("a.rs:1:2: b"), mutant("c")].iter()).unwrap();
-        let listed = read(&folder.join("mutants.out/caught.txt")).unwrap();
-        assert_eq!(listed, ["a.rs:1:2: b".to_owned(), "c".to_owned()].into());
-        fs::remove_dir_all(folder).unwrap();
+    fn a_program_fails_by_its_status_its_output_or_its_time() {
+        let long = Duration::from_secs(20);
+        assert!(outcome("echo test a ... ok; test $SAID = yes", long).is_passed);
+        assert!(outcome("exec >/dev/null; sleep 0.2", long).is_passed);
+        assert!(!outcome("exit 101", long).is_passed);
+        let began = Instant::now();
+        assert!(!outcome("echo test a ... FAILED; sleep 60", long).is_passed);
+        assert!(!outcome("sleep 60", Duration::from_millis(300)).is_passed);
+        assert!(began.elapsed() < long);
     }
 }

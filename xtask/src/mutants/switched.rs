@@ -1,0 +1,394 @@
+//! Mutants that are built all together: each changes the code only when it is switched on.
+
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use proc_macro2::LineColumn;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+use super::sample::{Genre, Mutant, Place};
+
+/// The module that is added to a crate. A mutant is switched on by its number in the environment, which programs that a test starts
+/// inherit. With the number of all, each mutant that is reached is noted in a folder.
+pub(super) const MODULE: &str = r#"
+#[doc(hidden)]
+pub mod mutant_switch {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static ACTIVE: OnceLock<(usize, String)> = OnceLock::new();
+    static REACHED: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
+
+    pub fn is(number: usize) -> bool {
+        let (active, folder) = ACTIVE.get_or_init(|| {
+            let number = std::env::var("MUTANT").ok().and_then(|number| number.parse().ok());
+            (number.unwrap_or(usize::MAX), std::env::var("MUTANTS_REACHED").unwrap_or_default())
+        });
+        if !folder.is_empty() && !REACHED[number % 4096].swap(true, Ordering::Relaxed) {
+            let _ = std::fs::File::create(format!("{folder}/{number}"));
+        }
+        *active == number
+    }
+}
+"#;
+
+/// A change of a file's text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Edit {
+    /// Which mutant it is.
+    pub(super) place: usize,
+    /// Which bytes are replaced.
+    range: Range<usize>,
+    /// What takes their place.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Piece {
+    New(String),
+    /// These bytes of the file, with the other edits that are within.
+    Old(Range<usize>),
+}
+
+impl Edit {
+    /// Whether this one is made within the other, which comes before it if both replace the same.
+    fn is_within(&self, range: &Range<usize>) -> bool {
+        match self.range.is_empty() {
+            true => range.start < self.range.start && self.range.end < range.end,
+            false => range.start <= self.range.start && self.range.end <= range.end,
+        }
+    }
+}
+
+/// An edit in the text that has all: which mutant it is, and where it is then.
+pub(super) type Mark = (usize, Range<usize>);
+
+/// A file of source code.
+pub(super) struct Source {
+    text: String,
+    /// Where each line begins.
+    lines: Vec<usize>,
+    found: Found,
+}
+
+/// The expressions that can be changed, by where the mutant's span begins.
+#[derive(Default)]
+struct Found {
+    /// Left operand, right operand, all.
+    binaries: BTreeMap<Place, [PlaceRange; 3]>,
+    /// The operand.
+    unaries: BTreeMap<Place, [PlaceRange; 2]>,
+    /// The end of the pattern.
+    arms: BTreeMap<Place, Place>,
+    guards: BTreeMap<Place, PlaceRange>,
+    fields: BTreeMap<Place, Field>,
+}
+
+type PlaceRange = (Place, Place);
+
+struct Field {
+    name: String,
+    /// The field.
+    all: PlaceRange,
+    /// Its value.
+    value: PlaceRange,
+    /// What the other fields are taken from.
+    base: PlaceRange,
+}
+
+fn place(at: LineColumn) -> Place {
+    Place { line: at.line, column: at.column + 1 }
+}
+
+fn places(of: &impl Spanned) -> PlaceRange {
+    let span = of.span();
+    (place(span.start()), place(span.end()))
+}
+
+impl<'ast> Visit<'ast> for Found {
+    fn visit_expr_binary(&mut self, expression: &'ast syn::ExprBinary) {
+        let operands = [places(&*expression.left), places(&*expression.right), places(expression)];
+        self.binaries.insert(places(&expression.op).0, operands);
+        visit::visit_expr_binary(self, expression);
+    }
+
+    fn visit_expr_unary(&mut self, expression: &'ast syn::ExprUnary) {
+        let operand = [places(&*expression.expr), places(expression)];
+        self.unaries.insert(places(&expression.op).0, operand);
+        visit::visit_expr_unary(self, expression);
+    }
+
+    fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        let start = places(arm).0;
+        match &arm.pat {
+            syn::Pat::Guard(guarded) => {
+                let guard = places(&*guarded.guard);
+                self.guards.insert(guard.0, guard);
+                // The condition comes before that of the code.
+                self.arms.insert(start, guard.0);
+            }
+            pattern => {
+                self.arms.insert(start, places(pattern).1);
+            }
+        }
+        visit::visit_arm(self, arm);
+    }
+
+    fn visit_expr_struct(&mut self, expression: &'ast syn::ExprStruct) {
+        if let Some(base) = &expression.rest {
+            for field in &expression.fields {
+                let syn::Member::Named(name) = &field.member else { continue };
+                let (all, value) = (places(field), places(&field.expr));
+                let found = Field { name: name.to_string(), all, value, base: places(&**base) };
+                self.fields.insert(all.0, found);
+            }
+        }
+        visit::visit_expr_struct(self, expression);
+    }
+}
+
+impl Source {
+    /// # Errors
+    /// If that is not Rust.
+    pub(super) fn parse(text: String) -> Result<Self, syn::Error> {
+        let mut found = Found::default();
+        found.visit_file(&syn::parse_file(&text)?);
+        let next = text.match_indices('\n').map(|(at, _)| at + 1);
+        let lines = core::iter::once(0).chain(next).collect();
+        Ok(Self { text, lines, found })
+    }
+
+    /// The offset of a place in bytes.
+    fn offset(&self, place: Place) -> Option<usize> {
+        let line = *self.lines.get(place.line.checked_sub(1)?)?;
+        let rest = self.text.get(line..)?;
+        let mut characters = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+        Some(line + characters.nth(place.column.checked_sub(1)?)?)
+    }
+
+    fn range(&self, (start, end): PlaceRange) -> Option<Range<usize>> {
+        Some(self.offset(start)?..self.offset(end)?)
+    }
+
+    /// The text with this mutant.
+    pub(super) fn mutated(&self, mutant: &Mutant) -> Option<String> {
+        let range = self.range((mutant.span.start, mutant.span.end))?;
+        let (before, after) = (self.text.get(..range.start)?, self.text.get(range.end..)?);
+        Some(format!("{before}{}{after}", mutant.replacement))
+    }
+
+    /// The change that has an effect only when the mutant with this place in a list is switched on. `None` if the code has no such
+    /// expression, for example because it is in a macro.
+    pub(super) fn edit(&self, mutant: &Mutant, place: usize) -> Option<Edit> {
+        let is_on = format!("crate::mutant_switch::is({place})");
+        let (start, replacement) = (mutant.span.start, &mutant.replacement);
+        let found = &self.found;
+        let choice = |range: Range<usize>, on: Vec<Piece>, before: &str, off: Range<usize>| {
+            let mut pieces = vec![Piece::New(format!("{before}(if {is_on} {{ "))];
+            pieces.extend(on);
+            pieces.push(Piece::New(" } else { ".to_owned()));
+            pieces.extend([Piece::Old(off), Piece::New(" })".to_owned())]);
+            Edit { place, range, pieces }
+        };
+        let insertion = |at: usize, text: String| {
+            let pieces = vec![Piece::New(text)];
+            Edit { place, range: at..at, pieces }
+        };
+        Some(match mutant.genre {
+            Genre::FnValue => {
+                let text = format!("if {is_on} {{ return {replacement}; }} ");
+                insertion(self.offset(start)?, text)
+            }
+            Genre::BinaryOperator => {
+                let [left, right, all] = *found.binaries.get(&start)?;
+                let (left, right) = (self.range(left)?, self.range(right)?);
+                let operator = Piece::New(format!(" {replacement} "));
+                let (all, on) =
+                    (self.range(all)?, vec![Piece::Old(left), operator, Piece::Old(right)]);
+                choice(all.clone(), on, "", all)
+            }
+            Genre::UnaryOperator => {
+                let [operand, all] = *found.unaries.get(&start)?;
+                let on = vec![Piece::New(replacement.clone()), Piece::Old(self.range(operand)?)];
+                let all = self.range(all)?;
+                choice(all.clone(), on, "", all)
+            }
+            Genre::MatchArm => {
+                let end = *found.arms.get(&start)?;
+                let text = match found.guards.contains_key(&end) {
+                    true => format!("!{is_on} && "),
+                    false => format!(" if !{is_on}"),
+                };
+                insertion(self.offset(end)?, text)
+            }
+            Genre::MatchArmGuard => {
+                let guard = self.range(*found.guards.get(&start)?)?;
+                choice(guard.clone(), vec![Piece::New(replacement.clone())], "", guard)
+            }
+            Genre::StructField => {
+                let field = found.fields.get(&start)?;
+                let base = Piece::Old(self.range(field.base)?);
+                let on = vec![base, Piece::New(format!(".{}", field.name))];
+                let before = format!("{}: ", field.name);
+                choice(self.range(field.all)?, on, &before, self.range(field.value)?)
+            }
+        })
+    }
+
+    /// The text with these edits, and where they are then: in several places, if one is within another.
+    pub(super) fn with(&self, edits: &[Edit]) -> (String, Vec<Mark>) {
+        let mut order: Vec<&Edit> = edits.iter().collect();
+        order.sort_by_key(|edit| {
+            (edit.range.start, !edit.range.is_empty(), Reverse(edit.range.end))
+        });
+        let (mut text, mut marks) = (String::new(), Vec::new());
+        self.render(0..self.text.len(), &order, &mut text, &mut marks);
+        (text, marks)
+    }
+
+    /// Appends this part of the file with these edits, which are in order.
+    fn render(
+        &self,
+        range: Range<usize>,
+        edits: &[&Edit],
+        text: &mut String,
+        marks: &mut Vec<Mark>,
+    ) {
+        let (mut at, mut rest) = (range.start, edits);
+        while let Some((first, others)) = rest.split_first() {
+            let count = others.iter().take_while(|edit| edit.is_within(&first.range)).count();
+            let (inner, next) = others.split_at(count);
+            rest = next;
+            text.push_str(self.text.get(at..first.range.start).unwrap_or_default());
+            let start = text.len();
+            for piece in &first.pieces {
+                match piece {
+                    Piece::New(new) => text.push_str(new),
+                    Piece::Old(old) => {
+                        let within = inner.iter().filter(|edit| edit.is_within(old)).copied();
+                        self.render(old.clone(), &within.collect::<Vec<_>>(), text, marks);
+                    }
+                }
+            }
+            marks.push((first.place, start..text.len()));
+            at = first.range.end;
+        }
+        text.push_str(self.text.get(at..range.end).unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutants::sample::Span;
+
+    const CODE: &str = "\
+fn f(é: u8, b: bool) -> bool {
+    match é {
+        0 => !b,
+        n if n > 5 => n * 2 < 100 && b,
+        _ => S { d: é, ..S::default() }.d == 3,
+    }
+}
+";
+
+    fn mutant(genre: Genre, part: &str, replacement: &str) -> Mutant {
+        let start = CODE.find(part).unwrap();
+        let place = |offset: usize| {
+            let before = &CODE[..offset];
+            let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+            Place { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 }
+        };
+        Mutant {
+            name: String::new(),
+            package: String::new(),
+            file: "f.rs".into(),
+            genre,
+            span: Span { start: place(start), end: place(start + part.len()) },
+            replacement: replacement.to_owned(),
+        }
+    }
+
+    /// The code with these mutants.
+    fn with(mutants: &[Mutant]) -> (String, Vec<Mark>) {
+        let source = Source::parse(CODE.to_owned()).unwrap();
+        let edits = mutants.iter().enumerate().map(|(place, mutant)| source.edit(mutant, place));
+        let (text, marks) = source.with(&edits.map(Option::unwrap).collect::<Vec<_>>());
+        syn::parse_file(&text).unwrap();
+        (text, marks)
+    }
+
+    fn short(text: &str) -> String {
+        text.replace("crate::mutant_switch::is", "ON")
+    }
+
+    #[test]
+    fn each_genre_becomes_code_with_a_switch() {
+        let whole = "match é {
+        0 => !b,
+        n if n > 5 => n * 2 < 100 && b,
+        _ => S { d: é, ..S::default() }.d == 3,
+    }";
+        let cases = [
+            (Genre::FnValue, whole, "true", "{\n    if ON { return true; } match é {"),
+            (
+                Genre::BinaryOperator,
+                "<",
+                "==",
+                "(if ON { n * 2 == 100 } else { n * 2 < 100 }) && b",
+            ),
+            (
+                Genre::BinaryOperator,
+                "&&",
+                "||",
+                "=> (if ON { n * 2 < 100 || b } else { n * 2 < 100 && b }),",
+            ),
+            (Genre::UnaryOperator, "!", "", "0 => (if ON { b } else { !b }),"),
+            (Genre::MatchArm, "0 => !b,", "", "0 if !ON => !b,"),
+            (Genre::MatchArm, "n if n > 5 => n * 2 < 100 && b,", "", "n if !ON && n > 5 =>"),
+            (Genre::MatchArmGuard, "n > 5", "true", "n if (if ON { true } else { n > 5 }) =>"),
+            (
+                Genre::StructField,
+                "d: é",
+                "",
+                "S { d: (if ON { S::default().d } else { é }), ..S::default() }",
+            ),
+        ];
+        for (genre, part, replacement, expected) in cases {
+            let text = short(&with(&[mutant(genre, part, replacement)]).0).replace("ON(0)", "ON");
+            assert!(text.contains(expected), "{genre:?} {part}: {text}");
+        }
+    }
+
+    #[test]
+    fn mutants_within_others_and_in_the_same_place_are_all_there() {
+        let mutants = [
+            mutant(Genre::BinaryOperator, "<", "=="),
+            mutant(Genre::BinaryOperator, "&&", "||"),
+            mutant(Genre::BinaryOperator, "<", "<="),
+            mutant(Genre::MatchArm, "n if n > 5 => n * 2 < 100 && b,", ""),
+            mutant(Genre::MatchArmGuard, "n > 5", "false"),
+        ];
+        let (text, marks) = with(&mutants);
+        let less =
+            "(if ON(0) { n * 2 == 100 } else { (if ON(2) { n * 2 <= 100 } else { n * 2 < 100 }) })";
+        let both = format!("(if ON(1) {{ {less} || b }} else {{ {less} && b }})");
+        let guard = "!ON(3) && (if ON(4) { false } else { n > 5 })";
+        assert!(short(&text).contains(&format!("n if {guard} => {both},")), "{text}");
+        for (place, range) in &marks {
+            assert!(text[range.clone()].contains(&format!("is({place})")));
+        }
+        // The comparison is there twice, and so are the two mutants of it.
+        let places: Vec<usize> = marks.iter().map(|(place, _)| *place).collect();
+        assert_eq!(places, [3, 4, 2, 0, 2, 0, 1]);
+    }
+
+    #[test]
+    fn one_mutant_by_itself_is_the_code_that_was_asked_for() {
+        let source = Source::parse(CODE.to_owned()).unwrap();
+        let text = source.mutated(&mutant(Genre::BinaryOperator, "==", "!=")).unwrap();
+        assert_eq!(text, CODE.replace("==", "!="));
+    }
+}
