@@ -17,7 +17,7 @@ use clearway_wire::preface::{Preface, V4_LEN};
 
 use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
 use crate::socket::Meta;
-use crate::{HotRestart, HotRestartError};
+use crate::{HotRestart, HotRestartError, MAX_SHARDS};
 use peers::{PATIENCE, Peer, STEP, Script};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
@@ -310,6 +310,62 @@ fn a_port_is_one_clients_until_it_is_idle() {
     });
     assert!(answered);
     assert!(clients[..2].iter_mut().all(|client| client.try_receive(Duration::ZERO).is_none()));
+}
+
+/// A limit: its name, and what sets it to its least and to its greatest value.
+type Limit = (&'static str, fn(&mut ForwardOptions), fn(&mut ForwardOptions));
+
+const LIMITS: [Limit; 3] = [
+    (
+        "shards",
+        |it| it.shards = NonZeroUsize::MIN,
+        |it| it.shards = NonZeroUsize::new(MAX_SHARDS).unwrap(),
+    ),
+    ("ports", |it| it.ports = NonZeroUsize::MIN, |it| it.ports = NonZeroUsize::MAX),
+    ("idle", |it| it.idle = Duration::ZERO, |it| it.idle = Duration::MAX),
+];
+
+/// A client and a server exchange datagrams: in both directions unless the client loses its port at once.
+fn exchange_with(name: &str, options: ForwardOptions) {
+    for has_preface in [true, false] {
+        let (mut client, mut server) = (Peer::new(loopback()), Peer::new(loopback()));
+        let script = Script::new(&[server.address()], has_preface);
+        let can_answer = has_preface || !options.idle.is_zero();
+        let forwarders = start(options.clone(), &script);
+        for number in 0..20 {
+            client.send(forwarders.local_address(), EcnCodepoint::NotEct, &[0, number], 2);
+            let (meta, datagram) = server.receive();
+            assert_eq!(datagram.last(), Some(&number), "{name}");
+            if can_answer {
+                let answer = [b"answer", &[number][..]].concat();
+                let whole = match has_preface {
+                    true => with_preface(client.address(), forwarders.local_address(), &answer),
+                    false => answer.clone(),
+                };
+                server.send(meta.remote, EcnCodepoint::NotEct, &whole, 1000);
+                assert_eq!(client.receive().1, answer, "{name}");
+            }
+        }
+        if options.idle.is_zero() {
+            wait_until(&forwarders, |now| now.ports_in_use == 0);
+        }
+    }
+}
+
+#[test]
+fn datagrams_pass_with_each_limit_at_its_least_and_greatest() {
+    let [mut least, mut greatest] = [options(), options()];
+    for (name, set_least, set_greatest) in LIMITS {
+        let [mut low, mut high] = [options(), options()];
+        set_least(&mut low);
+        set_greatest(&mut high);
+        exchange_with(&format!("the least {name}"), low);
+        exchange_with(&format!("the greatest {name}"), high);
+        set_least(&mut least);
+        set_greatest(&mut greatest);
+    }
+    exchange_with("all least", least);
+    exchange_with("all greatest", greatest);
 }
 
 /// A socket for both families has IPv4 addresses in the form of IPv6, which neither servers nor the routing see.

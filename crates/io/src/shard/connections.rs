@@ -620,3 +620,6 @@ mod ending_tests;
 #[cfg(test)]
 #[path = "connections/events_tests.rs"]
 mod events_tests;
+#[cfg(test)]
+#[path = "connections/wakes_tests.rs"]
+mod wakes_tests;

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use clearway_transport::{
     ClientConfig, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig, RandomIds, ResetKey,
-    ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, TransportConfig,
+    ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, Transmit, TransportConfig,
 };
 use clearway_units::Random;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 
 use super::*;
-use crate::mailbox::Mailbox;
+use crate::application::Acceptor;
+use crate::mailbox::{Mailbox, MigrateRequest};
 use crate::restart::{Pipe, Piped};
 use crate::shard::connections::Reply;
 use crate::shard::siblings::Passed;
@@ -22,7 +23,7 @@ use crate::shard::tests::{Accepting, server_config};
 use crate::socket::{Meta, Socket};
 use crate::statistics::ShardStatistics;
 
-const SERVER: SocketAddr =
+pub(in super::super) const SERVER: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);
 /// What the size of a first datagram is, by the default configuration.
 const FIRST_SIZE: usize = 1200;
@@ -33,6 +34,13 @@ fn endpoint_config() -> EndpointConfig {
         reset_key: ResetKey::new(&[1; 32]),
         max_connections: 10_000,
     }
+}
+
+pub(in super::super) fn client_config(group: &'static dyn SupportedKxGroup) -> ClientConfig {
+    let mut settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[b"test"]);
+    settings.key_exchange_groups = vec![group];
+    let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
+    ClientConfig { sessions, transport: Arc::default(), token: Vec::new() }
 }
 
 /// A client's datagram, and its address.
@@ -47,14 +55,10 @@ pub(in super::super) struct Clients {
 
 impl Clients {
     pub(in super::super) fn new(group: &'static dyn SupportedKxGroup) -> Self {
-        let mut settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[b"test"]);
-        settings.key_exchange_groups = vec![group];
-        let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
-        let transport = Arc::new(TransportConfig::default());
         let random = Random::from_seed([3; 32]);
         Self {
             endpoint: Endpoint::new(endpoint_config(), None, Timestamp::ORIGIN, random),
-            config: ClientConfig { sessions, transport, token: Vec::new() },
+            config: client_config(group),
             all: Vec::new(),
         }
     }
@@ -99,12 +103,32 @@ pub(in super::super) struct Server(pub(in super::super) Connections, Sockets);
 
 impl Server {
     pub(in super::super) fn new(retry_above: usize) -> Self {
-        let (config, random) = (Some(Arc::new(server_config())), Random::from_seed([1; 32]));
+        Self::with(retry_above, Some(Box::new(Accepting)))
+    }
+
+    /// The same with an acceptor; without one they are those of a client.
+    pub(in super::super) fn with(retry_above: usize, acceptor: Option<Box<dyn Acceptor>>) -> Self {
+        let config = acceptor.is_some().then(|| Arc::new(server_config()));
+        let random = Random::from_seed([if config.is_some() { 1 } else { 2 }; 32]);
         let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
         let mailbox = Arc::new(Mailbox::new().unwrap());
         let sockets = Sockets::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        let acceptor = Some(Box::new(Accepting) as _);
         Self(Connections::new(endpoint, acceptor, retry_above, mailbox), sockets)
+    }
+
+    pub(in super::super) fn migrate(&mut self, now: Timestamp, request: MigrateRequest) {
+        self.0.migrate(now, request, &mut self.1);
+    }
+
+    pub(in super::super) fn receive_at(
+        &mut self,
+        now: Timestamp,
+        remote: SocketAddr,
+        socket: SocketIndex,
+        mut datagram: Vec<u8>,
+    ) {
+        let meta = Meta { remote, local_ip: None, ecn: EcnCodepoint::NotEct, via: None };
+        self.0.receive(now, socket, &meta, &mut datagram);
     }
 
     pub(in super::super) fn receive(&mut self, now: Timestamp, all: &[Sent]) {
@@ -125,6 +149,16 @@ impl Server {
 
     /// What a turn does after receiving: what the connections send, and then, at the end, one handshake.
     pub(in super::super) fn rest_of_turn(&mut self, now: Timestamp, is_behind: bool) -> Vec<Sent> {
+        let sent = self.turn(now, is_behind).into_iter();
+        sent.map(|(transmit, contents)| (transmit.destination, contents)).collect()
+    }
+
+    /// The same, with the socket of each datagram.
+    pub(in super::super) fn turn(
+        &mut self,
+        now: Timestamp,
+        is_behind: bool,
+    ) -> Vec<(Transmit, Vec<u8>)> {
         self.0.fire_timers(now, now);
         for _ in 0..self.0.dirty_len() {
             self.0.process_next(now);
@@ -134,12 +168,13 @@ impl Server {
         while let Some(handle) = self.0.next_sending() {
             while let Some(transmit) = self.0.endpoint.transmit(handle, now, &mut buffer, 1) {
                 self.0.endpoint.transmitted(handle, now);
-                sent.push((transmit.destination, buffer[..transmit.size].to_vec()));
+                let contents = buffer[..transmit.size].to_vec();
+                sent.push((transmit, contents));
             }
             self.0.rest(now, handle, &mut self.1);
         }
         while let Some(Reply { transmit, contents, .. }) = self.0.next_reply() {
-            sent.push((transmit.destination, contents));
+            sent.push((transmit, contents));
         }
         self.0.begin_next(now, is_behind);
         sent
