@@ -2,11 +2,13 @@
 
 mod support;
 
-use clearway_transport::{Event, SocketIndex};
-use clearway_wire::Direction;
+use clearway_transport::{ConnectionHandle, Event, SocketIndex};
+use clearway_units::Timestamp;
+use clearway_wire::{Direction, VarInt};
 use support::ids::Rotating;
 use support::{
-    Door, Pair, Route, SECOND_SOCKET, address, delayed, milliseconds, pattern, quiet, seconds, tls,
+    CLIENT, Door, Pair, Route, SECOND_SOCKET, address, delayed, milliseconds, pattern, quiet,
+    seconds, tls,
 };
 
 const DELAY: u64 = 10;
@@ -32,10 +34,82 @@ fn a_regular_client_always_has_a_valid_token() {
             _ => None,
         });
         let now = pair.now;
-        pair.client().close(now, clearway_wire::VarInt::ZERO, b"");
+        pair.client().close(now, VarInt::ZERO, b"");
         pair.run_for(lifetime / 9);
         pair.reconnect(token.expect("a token"));
     }
+}
+
+/// A connection that has ended, at the client and at the server.
+struct Ended {
+    handles: [ConnectionHandle; 2],
+    /// How long each end keeps something of it; `None` if nothing is kept any more.
+    until: [Option<Timestamp>; 2],
+    /// A packet of the client that is late.
+    late: Vec<u8>,
+}
+
+/// The connection of the moment ends, at one of the ends first.
+fn end(pair: &mut Pair, server_closes: bool) -> Ended {
+    pair.client().ping();
+    let (now, mut buffer) = (pair.now, vec![0; 2000]);
+    let late = pair.client.transmit(pair.handle, now, &mut buffer, 1).expect("a PING");
+    pair.client.transmitted(pair.handle, now);
+    let closing = if server_closes { pair.server() } else { pair.client() };
+    closing.close(now, VarInt::ZERO, b"");
+    pair.run_for(milliseconds(DELAY));
+    let [server] = pair.accepted[..] else { panic!("one connection at a time") };
+    let (now, handles) = (pair.now, [pair.handle, server]);
+    let until =
+        [(&mut pair.client, handles[0]), (&mut pair.server, handles[1])].map(|(end, of)| {
+            assert!(end.release(of, now).is_some());
+            end.deadlines(of, now).own
+        });
+    Ended { handles, until, late: buffer[..late.size].to_vec() }
+}
+
+/// Each end forgets the connection when its time has come.
+fn expire(pair: &mut Pair, ended: &mut Ended) {
+    let ends = [&mut pair.client, &mut pair.server].into_iter();
+    for ((end, handle), until) in ends.zip(ended.handles).zip(&mut ended.until) {
+        if until.take_if(|until| *until <= pair.now).is_some() {
+            end.on_deadline(handle, pair.now, pair.now);
+            assert!(end.remove_released(handle), "it stays for ever");
+        }
+    }
+}
+
+/// Connections begin and end all the time. What is kept of those that have ended knows their packets, is no more than has ended in
+/// its lifetime, and is nothing in the end.
+#[test]
+fn connections_that_have_ended_are_forgotten_under_constant_traffic() {
+    const VISITS: usize = 300;
+    let mut pair = Pair::with(delayed(DELAY, 1), quiet(), quiet());
+    let (mut all, mut most) = (Vec::<Ended>::new(), 0);
+    for visit in 0..VISITS {
+        pair.establish();
+        let ended = end(&mut pair, visit % 2 == 0);
+        let lifetime = ended.until[1].expect("late packets may come").saturating_since(pair.now);
+        assert!(lifetime < milliseconds(500), "visit {visit}: {lifetime:?}");
+        all.push(ended);
+        all.iter_mut().for_each(|ended| expire(&mut pair, ended));
+        for (number, ended) in all.iter().enumerate() {
+            let known = pair.server.connection_for(address(CLIENT), &ended.late);
+            let expected = ended.until[1].is_some().then_some(ended.handles[1]);
+            assert_eq!(known, expected, "visit {visit}: that of {number}");
+        }
+        let kept = [0, 1].map(|end| all.iter().filter(|it| it.until[end].is_some()).count());
+        assert_eq!([pair.client.connection_count(), pair.server.connection_count()], kept);
+        most = most.max(kept[1]);
+        if visit + 1 < VISITS {
+            pair.reconnect(Vec::new());
+        }
+    }
+    // A visit takes at least 50 ms.
+    assert!((2..=10).contains(&most), "{most} are kept at a time");
+    pair.now += seconds(1);
+    all.iter_mut().for_each(|ended| expire(&mut pair, ended));
+    assert_eq!([pair.client.connection_count(), pair.server.connection_count()], [0, 0]);
 }
 
 /// The client moves to and fro, the server's connection IDs and both ends' keys are replaced, and data flows all the time.
