@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clearway_transport::{
-    Connection, ConnectionError, DatagramError, Event, ReadOutcome, Side, TransportConfig,
-    TransportConfigBuilder,
+    ConnectError, Connection, ConnectionError, DatagramError, Endpoint, EndpointConfig, Event,
+    RandomIds, ReadOutcome, ResetKey, ServerConfig, Side, TransportConfig, TransportConfigBuilder,
 };
-use clearway_wire::{Direction, StreamId, VarInt};
+use clearway_units::Random;
+use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 use support::versions::closed;
-use support::{Pair, delayed, milliseconds, pattern, quiet, seconds};
+use support::{Door, Pair, SERVER, address, delayed, milliseconds, pattern, quiet, seconds};
 
 type Builder = TransportConfigBuilder;
 
@@ -41,7 +42,7 @@ fn connection_windows(builder: Builder, initial: u64, max: u64) -> Builder {
     builder.initial_connection_receive_window(initial).max_connection_receive_window(max)
 }
 
-const LIMITS: [Limit; 24] = [
+const LIMITS: [Limit; 25] = [
     (
         "max_idle_timeout",
         |it| it.max_idle_timeout(Some(milliseconds(1))),
@@ -146,10 +147,11 @@ const LIMITS: [Limit; 24] = [
     ),
     ("packet_threshold", |it| it.packet_threshold(1), |it| it.packet_threshold(u64::MAX)),
     (
-        "congestion window",
-        |it| it.initial_window(Some(1200)).maximum_window(4800),
+        "initial_window",
+        |it| it.initial_window(Some(1200)),
         |it| it.maximum_window(u64::MAX).initial_window(Some(u64::MAX)),
     ),
+    ("maximum_window", |it| it.maximum_window(4800), |it| it.maximum_window(u64::MAX)),
     (
         "key_update_after",
         |it| it.key_update_after(Some(1)),
@@ -397,10 +399,9 @@ fn an_exchange_succeeds_with_all_limits_at_their_least_or_greatest() {
 #[test]
 fn every_controller_works_with_the_least_and_the_greatest_window() {
     let mut exchanges = Exchanges::default();
-    let is_used =
-        |name| ["congestion window", "initial_datagram_size", "initial_rtt"].contains(&name);
+    let used = ["initial_window", "maximum_window", "initial_datagram_size", "initial_rtt"];
     for algorithm in clearway_congestion::Algorithm::ALL {
-        for (name, least, greatest) in LIMITS.into_iter().filter(|(name, ..)| is_used(*name)) {
+        for (name, least, greatest) in LIMITS.into_iter().filter(|(name, ..)| used.contains(name)) {
             for (bound, set) in [("least", least), ("greatest", greatest)] {
                 let settings = set(base()).controller(Arc::new(algorithm)).build().unwrap();
                 let name = format!("the {bound} {name} with {algorithm:?}");
@@ -444,4 +445,124 @@ fn the_least_handshake_timeout_is_kept() {
     pair.run_for(seconds(100));
     let error = closed(&pair.client_events).cloned();
     assert!(matches!(error, Some(ConnectionError::HandshakeTimedOut(_))), "{error:?}");
+}
+
+/// The limits of an endpoint.
+#[derive(Clone, Copy, Debug)]
+struct EndpointLimits {
+    max_connections: usize,
+    retry_token_lifetime: Duration,
+    new_token_lifetime: Duration,
+}
+
+type EndpointLimit = (&'static str, fn(&mut EndpointLimits), fn(&mut EndpointLimits));
+
+const ENDPOINT_LIMITS: [EndpointLimit; 3] = [
+    ("max_connections", |it| it.max_connections = 1, |it| it.max_connections = usize::MAX),
+    // The least one with which a handshake is possible: a round trip of this path.
+    (
+        "retry_token_lifetime",
+        |it| it.retry_token_lifetime = milliseconds(20),
+        |it| it.retry_token_lifetime = Duration::MAX,
+    ),
+    (
+        "new_token_lifetime",
+        |it| it.new_token_lifetime = Duration::ZERO,
+        |it| it.new_token_lifetime = Duration::MAX,
+    ),
+];
+
+/// A client and a server of which everyone has to validate their address.
+fn limited(limits: EndpointLimits) -> Pair {
+    let EndpointLimits { max_connections, .. } = limits;
+    let mut pair = Pair::with(delayed(10, 1), base().build().unwrap(), base().build().unwrap());
+    pair.longest_wait = Duration::MAX;
+    pair.door = Door::Retry;
+    pair.server_config = Arc::new(ServerConfig {
+        retry_token_lifetime: limits.retry_token_lifetime,
+        new_token_lifetime: limits.new_token_lifetime,
+        ..(*pair.server_config).clone()
+    });
+    let endpoint = |seed, server| {
+        let (id_generator, reset_key) = (Arc::new(RandomIds), ResetKey::new(&[seed; 32]));
+        let config = EndpointConfig { id_generator, reset_key, max_connections };
+        Endpoint::new(config, server, pair.now, Random::from_number(seed.into()))
+    };
+    let [client, server] = [endpoint(1, None), endpoint(2, Some(pair.server_config.clone()))];
+    (pair.client, pair.server) = (client, server);
+    pair.reconnect(Vec::new());
+    pair
+}
+
+fn new_token(pair: &Pair) -> Vec<u8> {
+    let token = pair.client_events.iter().find_map(|event| match event {
+        Event::NewToken(token) => Some(token.to_vec()),
+        _ => None,
+    });
+    token.expect("the server sends NEW_TOKEN")
+}
+
+/// A client comes, others do not where one connection is the most, and it comes again after a hundred years.
+fn visits(name: &str, limits: EndpointLimits) {
+    let mut pair = limited(limits);
+    assert!(pair.download(5000, seconds(10)).is_some(), "{name}");
+    let token = new_token(&pair);
+    let config = pair.client_config.clone();
+    let other = pair.client.connect(pair.now, &config, address(SERVER), "localhost", None);
+    if limits.max_connections == 1 {
+        assert_eq!(other.err(), Some(ConnectError::TooManyConnections), "{name}");
+        assert_eq!(refusal(&mut pair), Some(TransportErrorCode::CONNECTION_REFUSED), "{name}");
+    }
+    pair.end();
+    assert_eq!(pair.server.connection_count(), 0, "{name}");
+    pair.run_for(seconds(100 * 365 * 24 * 3600));
+    let is_valid = limits.new_token_lifetime == Duration::MAX;
+    for (token, trips) in [(token, if is_valid { 4 } else { 6 }), (Vec::new(), 6)] {
+        let began = pair.now;
+        pair.reconnect(token);
+        pair.establish();
+        // HANDSHAKE_DONE is the last of these.
+        assert_eq!(pair.now.saturating_since(began), milliseconds(10 * trips), "{name}");
+        assert!(pair.download(5000, seconds(10)).is_some(), "{name}");
+        pair.end();
+    }
+}
+
+/// Why the server refuses another client while it has one.
+fn refusal(pair: &mut Pair) -> Option<TransportErrorCode> {
+    let permissive = EndpointLimits { max_connections: 2, ..LIMITS_OF_OTHERS };
+    let client = std::mem::replace(&mut pair.client, limited(permissive).client);
+    let before = (pair.handle, std::mem::take(&mut pair.accepted));
+    pair.reconnect(Vec::new());
+    pair.run_for(seconds(1));
+    let reason = match closed(&pair.client_events) {
+        Some(ConnectionError::ConnectionClosed { error_code, .. }) => Some(*error_code),
+        _ => None,
+    };
+    assert_eq!(pair.accepted, []);
+    pair.client = client;
+    (pair.handle, pair.accepted) = before;
+    reason
+}
+
+const LIMITS_OF_OTHERS: EndpointLimits = EndpointLimits {
+    max_connections: 100,
+    retry_token_lifetime: Duration::from_secs(15),
+    new_token_lifetime: Duration::from_secs(3600),
+};
+
+#[test]
+fn clients_come_and_return_with_each_limit_of_an_endpoint_at_its_least_and_greatest() {
+    let [mut least, mut greatest] = [LIMITS_OF_OTHERS; 2];
+    for (name, set_least, set_greatest) in ENDPOINT_LIMITS {
+        let [mut low, mut high] = [LIMITS_OF_OTHERS; 2];
+        set_least(&mut low);
+        set_greatest(&mut high);
+        visits(&format!("the least {name}"), low);
+        visits(&format!("the greatest {name}"), high);
+        set_least(&mut least);
+        set_greatest(&mut greatest);
+    }
+    visits("all least", least);
+    visits("all greatest", greatest);
 }

@@ -34,6 +34,7 @@ use clearway_transport::{
     TlsServerConfig, Transmit, TransportConfig,
 };
 use clearway_units::{Random, Timestamp};
+use clearway_wire::VarInt;
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::kx_group::X25519;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -557,6 +558,22 @@ impl Pair {
     /// Runs for `duration` of virtual time.
     pub fn run_for(&mut self, duration: Duration) {
         self.run_until(duration, |_| false);
+    }
+
+    /// The client closes its connection, which both ends forget when late packets have had time to come.
+    pub fn end(&mut self) {
+        let now = self.now;
+        self.client().close(now, VarInt::ZERO, b"");
+        self.run_for(Duration::from_secs(10));
+        let forget = |endpoint: &mut Endpoint, handle| {
+            assert!(endpoint.release(handle, self.now).is_some());
+            endpoint.on_deadline(handle, self.now, self.now);
+            assert!(endpoint.remove_released(handle), "it is known for ever");
+        };
+        forget(&mut self.client, self.handle);
+        for handle in std::mem::take(&mut self.accepted) {
+            forget(&mut self.server, handle);
+        }
     }
 
     /// Runs until both ends have confirmed the handshake.
