@@ -15,7 +15,7 @@ use super::*;
 use crate::TransportErrorCause;
 use crate::handshake::ServerSessions;
 use crate::handshake::tests::{self, ONE};
-use crate::{MemorySessionStore, SessionStore};
+use crate::{MemorySessionStore, SavedSession, SessionStore};
 
 const HOUR: u64 = 3600;
 
@@ -142,6 +142,36 @@ fn the_age_of_sessions_can_be_set_up_to_a_week() {
             clock.set(NOW + passed);
             assert_eq!(resumes(&client, &server), Ok(is_resumed), "{set}: {passed}");
         }
+    }
+}
+
+/// A client that returns three times between two rotations always resumes. Tickets are of no use from the second rotation on.
+#[test]
+fn a_regular_client_always_resumes_while_keys_are_rotated() {
+    const VISITS: u64 = 3;
+    let site = Site::new();
+    let (clock, keys) = (Clock::at(NOW), TicketKeys::new(&[0; 32]));
+    let server = site.server(ClientTrust::NotAsked, &clock).ticket_keys(keys.clone());
+    let [store, of_another] = [(); 2].map(|()| Arc::new(MemorySessionStore::default()));
+    let client = site.client(None).session_store(store.clone());
+    // Whoever has kept the sessions of the client.
+    let another = site.client(None).session_store(of_another.clone());
+    let mut kept = Vec::new();
+    for visit in 0..VISITS * 20 {
+        let rotation = visit / VISITS;
+        clock.set(NOW + visit * HOUR / VISITS);
+        keys.rotate(&[rotation as u8; 32]);
+        for (issued, session) in &kept {
+            while of_another.take_session("localhost", Version::V1).is_some() {}
+            of_another.put_session("localhost", SavedSession::clone(session));
+            let is_accepted = rotation - issued <= 1;
+            assert_eq!(resumes(&another, &server), Ok(is_accepted), "visit {visit}: of {issued}");
+        }
+        kept.retain(|(issued, _)| rotation - issued <= 3);
+        assert_eq!(resumes(&client, &server), Ok(visit > 0), "visit {visit}");
+        let session = store.take_session("localhost", Version::V1).expect("a ticket");
+        store.put_session("localhost", session.clone());
+        kept.push((rotation, session));
     }
 }
 
