@@ -2,6 +2,8 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 
 use clearway::rustls::crypto::SupportedKxGroup;
 use clearway::rustls::crypto::aws_lc_rs::kx_group::{SECP256R1, X25519, X25519MLKEM768};
@@ -323,6 +325,55 @@ fn certificates_are_replaced_while_connections_go_on() {
         let (_, mut receive) = of_server.accept_bi().await.unwrap();
         assert_eq!(receive.read_to_end(100).await.unwrap(), b"before and after");
         assert_eq!(client.peer_identity(), Some(before.chain()));
+    });
+}
+
+/// Clients come all the time while certificates are replaced ten times: each handshake shows one that was in force meanwhile, and
+/// the table keeps no other.
+#[test]
+fn each_handshake_shows_the_certificate_of_its_time() {
+    const EACH: usize = 6;
+    run(async {
+        let authority = Authority::new();
+        let all: Vec<_> = (0..=10).map(|_| authority.server(&["localhost"])).collect();
+        let (certificates, config) = server_with([all[0].clone()]);
+        let server = Endpoint::server(loopback(), config).unwrap();
+        let [current, shown_by] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let clients: Vec<_> = (0..2)
+            .map(|_| {
+                let (server, roots, all) = (server.clone(), authority.roots(), all.clone());
+                let (current, count) = (current.clone(), shown_by.clone());
+                tokio::spawn(async move {
+                    while count.load(SeqCst) < EACH * all.len() {
+                        let before = current.load(SeqCst);
+                        // A configuration of its own: nothing is resumed.
+                        let config = ClientConfig::with_roots(roots.clone());
+                        let config = config.application_protocols([PROTOCOL]);
+                        let leaf = shown(&server, &config, "localhost").await;
+                        // One is in force a little before it is counted.
+                        let after = (current.load(SeqCst) + 1).min(all.len() - 1);
+                        let in_force = &all[before..=after];
+                        assert!(
+                            in_force.iter().any(|it| it.chain()[0] == leaf),
+                            "{before}, {after}"
+                        );
+                        count.fetch_add(1, SeqCst);
+                    }
+                })
+            })
+            .collect();
+        for (number, identity) in (1..).zip(&all[1..]) {
+            while shown_by.load(SeqCst) < EACH * number {
+                tokio::task::yield_now().await;
+            }
+            certificates.replace([identity.clone()]).unwrap();
+            current.store(number, SeqCst);
+            let kept = certificates.identities();
+            assert!(kept.len() == 1 && kept[0].chain() == identity.chain());
+        }
+        for client in clients {
+            client.await.unwrap();
+        }
     });
 }
 
