@@ -214,6 +214,8 @@ impl Driver {
         let failures = core::mem::take(&mut batch.state.face.failures);
         let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
         state.is_attended = are_answered;
+        #[cfg(any(test, debug_assertions))]
+        state.face.check_caches();
         self.exchanges = state.face.all.len() as u64;
         drop(state);
         if let Some(listener) = listener {

@@ -138,10 +138,7 @@ impl Exchanges {
 
     /// Discards an exchange that neither a task nor the protocol needs any more.
     pub(super) fn retire(&mut self, key: usize) {
-        let is_over = |exchange: &Exchange| {
-            exchange.send.buffer.is_over() && exchange.receive.is_over() && !exchange.is_queued
-        };
-        let Some(exchange) = self.all.get(key).filter(|exchange| is_over(exchange)) else {
+        let Some(exchange) = self.all.get(key).filter(|exchange| exchange.is_over()) else {
             return;
         };
         if let Some(stream) = exchange.stream {
@@ -149,6 +146,24 @@ impl Exchanges {
         }
         if exchange.handles == 0 && !exchange.is_changed {
             self.all.remove(key);
+        }
+    }
+
+    /// Checks that each exchange is there for a reason, and is found by its stream while that is in use; unless there are many.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_caches(&self) {
+        const MOST: usize = 64;
+        if self.all.len() > MOST {
+            return;
+        }
+        for (key, exchange) in &self.all {
+            let is_needed = exchange.handles > 0 || exchange.is_changed || !exchange.is_over();
+            assert!(is_needed, "the exchange of stream {:?} is over, but kept", exchange.stream);
+            let stream = exchange.stream.filter(|_| !exchange.is_over());
+            assert!(stream.is_none_or(|stream| self.by_stream.get(stream) == Some(key)));
+        }
+        for (stream, key) in self.by_stream.iter() {
+            assert!(self.all.get(key).is_some_and(|exchange| exchange.stream == Some(stream)));
         }
     }
 }
@@ -209,6 +224,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
+    /// Whether the protocol does not need it any more.
+    fn is_over(&self) -> bool {
+        self.send.buffer.is_over() && self.receive.is_over() && !self.is_queued
+    }
+
     /// A request that a task makes (client). The task holds both ends.
     pub(super) fn request(head: Request<()>, totals: &Totals) -> Self {
         Self::new(None, head, totals)

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use clearway::http3::{BodySource, Client, Config, Handler, RequestStream, Server, serve_in_shard};
+use clearway::http3::{
+    Body, BodySource, Client, Config, Handler, RequestStream, Server, serve_in_shard,
+};
 use clearway::{ClientConfig, Endpoint, MemoryBudget};
 use http::{Request, Response};
 
@@ -25,19 +27,43 @@ async fn until(what: &str, budget: &MemoryBudget, is_so: impl Fn(u64) -> bool) {
     assert!(waited.is_ok(), "{what}: {:?}", budget.statistics());
 }
 
-/// Makes requests that are not answered to the end, and cancels them.
-async fn requests_count(budget: &MemoryBudget, server: &Endpoint, config: &ClientConfig) {
-    let endpoint = Endpoint::client(loopback()).unwrap();
+/// Makes requests that are not answered to the end, and cancels them, and then others that are. At both ends each counts until it
+/// is over.
+async fn requests_count(of_server: &MemoryBudget, server: &Endpoint, config: &ClientConfig) {
+    // Only an endpoint that accepts connections has a budget.
+    let of_client = MemoryBudget::new(64 << 20);
+    let own = configs(Default::default()).0.memory_budget(of_client.clone());
+    let endpoint = Endpoint::server(loopback(), own).unwrap();
+    let budgets = [("server", of_server), ("client", &of_client)];
     let client = Client::connect(&endpoint, config, server.local_address(), "localhost");
     let client = client.await.unwrap();
+    let answered = async || {
+        let mut response = client.send(get("/answer")).await.unwrap();
+        assert_eq!(response.body_mut().bytes(100).await.unwrap(), "");
+    };
+    answered().await;
+    let before = budgets.map(|(_, budget)| budget.statistics().held);
     let pending: Vec<_> = (0..REQUESTS).map(|_| client.start(get("/")).unwrap()).collect();
-    until("in progress", budget, |held| held >= REQUESTS * EACH).await;
+    for (end, budget) in budgets {
+        until(&format!("in progress: {end}"), budget, |held| held >= REQUESTS * EACH).await;
+    }
     // Not only while the first content is on its way.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let held = budget.statistics().held;
-    assert!(held >= REQUESTS * EACH, "{held}");
+    for (end, budget) in budgets {
+        let held = budget.statistics().held;
+        assert!(held >= REQUESTS * EACH, "{end}: {held}");
+    }
     drop(pending);
-    until("canceled", budget, |held| held <= CONNECTION).await;
+    for (end, budget) in budgets {
+        until(&format!("canceled: {end}"), budget, |held| held <= CONNECTION).await;
+    }
+    for _ in 0..REQUESTS {
+        answered().await;
+    }
+    for ((end, budget), before) in budgets.into_iter().zip(before) {
+        let most = CONNECTION.min(before + 3 * EACH);
+        until(&format!("answered: {end}, {before}"), budget, |held| held <= most).await;
+    }
 }
 
 #[test]
@@ -48,8 +74,13 @@ fn requests_that_tasks_answer_count() {
         let server = Server::bind(loopback(), config.memory_budget(budget.clone())).unwrap();
         let endpoint = server.endpoint().clone();
         tokio::spawn(async move {
-            while let Some((_, mut responder)) = server.accept().await {
-                tokio::spawn(async move { responder.cancelled().await });
+            while let Some((request, mut responder)) = server.accept().await {
+                tokio::spawn(async move {
+                    match request.uri().path() {
+                        "/answer" => responder.respond(Response::new(Body::empty())).await.unwrap(),
+                        _ => drop(responder.cancelled().await),
+                    }
+                });
             }
         });
         requests_count(&budget, &endpoint, &of_client).await;
@@ -66,8 +97,10 @@ impl BodySource for Endless {
 }
 
 impl Handler for Endless {
-    fn request(&mut self, stream: &mut RequestStream<'_>, _: Request<()>) {
-        stream.respond(&Response::new(()), Some(Box::new(Endless))).unwrap();
+    fn request(&mut self, stream: &mut RequestStream<'_>, request: Request<()>) {
+        let is_endless = request.uri().path() != "/answer";
+        let body = is_endless.then(|| Box::new(Endless) as Box<dyn BodySource>);
+        stream.respond(&Response::new(()), body).unwrap();
     }
 }
 
