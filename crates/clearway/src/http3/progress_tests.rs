@@ -86,3 +86,18 @@ fn streams_that_are_over_are_forgotten() {
     watch.look(at(1), &TIMEOUTS, &[]);
     assert_eq!(watch.streams.len(), 0);
 }
+
+#[test]
+fn the_least_and_the_greatest_timeouts() {
+    let of = |duration| Timeouts { request: duration, send: duration };
+    let looks = [answering(0, 0, true), asking(4, 1)];
+    let mut watch = Watch::default();
+    for second in [0, 1, 1 << 30] {
+        assert_eq!(watch.look(at(second), &of(Duration::MAX), &looks), []);
+    }
+    let mut watch = Watch::default();
+    let both = [(0, Stalled::Response), (4, Stalled::Request)];
+    assert_eq!(watch.look(at(1), &of(Duration::ZERO), &looks), both);
+    assert_eq!(of(Duration::ZERO).interval(), Duration::from_millis(1));
+    assert!(of(Duration::MAX).interval() > Duration::from_secs(1 << 30));
+}

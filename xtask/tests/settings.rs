@@ -1,0 +1,82 @@
+//! Every public setting that is a number or a time is exchanged at its least and greatest value: its name is in the table of a
+//! test, or below with the reason.
+
+use std::path::Path;
+
+/// The packages whose settings these are, and the files with the tables.
+const TABLES: [(&str, &str); 4] = [
+    ("transport", "transport/tests/settings.rs"),
+    ("clearway", "clearway/tests/http3/settings.rs"),
+    ("http3", "http3/src/connection_tests/exchange.rs"),
+    ("io", "io/src/forward_tests.rs"),
+];
+
+/// Settings that are in none of the tables, and the reason.
+const EXCEPTIONS: [(&str, &str); 11] = [
+    ("Config.max_field_section_size", "exchange.rs sets it by the messages, apart from its table"),
+    (
+        "Config.max_informational_responses",
+        "exchange.rs sets it by the messages, apart from its table",
+    ),
+    ("TlsServerConfig.max_session_age", "binding_tests.rs has its bounds, by a clock"),
+    ("TransportError.in_frame", "no setting: the type of a frame"),
+    ("Settings.max_field_section_size", "no setting of its own: what Config says, for the peer"),
+    ("Settings.qpack_blocked_streams", "no setting of its own: what Config says, for the peer"),
+    ("Settings.qpack_max_table_capacity", "no setting of its own: what Config says, for the peer"),
+    ("GroupServerSetup.retry_above", "what clearway::ServerConfig says"),
+    ("ServerSetup.retry_above", "what clearway::ServerConfig says"),
+    ("http3::Timeouts.request", "progress_tests.rs has its bounds, by a clock"),
+    ("http3::Timeouts.send", "progress_tests.rs has its bounds, by a clock"),
+];
+
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Whether a type is a number or a time, also one that may be absent or is not 0.
+fn is_number(kind: &str) -> bool {
+    let inner = kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>'));
+    let inner = inner.unwrap_or(kind).trim_start_matches("NonZero").to_ascii_lowercase();
+    ["u8", "u16", "u32", "u64", "usize", "f32", "f64", "duration"].contains(&inner.as_str())
+}
+
+/// The setting that a line of the public surface makes known, as `Type.name`: a field of settings, or a method that takes a
+/// number and returns the changed value.
+fn setting(line: &str) -> Option<String> {
+    if let Some((of, method)) = line.split_once(": fn ") {
+        let (name, parameters) = method.split_once('(')?;
+        let parameters = parameters.strip_suffix(") -> Self")?;
+        let (receiver, value) = parameters.split_once(", ")?;
+        let (_, kind) = value.split_once(": ")?;
+        let is_setter = ["self", "mut self"].contains(&receiver) && is_number(kind);
+        return is_setter.then(|| format!("{of}.{name}"));
+    }
+    let (place, kind) = line.split_once(": ")?;
+    let (of, name) = place.split_once('.')?;
+    let kinds = ["Config", "Options", "Settings", "Setup", "Limits", "Timeouts"];
+    let is_setting = kinds.iter().any(|kind| of.ends_with(kind)) && is_number(kind);
+    is_setting.then(|| format!("{of}.{name}"))
+}
+
+#[test]
+fn every_setting_is_exchanged_at_its_least_and_greatest() {
+    let mut exceptions = EXCEPTIONS.map(|(name, _)| name).to_vec();
+    let mut missing = Vec::new();
+    for (package, table) in TABLES {
+        let table = read(&format!("crates/{table}"));
+        let surface = read(&format!("docs/surface/{package}.txt"));
+        let settings: Vec<String> = surface.lines().filter_map(setting).collect();
+        assert!(settings.len() > 2, "{package}: {settings:?}");
+        for setting in settings {
+            let before = exceptions.len();
+            exceptions.retain(|exception| *exception != setting);
+            let (_, name) = setting.split_once('.').unwrap_or_default();
+            if exceptions.len() == before && !table.contains(&format!("\"{name}\"")) {
+                missing.push(format!("{package}: {setting}"));
+            }
+        }
+    }
+    assert_eq!(missing, [""; 0], "neither in a table nor among the exceptions");
+    assert_eq!(exceptions, [""; 0], "there is no such setting");
+}
