@@ -1,6 +1,10 @@
 use core::time::Duration;
 
+use clearway_congestion::Algorithm;
+use clearway_wire::Version;
+
 use super::{InvalidSetting, TransportConfig, TransportConfigBuilder};
+use crate::SpinBit;
 
 fn error(set: impl FnOnce(TransportConfigBuilder) -> TransportConfigBuilder) -> InvalidSetting {
     set(TransportConfig::builder()).build().unwrap_err()
@@ -127,7 +131,6 @@ fn an_error_contains_the_permitted_values() {
 
 #[test]
 fn versions_are_known_and_each_is_there_once() {
-    use clearway_wire::Version;
     let (one, two) = (Version::V1, Version::V2);
     for versions in [&[one][..], &[two], &[one, two], &[two, one]] {
         let built = TransportConfig::builder().versions(versions.iter().copied()).build();
@@ -154,4 +157,103 @@ fn settings_can_be_changed_again() {
     let config = TransportConfig::builder().max_datagram_size(1400).packet_threshold(5).build();
     let config = config.unwrap().to_builder().packet_threshold(7).build().unwrap();
     assert_eq!((config.max_datagram_size(), config.packet_threshold()), (1400, 7));
+}
+
+/// A configuration in which no setting has its default, and no two numbers are equal.
+fn unusual() -> TransportConfig {
+    TransportConfig::builder()
+        .max_idle_timeout(Some(Duration::from_millis(7001)))
+        .keep_alive_interval(Some(Duration::from_millis(7002)))
+        .handshake_timeout(Duration::from_millis(7003))
+        .max_ack_delay(Duration::from_millis(14))
+        .min_ack_delay(Some(Duration::from_micros(7005)))
+        .initial_rtt(Duration::from_millis(7006))
+        .max_concurrent_bidirectional_streams(101)
+        .max_concurrent_unidirectional_streams(102)
+        .initial_stream_receive_window(103)
+        .max_stream_receive_window(104)
+        .initial_connection_receive_window(105)
+        .max_connection_receive_window(106)
+        .send_buffer(107)
+        .max_datagram_frame_size(Some(108))
+        .datagram_receive_buffer(109)
+        .datagram_receive_limit(110)
+        .datagram_send_buffer(111)
+        .datagram_send_limit(112)
+        .packet_threshold(113)
+        .initial_window(Some(11_400))
+        .maximum_window(115_000)
+        .key_update_after(Some(116))
+        .ack_eliciting_threshold(117)
+        .max_datagram_size(1219)
+        .initial_datagram_size(1218)
+        .discover_path_mtu(false)
+        .datagram_drops_oldest(true)
+        .datagram_notices(true)
+        .reset_stream_at(false)
+        .ack_frequency(false)
+        .skip_packet_numbers(false)
+        .ecn(false)
+        .prefers_own_version(true)
+        .version_information(false)
+        .grease_quic_bit(false)
+        .allow_active_migration(false)
+        .follow_preferred_address(false)
+        .spin_bit(SpinBit::Enabled)
+        .versions([Version::V2])
+        .controller(std::sync::Arc::new(Algorithm::Reno))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_configuration_returns_what_its_builder_was_given() {
+    let it = unusual();
+    let times = [it.max_idle_timeout(), it.keep_alive_interval(), Some(it.handshake_timeout())];
+    assert_eq!(times.map(|time| time.unwrap().as_millis()), [7001, 7002, 7003]);
+    let times = [it.max_ack_delay(), it.min_ack_delay().unwrap(), it.initial_rtt()];
+    assert_eq!(times.map(|time| time.as_micros()), [14_000, 7005, 7_006_000]);
+    let numbers = [
+        it.max_concurrent_bidirectional_streams(),
+        it.max_concurrent_unidirectional_streams(),
+        it.initial_stream_receive_window(),
+        it.max_stream_receive_window(),
+        it.initial_connection_receive_window(),
+        it.max_connection_receive_window(),
+        it.send_buffer(),
+        it.max_datagram_frame_size().unwrap(),
+        it.datagram_receive_buffer(),
+        it.datagram_receive_limit() as u64,
+        it.datagram_send_buffer(),
+        it.datagram_send_limit() as u64,
+        it.packet_threshold(),
+        it.initial_window().unwrap() / 100,
+        it.maximum_window() / 1000,
+        it.key_update_after().unwrap(),
+        it.ack_eliciting_threshold().into(),
+    ];
+    assert_eq!(numbers, core::array::from_fn(|index| 101 + index as u64));
+    assert_eq!((it.initial_datagram_size(), it.max_datagram_size()), (1218, 1219));
+    assert!(it.datagram_drops_oldest() && it.datagram_notices() && it.prefers_own_version());
+    let switched_off = [
+        it.discover_path_mtu(),
+        it.reset_stream_at(),
+        it.ack_frequency(),
+        it.skip_packet_numbers(),
+        it.ecn(),
+        it.version_information(),
+        it.grease_quic_bit(),
+        it.allow_active_migration(),
+        it.follow_preferred_address(),
+    ];
+    assert_eq!(switched_off, [false; 9]);
+    assert_eq!((it.spin_bit(), it.versions()), (SpinBit::Enabled, &[Version::V2][..]));
+    assert_eq!(format!("{:?}", it.controller()), "Reno");
+    // What is on by default.
+    let default = TransportConfig::default();
+    assert!(default.discover_path_mtu() && default.reset_stream_at() && default.ack_frequency());
+    assert!(default.skip_packet_numbers() && default.ecn() && default.grease_quic_bit());
+    assert!(default.version_information() && default.allow_active_migration());
+    assert!(default.follow_preferred_address() && !default.prefers_own_version());
+    assert!(!default.datagram_drops_oldest() && !default.datagram_notices());
 }

@@ -26,6 +26,8 @@ fn what_cannot_be_decoded_names_the_field_and_what_is_wrong() {
     assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR: the input ends inside Stream Data");
     assert_eq!(error.reason(), "Stream Data");
     assert_eq!(error.cause, TransportErrorCause::Decode(cause));
+    let error = error.with_code(TransportErrorCode::TRANSPORT_PARAMETER_ERROR);
+    assert_eq!(error.to_string(), "TRANSPORT_PARAMETER_ERROR: the input ends inside Stream Data");
     assert!(error.source().is_none(), "its text contains that of the cause");
     let cause = DecodeError::Invalid { field: "Token", problem: "is empty" };
     let error = TransportError::from(cause).in_frame(7);

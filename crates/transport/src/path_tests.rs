@@ -300,6 +300,20 @@ fn a_flood_of_challenges_keeps_the_newest() {
     assert_eq!(data, [96, 97, 98, 99]);
 }
 
+/// Another local address is another path: the system chooses the address, recovery begins anew, and whether the spin bit is
+/// enabled is decided again (RFC 9000 §17.4).
+#[test]
+fn a_path_without_the_old_local_address_is_another_path() {
+    let arrival = Arrival { local_ip: Some([10, 0, 0, 9].into()), ..from(1) };
+    let mut paths = Paths::new(arrival, local_id(), true, MTU);
+    paths.current_mut().spin_bit(SpinBit::Enabled, local_id(), &mut Random::from_number(1));
+    assert_ne!(paths.current.spin, Spin::default());
+    paths.leave_local_ip();
+    let path = paths.current();
+    assert_eq!((path.local_ip(), path.generation(), path.spin), (None, 1, Spin::default()));
+    assert_eq!((path.remote(), path.is_validated()), (remote(1), true));
+}
+
 proptest! {
     /// Whichever datagrams arrive: no address that is not validated is sent more than three times the bytes received from it,
     /// and memory is bounded.

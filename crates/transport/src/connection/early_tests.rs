@@ -1,7 +1,7 @@
 //! 0-RTT packets of a client that violates the rules for them.
 
 use clearway_wire::frame::{self, Frame};
-use clearway_wire::{TransportErrorCode, VarInt};
+use clearway_wire::{ResetToken, TransportErrorCode, TransportParameters, VarInt};
 
 use super::super::tests::{CLIENT, Wire, encoded, from};
 use crate::handshake::EarlyData;
@@ -46,4 +46,42 @@ fn frames_that_may_be_in_0_rtt_packets_are_processed() {
     for frame in permitted {
         assert_eq!(error_of(&encoded(&[&frame])), None, "{frame:?}");
     }
+}
+
+/// RFC 9000 §7.4.1: a client remembers all parameters of the server, except those that the section lists, and those of
+/// extensions that do not say that it has to.
+#[test]
+fn all_parameters_are_remembered_that_may_be() {
+    let server = TransportParameters {
+        max_idle_timeout: VarInt::from_u32(1),
+        stateless_reset_token: Some(ResetToken::new([2; 16])),
+        max_udp_payload_size: VarInt::from_u32(1300),
+        initial_max_data: VarInt::from_u32(4),
+        initial_max_stream_data_bidi_local: VarInt::from_u32(5),
+        initial_max_stream_data_bidi_remote: VarInt::from_u32(6),
+        initial_max_stream_data_uni: VarInt::from_u32(7),
+        initial_max_streams_bidi: VarInt::from_u32(8),
+        initial_max_streams_uni: VarInt::from_u32(9),
+        ack_delay_exponent: VarInt::from_u32(10),
+        max_ack_delay: VarInt::from_u32(11),
+        disable_active_migration: true,
+        active_connection_id_limit: VarInt::from_u32(12),
+        max_datagram_frame_size: VarInt::from_u32(13),
+        grease_quic_bit: true,
+        min_ack_delay: Some(VarInt::from_u32(14)),
+        reset_stream_at: true,
+        ..TransportParameters::default()
+    };
+    let absent = TransportParameters::default();
+    let expected = TransportParameters {
+        stateless_reset_token: absent.stateless_reset_token,
+        ack_delay_exponent: absent.ack_delay_exponent,
+        max_ack_delay: absent.max_ack_delay,
+        // RFC 9287 §3.1.
+        grease_quic_bit: absent.grease_quic_bit,
+        min_ack_delay: absent.min_ack_delay,
+        reset_stream_at: absent.reset_stream_at,
+        ..server.clone()
+    };
+    assert_eq!(super::remembered(server), expected);
 }

@@ -1,9 +1,57 @@
-//! Frames of extensions, and unreliable datagrams beside streams.
+//! Transport parameters, frames of extensions, and unreliable datagrams beside streams.
 
-use clearway_wire::{Direction, TransportErrorCode};
+use core::time::Duration;
+
+use clearway_wire::{Direction, TransportErrorCode, TransportParameters, VarInt};
 
 use super::tests::{Wire, ack_frequency, datagrams};
 use crate::TransportConfig;
+
+/// Each end knows what the other's settings say (RFC 9000 §18.2), none of which is the default here.
+#[test]
+fn the_peer_gets_the_parameters_that_are_set() {
+    let settings = TransportConfig::builder()
+        .max_idle_timeout(Some(Duration::from_millis(7001)))
+        .initial_connection_receive_window(7002)
+        .initial_stream_receive_window(7003)
+        .max_concurrent_bidirectional_streams(7004)
+        .max_concurrent_unidirectional_streams(7005)
+        .max_ack_delay(Duration::from_millis(14))
+        .allow_active_migration(false)
+        .max_datagram_frame_size(Some(7006))
+        .min_ack_delay(Some(Duration::from_micros(7007)));
+    let expected = TransportParameters {
+        max_idle_timeout: VarInt::from_u32(7001),
+        initial_max_data: VarInt::from_u32(7002),
+        initial_max_stream_data_bidi_local: VarInt::from_u32(7003),
+        initial_max_stream_data_bidi_remote: VarInt::from_u32(7003),
+        initial_max_stream_data_uni: VarInt::from_u32(7003),
+        initial_max_streams_bidi: VarInt::from_u32(7004),
+        initial_max_streams_uni: VarInt::from_u32(7005),
+        max_ack_delay: VarInt::from_u32(14),
+        disable_active_migration: true,
+        max_datagram_frame_size: VarInt::from_u32(7006),
+        min_ack_delay: Some(VarInt::from_u32(7007)),
+        grease_quic_bit: true,
+        reset_stream_at: true,
+        active_connection_id_limit: VarInt::from_u32(4),
+        ..TransportParameters::default()
+    };
+    let mut wire = Wire::with(settings.build().unwrap());
+    let known =
+        [wire.client().peer_parameters().cloned(), wire.server().peer_parameters().cloned()];
+    for known in known {
+        // What depends on the connection.
+        let known = TransportParameters {
+            original_destination_connection_id: None,
+            initial_source_connection_id: None,
+            stateless_reset_token: None,
+            version_information: None,
+            ..known.unwrap()
+        };
+        assert_eq!(known, expected);
+    }
+}
 
 /// The frames of extensions that this endpoint has not announced (draft-ietf-quic-ack-frequency §3,
 /// draft-ietf-quic-reliable-stream-reset §3).

@@ -127,7 +127,6 @@ pub(crate) fn local_parameters(
     let window = VarInt::saturating(config.initial_stream_receive_window);
     TransportParameters {
         max_idle_timeout: config.idle_timeout_parameter(),
-        max_udp_payload_size: VarInt::from_u32(65_527),
         initial_max_data: VarInt::saturating(config.initial_connection_receive_window),
         initial_max_stream_data_bidi_local: window,
         initial_max_stream_data_bidi_remote: window,
