@@ -1,7 +1,8 @@
 use super::*;
+use crate::actions::actions;
 use crate::testing::{BUFFER, CHARGE, LOCAL, Parts, bump, course, host, process, socket};
 use crate::{
-    Application, Certainty, Missing, Reading, RunState, SocketKey, Starvation, Throttling,
+    Application, Certainty, Missing, Queue, Reading, RunState, SocketKey, Starvation, Throttling,
 };
 
 type Happens = fn(&mut Parts<'_>, u64);
@@ -379,6 +380,32 @@ fn the_rate_is_measured_and_no_larger_buffer_advised() {
     assert!(verdict.to_string().contains(">> socket"), "{verdict}");
 }
 
+/// A reader that hardly reads and a buffer of nothing put no infinite number into the advice.
+#[test]
+fn advice_has_finite_numbers() {
+    let advice = |drain_rate: f64, buffer: u64| {
+        let queue = Queue {
+            local: LOCAL.to_owned(),
+            process: None,
+            arrival_rate: Some(900.0),
+            drain_rate: Some(drain_rate),
+            are_rates_exact: true,
+            charge: None,
+            buffer: Some(buffer),
+            buffer_seconds: Some(0.5),
+            sufficient_buffer: None,
+        };
+        let actions = actions(Stage::Socket, &Cause::Rate(queue), &[]);
+        actions.into_iter().map(|it| it.text).collect::<Vec<_>>()
+    };
+    let of_idle = advice(0.4, 0);
+    assert!(of_idle[0].ends_with("arrive per second and it reads none."), "{of_idle:?}");
+    assert_eq!(of_idle.len(), 1, "{of_idle:?}");
+    let of_slow = advice(1.0, BUFFER);
+    assert!(of_slow[0].contains("it reads 1 (900.00 arrive for each"), "{of_slow:?}");
+    assert_eq!(of_slow.len(), 2, "{of_slow:?}");
+}
+
 #[test]
 fn a_burst_is_answered_with_the_buffer_that_would_have_held_it() {
     let verdict = diagnose(&course(40, |it, step| {
@@ -416,14 +443,25 @@ fn a_stopped_reader_is_told_from_a_slow_one() {
 
 #[test]
 fn an_application_tells_what_no_counter_of_the_kernel_does() {
-    let mut snapshots = course(20, |_, _| {});
-    for (step, it) in (0..).zip(&mut snapshots) {
-        let application = Application { process: 500, truncated: step, ..Application::default() };
-        it.applications = Reading::Seen([("balance".to_owned(), application)].into());
+    for (truncated, queue_full, cause) in
+        [(1, 0, Cause::TruncatedReads), (0, 1, Cause::ApplicationQueue)]
+    {
+        let mut snapshots = course(20, |_, _| {});
+        for (step, it) in (0..).zip(&mut snapshots) {
+            let application = Application {
+                process: 500,
+                truncated: truncated * step,
+                queue_full: queue_full * step,
+                ..Application::default()
+            };
+            it.applications = Reading::Seen([("balance".to_owned(), application)].into());
+        }
+        let verdict = diagnose(&snapshots);
+        let first = &verdict.findings[0];
+        assert_eq!((&first.cause, first.lost), (&cause, 19), "{verdict}");
+        let advice = &first.actions[0].text;
+        assert!(!advice.starts_with("Look at the counters of the"), "{cause:?}: not of its own");
     }
-    let verdict = diagnose(&snapshots);
-    assert_eq!(verdict.findings[0].cause, Cause::TruncatedReads, "{verdict}");
-    assert_eq!(verdict.findings[0].lost, 19);
 }
 
 #[test]

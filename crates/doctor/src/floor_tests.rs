@@ -234,12 +234,18 @@ fn what_a_servers_own_sockets_lose_is_its_loss_beside_what_others_lose() {
 
 #[test]
 fn a_filter_and_a_full_queue_of_its_own_are_a_servers_loss() {
-    let verdict = own(&served(|it, _| {
-        it.udp("InErrors", 90);
-        it.socket().drops += 90;
-        it.reason("SOCKET_FILTER", 90);
-    }));
-    assert_eq!(verdict.findings[0].cause, Cause::SocketFilter, "{verdict}");
+    let filtered = |packets: u64| {
+        own(&served(|it, _| {
+            it.udp("InErrors", packets);
+            it.socket().drops += packets;
+            it.reason("SOCKET_FILTER", packets);
+        }))
+    };
+    for (packets, outcome) in [(90, Outcome::Loss), (5, Outcome::NoLoss)] {
+        let verdict = filtered(packets);
+        assert_eq!(verdict.findings[0].cause, Cause::SocketFilter, "{verdict}");
+        assert_eq!(verdict.outcome, outcome, "{packets} beside 100 that it received: {verdict}");
+    }
     let verdict = own(&served(|it, step| {
         if let Reading::Seen(applications) = &mut it.0.applications {
             applications.values_mut().for_each(|it| it.queue_full = step * 20);

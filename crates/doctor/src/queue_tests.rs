@@ -24,6 +24,28 @@ fn from_two_samples_little_is_known() {
     assert_eq!(measure(&[]).why, Why::Unknown);
 }
 
+/// Where it is not known what the reader read, being kept from running explains losses if that lasted most of the time.
+#[test]
+fn a_reader_that_ran_for_half_of_the_time_was_not_kept_off() {
+    let why = |milliseconds: u64, waited: u64, reads: Option<u64>| {
+        let reader = |waited| Reader { state: RunState::Sleeping, ran: 0, waited, throttled: 0 };
+        let (before, after) = (sample(0, 0, 0, reads.map(|_| 0)), sample(0, 0, 50, reads));
+        measure(&[
+            Sample { reader: Some(reader(0)), ..before },
+            Sample {
+                at: milliseconds * 1_000_000,
+                reader: Some(reader(waited * 1_000_000)),
+                ..after
+            },
+        ])
+        .why
+    };
+    assert_eq!(why(100, 50, None), Why::Burst);
+    assert!(matches!(why(100, 51, None), Why::CpuPressure(part) if part > 0.5));
+    // Snapshots of one instant.
+    assert_eq!(why(0, 0, Some(500)), Why::Burst);
+}
+
 #[test]
 fn a_reader_that_reads_nothing_has_no_rate() {
     let samples: Vec<_> = (0..12).map(|at| sample(at, 92 * 2_315, at * 100, Some(0))).collect();
