@@ -116,6 +116,19 @@ fn headers_that_do_not_fit_wait_and_then_writable_is_reported() {
     assert!(server.link.half(stream, true).finished);
 }
 
+/// An application that was refused no content waits for nothing.
+#[test]
+fn headers_that_do_not_fit_are_no_reason_to_report_writable() {
+    let (mut server, stream) = serving("GET");
+    server.link.window = 0;
+    let (connection, mut end) = server.split();
+    connection.send_response(&mut end, stream, &response(Some(5)), false).unwrap();
+    assert!(server.events().is_empty());
+    server.link.window = 100;
+    assert!(server.events().is_empty());
+    assert!(sent(&mut server, stream) > 0);
+}
+
 /// Whatever fits at first, a response in one call is what it is in three.
 #[test]
 fn a_response_in_one_call_has_the_same_bytes() {

@@ -42,6 +42,22 @@ fn section_2_1_2_streams_at_risk_are_limited() {
     assert!(refers(&section(&mut encoder, 8, &[("b", "1")])));
 }
 
+/// RFC 9204 §4.3.2, §4.5.4: a name that is in the table is not sent again, whether its field is inserted or not.
+#[test]
+fn a_name_in_the_table_is_referred_to() {
+    let mut encoder = encoder(1000, 10);
+    section(&mut encoder, 0, &[("x-rather-long", "1")]);
+    encoder.instructions().clear();
+    section(&mut encoder, 4, &[("x-rather-long", "2")]);
+    assert_eq!(encoder.instructions()[..2], [0x80, 1], "the entry before, and a value of one byte");
+    // What is too large to be inserted.
+    encoder.instructions().clear();
+    let value = "v".repeat(600);
+    let fields = section(&mut encoder, 8, &[("x-rather-long", &value)]);
+    assert!(encoder.instructions().is_empty() && refers(&fields));
+    assert_eq!(fields[2] & 0xf0, 0x40, "{:x?}", &fields[..4]);
+}
+
 /// With no blocked streams allowed, entries are used once they are acknowledged.
 #[test]
 fn without_blocking_entries_are_used_after_their_acknowledgment() {
