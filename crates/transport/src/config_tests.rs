@@ -257,3 +257,16 @@ fn a_configuration_returns_what_its_builder_was_given() {
     assert!(default.follow_preferred_address() && !default.prefers_own_version());
     assert!(!default.datagram_drops_oldest() && !default.datagram_notices());
 }
+
+/// A server goes on in another version if it prefers one of its own and is able to say so (RFC 9368 §2.3).
+#[test]
+fn the_version_changes_to_the_preferred_one_only() {
+    let (v1, v2) = (Version::V1, Version::V2);
+    let changing = TransportConfig::builder().versions([v2, v1]).prefers_own_version(true);
+    let config = changing.clone().build().unwrap();
+    assert!(config.may_change_from(v1) && !config.may_change_from(v2));
+    for unable in [changing.clone().prefers_own_version(false), changing.version_information(false)]
+    {
+        assert!(!unable.build().unwrap().may_change_from(v1));
+    }
+}

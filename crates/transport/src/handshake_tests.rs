@@ -11,8 +11,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::{
-    ClientSessions, ConnectionVersions, Handshake, Progress, ServerSessions, TlsClientConfig,
-    TlsServerConfig,
+    ClientSessions, ConnectionVersions, EarlyData, ExportError, Handshake, NewKeys, Progress,
+    ServerSessions, Session, TlsClientConfig, TlsServerConfig,
 };
 use crate::contents::PacketContents;
 use crate::{Side, SpaceId, TransportError};
@@ -205,6 +205,82 @@ fn a_handshake_completes_in_any_order_and_any_pieces() {
         // Session tickets were received too.
         assert!(wire.client.stream(SpaceId::Application).read_offset() > 0);
     }
+}
+
+/// A session that gives out its messages in small pieces, and keys after the last of them.
+struct InPieces {
+    session: Box<dyn Session>,
+    written: Vec<u8>,
+    keys: Option<NewKeys>,
+}
+
+impl Session for InPieces {
+    fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        if self.written.is_empty() && self.keys.is_none() {
+            self.keys = self.session.produce(&mut self.written);
+        }
+        out.extend(self.written.drain(..self.written.len().min(100)));
+        self.keys.take_if(|_| self.written.is_empty())
+    }
+
+    fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
+        self.session.receive(space, message_bytes)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    fn peer_transport_parameters(&self) -> Option<&[u8]> {
+        self.session.peer_transport_parameters()
+    }
+
+    fn application_protocol(&self) -> Option<&[u8]> {
+        self.session.application_protocol()
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        self.session.server_name()
+    }
+
+    fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.session.peer_certificates()
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        label: &[u8],
+        context: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        self.session.export_keying_material(output, label, context)
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        self.session.cipher_suite()
+    }
+}
+
+/// [`Session::produce`] is called until it yields neither bytes nor keys.
+#[test]
+fn a_session_may_give_out_its_messages_in_pieces() {
+    let identity = identity();
+    let in_pieces = |session| Box::new(InPieces { session, written: Vec::new(), keys: None });
+    let sessions = Arc::new(client_config(&identity, &[b"h3"]));
+    let session = sessions.connect(Version::V1, &[], "localhost", b"c".to_vec()).unwrap();
+    let mut client = Handshake::new(Side::Client, Version::V1, in_pieces(session), &id(1)).unwrap();
+    client.start().unwrap();
+    let sessions = Arc::new(server_config(&identity, &[b"h3"]));
+    let session = sessions.accept(ONE, b"s".to_vec()).unwrap();
+    let server = Handshake::new(Side::Server, Version::V1, in_pieces(session), &id(1)).unwrap();
+    let mut wire = Wire::new((client, server));
+    wire.run(1200, &mut Random::from_number(1)).unwrap();
+    assert!(wire.client.is_complete() && wire.server.is_complete());
+    // What it need not implement.
+    let session = wire.client.session();
+    assert_eq!((session.early_data(), session.negotiated_version()), (EarlyData::None, None));
+    assert_eq!((session.remembered_parameters(), session.remembered_context()), (None, None));
+    assert_eq!(session.key_exchange_group(), None);
 }
 
 #[test]

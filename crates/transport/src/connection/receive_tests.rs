@@ -19,6 +19,17 @@ fn received(connection: &Connection) -> u64 {
     connection.statistics().packets_received
 }
 
+#[test]
+fn an_authentic_packet_is_an_answer() {
+    let mut wire = Wire::begin(TransportConfig::default(), |_| {});
+    let is_answered =
+        |connection: &Connection| (connection.is_answered(), connection.is_unanswered());
+    assert_eq!(is_answered(wire.client()), (false, true));
+    assert_eq!(is_answered(wire.server()), (true, false));
+    wire.exchange();
+    assert_eq!(is_answered(wire.client()), (true, false));
+}
+
 /// RFC 9000 §14.1: also if a connection exists; the other packets of the datagram are processed.
 #[test]
 fn a_server_discards_initial_packets_in_small_datagrams() {

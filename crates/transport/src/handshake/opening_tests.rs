@@ -47,11 +47,14 @@ fn the_version_is_chosen_when_the_first_message_is_complete() {
         opening.receive(SpaceId::Initial, &[*byte]).unwrap();
         assert_eq!((opening.negotiated_version(), opening.is_handshaking()), (None, true));
         assert!(opening.produce(&mut Vec::new()).is_none());
+        assert_eq!((opening.cipher_suite(), opening.key_exchange_group()), (None, None));
     }
     opening.receive(SpaceId::Initial, &[*last]).unwrap();
     assert_eq!(opening.negotiated_version(), Some(V2));
     assert!(opening.peer_transport_parameters().is_some());
     assert_eq!(opening.server_name(), Some("localhost"));
+    assert!(opening.cipher_suite().unwrap().starts_with("TLS_"));
+    assert!(opening.key_exchange_group().unwrap().starts_with("X25519"));
     let mut answer = Vec::new();
     assert!(matches!(opening.produce(&mut answer), Some(NewKeys::Handshake(_))));
     assert!(!answer.is_empty() && opening.received.is_empty());

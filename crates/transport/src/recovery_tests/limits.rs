@@ -4,7 +4,7 @@ use clearway_congestion::SendLimit;
 use clearway_units::{Rate, ReleaseTime};
 
 use crate::SpaceId;
-use crate::recovery::testing::{Bench, at, ms};
+use crate::recovery::testing::{Bench, SIZE, at, ms};
 
 #[test]
 fn the_window_permits_whole_datagrams_only() {
@@ -224,4 +224,25 @@ fn only_a_sender_with_nothing_in_flight_starts_with_a_burst() {
         }
         assert_eq!(sent, expected, "after packets up to {last_acked} were acknowledged");
     }
+}
+
+/// All paths but the current one have the initial window of one, and one datagram more in the probe timeout of an unknown
+/// path (RFC 9002 §7.2, §7.5).
+#[test]
+fn other_paths_have_a_window_of_their_own() {
+    let mut bench = Bench::new();
+    let sent_by = |bench: &mut Bench, milliseconds| {
+        let mut sent = 0;
+        while sent < 100 && bench.recovery.may_send_elsewhere(at(milliseconds), SIZE) {
+            bench.stage(SpaceId::Application, |packet| packet.is_off_path = true);
+            bench.recovery.transmitted(at(milliseconds)).unwrap();
+            sent += 1;
+        }
+        sent
+    };
+    assert_eq!(sent_by(&mut bench, 0), 10);
+    assert_eq!((sent_by(&mut bench, 998), sent_by(&mut bench, 999)), (0, 1));
+    assert_eq!((sent_by(&mut bench, 1997), sent_by(&mut bench, 1998)), (0, 1));
+    bench.ack(at(2000), &[(0, 4)]);
+    assert_eq!(sent_by(&mut bench, 2000), 3);
 }

@@ -156,6 +156,7 @@ fn a_late_acknowledgement_of_a_lost_packet_is_reported_first() {
 fn a_spurious_loss_raises_the_packet_threshold() {
     // RFC 9002 §6.1.1 permits it. Otherwise every packet that four others overtake would be declared lost.
     let mut bench = Bench::new();
+    assert_eq!(bench.recovery.packet_threshold(), 3);
     for time in 0..8 {
         bench.send(at(time));
     }
@@ -164,6 +165,7 @@ fn a_spurious_loss_raises_the_packet_threshold() {
     bench.ack(at(40), &[(5, 5), (0, 1)]);
     // Five packets had overtaken it.
     assert_eq!(bench.recovery.stats().loss_thresholds.packets, 6);
+    assert_eq!(bench.recovery.packet_threshold(), 6);
     for time in 50..56 {
         bench.send(at(time));
     }

@@ -17,6 +17,7 @@ fn the_limit_of_a_stream_blocks_is_reported_once_and_moves_on() {
     assert_eq!(pair.client.blocked_by(), Some(FlowControlBlock::Stream));
     assert!(!pair.client.has_control_pending() && !pair.client.has_data_pending());
     assert_eq!(pair.server.readable_bytes(id), 4000);
+    assert_eq!(pair.server.receive_credit(id), Some((0, 6000)), "of the stream and in all");
     let read = pair.server.read(pair.now, id, 1000).unwrap();
     assert_eq!(read, ReadOutcome::Data(data(1000)));
     pair.settle();
