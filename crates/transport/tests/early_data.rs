@@ -271,7 +271,9 @@ fn damaged_sessions_are_not_decoded() {
     pair.reconnect(Vec::new());
     pair.download(1000, seconds(10)).unwrap();
     let (_, bytes) = store.sessions.lock().unwrap()[0].clone();
-    assert_eq!(SavedSession::decode(&bytes).unwrap().encode(), bytes);
+    let session = SavedSession::decode(&bytes).unwrap();
+    assert_eq!(session.encode(), bytes);
+    assert_eq!(SavedSession::decode(&bytes), Ok(session));
     for end in 0..bytes.len() {
         assert!(SavedSession::decode(&bytes[..end]).is_err(), "cut at {end}");
     }

@@ -341,6 +341,7 @@ impl Pair {
         let (now, handle, batch) = (self.now, self.handle, self.batch);
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(transmit) = self.client.transmit(handle, now, &mut buffer, batch) {
+            check_batch(&transmit, batch);
             let taken = offer(&mut self.kernel, &mut self.client, handle, now, &transmit);
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in buffer[..transmit.size].chunks(size).take(taken) {
@@ -349,6 +350,7 @@ impl Pair {
         }
         for handle in self.accepted.clone() {
             while let Some(transmit) = self.server.transmit(handle, now, &mut buffer, batch) {
+                check_batch(&transmit, batch);
                 let taken =
                     offer(&mut self.server_kernel, &mut self.server, handle, now, &transmit);
                 let size = transmit.segment_size.unwrap_or(transmit.size);
@@ -619,6 +621,12 @@ fn offer(
             taken.min(transmit.size.div_ceil(size).saturating_sub(1))
         }
     }
+}
+
+/// A driver gets no more datagrams than it asked for.
+fn check_batch(transmit: &Transmit, batch: usize) {
+    let datagrams = transmit.segment_size.map_or(1, |size| transmit.size.div_ceil(size));
+    assert!(datagrams <= batch, "{datagrams} datagrams in a batch of {batch}");
 }
 
 pub fn address(text: &str) -> SocketAddr {
