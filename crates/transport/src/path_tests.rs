@@ -300,7 +300,7 @@ fn a_flood_of_challenges_keeps_the_newest() {
     assert_eq!(data, [96, 97, 98, 99]);
 }
 
-/// Another local address is another path: the system chooses the address, recovery begins anew, and whether the spin bit is
+/// Another local address is another path: the system chooses the address, recovery starts again, and whether the spin bit is
 /// enabled is decided again (RFC 9000 §17.4).
 #[test]
 fn a_path_without_the_old_local_address_is_another_path() {

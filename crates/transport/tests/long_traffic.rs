@@ -68,7 +68,7 @@ fn end(pair: &mut Pair, server_closes: bool) -> Ended {
     Ended { handles, until, late: buffer[..late.size].to_vec() }
 }
 
-/// Each end forgets the connection when its time has come.
+/// Each end forgets the connection when its lifetime ends.
 fn expire(pair: &mut Pair, ended: &mut Ended) {
     let ends = [&mut pair.client, &mut pair.server].into_iter();
     for ((end, handle), until) in ends.zip(ended.handles).zip(&mut ended.until) {

@@ -37,9 +37,9 @@ pub mod mutant_switch {
 /// A change of a file's text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Edit {
-    /// Which mutant it is.
+    /// The place of the mutant in the list.
     pub(super) place: usize,
-    /// Which bytes are replaced.
+    /// The bytes that are replaced.
     range: Range<usize>,
     /// What takes their place.
     pieces: Vec<Piece>,

@@ -145,7 +145,7 @@ fn the_age_of_sessions_can_be_set_up_to_a_week() {
     }
 }
 
-/// A client that returns three times between two rotations always resumes. Tickets are of no use from the second rotation on.
+/// A client that returns three times between two rotations always resumes. A ticket cannot be used after the second rotation.
 #[test]
 fn a_regular_client_always_resumes_while_keys_are_rotated() {
     const VISITS: u64 = 3;
@@ -154,7 +154,7 @@ fn a_regular_client_always_resumes_while_keys_are_rotated() {
     let server = site.server(ClientTrust::NotAsked, &clock).ticket_keys(keys.clone());
     let [store, of_another] = [(); 2].map(|()| Arc::new(MemorySessionStore::default()));
     let client = site.client(None).session_store(store.clone());
-    // Whoever has kept the sessions of the client.
+    // Someone who has kept the sessions of the client.
     let another = site.client(None).session_store(of_another.clone());
     let mut kept = Vec::new();
     for visit in 0..VISITS * 20 {
