@@ -85,11 +85,18 @@ async fn serve(connection: Connection, site: Site) {
     let client = connection.remote_address();
     while let Ok((send, receive)) = connection.accept_bi().await {
         let site = site.clone();
-        tokio::spawn(async move { answer(client, send, receive, &site).await });
+        let connection = connection.clone();
+        tokio::spawn(async move { answer(&connection, client, send, receive, &site).await });
     }
 }
 
-async fn answer(client: SocketAddr, mut send: SendStream, mut receive: RecvStream, site: &Site) {
+async fn answer(
+    connection: &Connection,
+    client: SocketAddr,
+    mut send: SendStream,
+    mut receive: RecvStream,
+    site: &Site,
+) {
     let Site { files, log, timeouts } = site;
     let (log, start) = (*log, Instant::now());
     let request = read(&mut receive, timeouts.request).await.unwrap_or_default();
@@ -99,7 +106,7 @@ async fn answer(client: SocketAddr, mut send: SendStream, mut receive: RecvStrea
         Found::File(file) => {
             let length = file.identity.length;
             let reader = file.read(client, &files.store, 0, length);
-            let sent = send_file(reader, &mut send, timeouts.send).await;
+            let sent = send_file(connection, reader, &mut send, timeouts.send).await;
             if let Err(problem) = &sent {
                 if problem == SHORT {
                     log.problem(path, problem);
@@ -147,12 +154,17 @@ async fn read(receive: &mut RecvStream, limit: Duration) -> Option<Vec<u8>> {
 }
 
 /// Sends a file, unless the client accepts nothing of it for as long as `limit`, or while memory is short.
-async fn send_file(reader: Reader, send: &mut SendStream, limit: Duration) -> Result<(), String> {
+async fn send_file(
+    connection: &Connection,
+    reader: Reader,
+    send: &mut SendStream,
+    limit: Duration,
+) -> Result<(), String> {
     let short = Arc::new(Notify::new());
     let told = short.clone();
     reader.on_shortage(move || told.notify_one());
     tokio::select! {
-        sent = copy(reader, send, limit) => sent,
+        sent = copy(connection, reader, send, limit) => sent,
         () = short.notified() => {
             Err(SHORT.to_owned())
         }
@@ -160,7 +172,12 @@ async fn send_file(reader: Reader, send: &mut SendStream, limit: Duration) -> Re
 }
 
 /// Sends a file.
-async fn copy(mut reader: Reader, send: &mut SendStream, limit: Duration) -> Result<(), String> {
+async fn copy(
+    connection: &Connection,
+    mut reader: Reader,
+    send: &mut SendStream,
+    limit: Duration,
+) -> Result<(), String> {
     while !reader.is_at_end() {
         let credit = within(limit, send.credit(PIECE)).await?;
         let piece = reader.next(credit).await.map_err(|error| error.to_string())?;
@@ -173,8 +190,23 @@ async fn copy(mut reader: Reader, send: &mut SendStream, limit: Duration) -> Res
     // An empty file has no last piece.
     let _ = send.finish();
     // The data would be delivered without this, but only now it is known to have arrived.
-    within(limit, send.stopped()).await?;
-    Ok(())
+    delivered(connection, send, limit).await
+}
+
+/// Waits until the client has acknowledged everything, for as long as it acknowledges anything within each `limit`. The
+/// stream is not blocked: there was credit for all of it.
+async fn delivered(
+    connection: &Connection,
+    send: &mut SendStream,
+    limit: Duration,
+) -> Result<(), String> {
+    loop {
+        let before = connection.statistics().bytes_acknowledged;
+        match within(limit, send.stopped()).await {
+            Err(_) if connection.statistics().bytes_acknowledged > before => {}
+            outcome => return outcome.map(|_| ()),
+        }
+    }
 }
 
 /// Waits for what depends on the client.

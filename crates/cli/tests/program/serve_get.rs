@@ -38,6 +38,23 @@ fn files_are_downloaded_byte_for_byte() {
     assert_eq!(log.lines().count(), 4, "{log}");
 }
 
+/// Over a slow path, what was handed to the transport takes longer to arrive than a client may accept nothing.
+#[test]
+fn a_client_on_a_slow_path_is_not_taken_for_one_that_accepts_nothing() {
+    let scratch = Scratch::new("slow-path");
+    let content = scratch.fill("root/file", 400_000);
+    for more in [&[][..], &["--http09"]] {
+        let server =
+            Running::serve(&scratch, "root", &[&["--send-timeout", "500ms"], more].concat());
+        let link = Running::link(&server.address, &["--rate", "1mbit", "--delay", "10ms"]);
+        let (certificate, output) = (scratch.path("cert.pem"), scratch.path("file"));
+        let get = ["get", "--connect", &link.address, "--ca", &certificate, "-o", &output];
+        let url = server.url("file");
+        succeed(&[&get[..], more, &[&url]].concat());
+        assert_eq!(fs::read(&output).unwrap(), content);
+    }
+}
+
 #[test]
 fn http09_with_retry() {
     let scratch = Scratch::new("http09");

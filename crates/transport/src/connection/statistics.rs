@@ -66,6 +66,9 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Bytes of packets declared lost.
     pub bytes_lost: u64,
+    /// Bytes of packets acknowledged, also of those that had been declared lost before. Packets that carry nothing but
+    /// acknowledgments do not count.
+    pub bytes_acknowledged: u64,
     /// UDP payloads received.
     pub datagrams_received: u64,
     /// Packets received that failed authentication.
@@ -165,6 +168,7 @@ impl Connection {
             bytes_sent: stats.counts.bytes_sent,
             bytes_received: self.counters.bytes_received,
             bytes_lost: stats.counts.bytes_lost,
+            bytes_acknowledged: stats.counts.bytes_acknowledged,
             datagrams_received: self.counters.datagrams_received,
             authentication_failures: self.handshake.protection().authentication_failures(),
             send_failures: self.counters.send_failures,
