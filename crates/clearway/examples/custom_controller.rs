@@ -8,8 +8,8 @@ use std::error::Error;
 use std::sync::Arc;
 
 use clearway::congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
-    SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+    Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
+    Phase, RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
 };
 use clearway::rustls::RootCertStore;
 use clearway::rustls::pki_types::PrivatePkcs8KeyDer;
@@ -50,13 +50,15 @@ impl Controller for State {
 
     fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         let is_answered =
             |packet: &SentPacket| self.recovery_until.is_some_and(|until| packet.index < until);
+        let mut response = CongestionResponse::None;
         if event.lost.iter().any(|packet| !is_answered(packet)) {
             self.window = (self.window - self.window / 4).max(self.minimum);
             self.recovery_until = Some(event.next_index);
             self.events += 1;
+            response = CongestionResponse::Reduced;
         }
         let acknowledged: u64 = event
             .acked
@@ -72,6 +74,7 @@ impl Controller for State {
         self.suppressors.set(Suppressor::Recovery, is_recovering, event.round);
         self.suppressors.set(Suppressor::NotLimited, !event.was_limited, event.round);
         self.suppressors.set(Suppressor::MaximumWindow, self.window == self.maximum, event.round);
+        response
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}

@@ -121,10 +121,10 @@ pub use clearway_wire::{Direction, StreamId, VarInt, Version};
 /// Congestion control: the controllers that come with this library, and what is needed to write another.
 pub mod congestion {
     pub use clearway_congestion::{
-        Acknowledgement, Algorithm, Bbr, Controller, ControllerFactory, ControllerParameters,
-        Cubic, DeliverySnapshot, Inspect, Limitation, Metric, Pacer, Phase, Quantity, RateSample,
-        Reno, RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot, SpuriousLoss, StateValue,
-        Suppressor, Suppressors, UnknownAlgorithm, Visit,
+        Acknowledgement, Algorithm, Bbr, CongestionResponse, Controller, ControllerFactory,
+        ControllerParameters, Cubic, DeliverySnapshot, Inspect, Limitation, Metric, Pacer, Phase,
+        Quantity, RateSample, Reno, RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot,
+        SpuriousLoss, StateValue, Suppressor, Suppressors, UnknownAlgorithm, Visit,
     };
 }
 

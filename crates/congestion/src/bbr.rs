@@ -118,8 +118,8 @@ use self::undo::Undo;
 use self::window::Window;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Metric, Phase, Quantity, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors, UnpackController,
+    Acknowledgement, CongestionResponse, Controller, ControllerParameters, Metric, Phase, Quantity,
+    RttSnapshot, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors, UnpackController,
 };
 
 /// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
@@ -308,11 +308,11 @@ impl Controller for Bbr {
         }
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if self.episode.is_ended_by(event) {
             self.window.restore();
         }
-        self.respond_to_congestion(event);
+        let response = self.respond_to_congestion(event);
         self.jitter.note(event);
         match Sample::of(event) {
             Some(mut sample) => {
@@ -322,6 +322,7 @@ impl Controller for Bbr {
             None => self.set_window(0, event.total_delivered),
         }
         self.note_suppressors(event);
+        response
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {

@@ -245,6 +245,15 @@ impl Suppressors {
     }
 }
 
+/// What a [`Controller`] did about the congestion that an [`Acknowledgement`] shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionResponse {
+    /// There was none, or it had responded before.
+    None,
+    /// It reduced its window: a loss episode begins. Later [spurious losses](SpuriousLoss) are reported and counted from here on.
+    Reduced,
+}
+
 /// A controller's state for observers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Snapshot {
@@ -304,8 +313,9 @@ pub trait Controller: Debug + Send {
     /// A packet that counts as in flight was sent. `bytes_in_flight` includes it.
     fn on_sent(&mut self, packet: &SentPacket, bytes_in_flight: u64);
 
-    /// An acknowledgement was processed, or the loss deadline passed. Called once for each.
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>);
+    /// An acknowledgement was processed, or the loss deadline passed. Called once for each. Returns whether the window was reduced
+    /// because of congestion, on which loss recovery relies.
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse;
 
     /// A packet that was declared lost was acknowledged. Called before the
     /// [`on_acknowledgement`](Self::on_acknowledgement) of the same ACK.

@@ -4,8 +4,8 @@ use clearway_units::Rate;
 
 use crate::base::{self, Base, scale};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss, UnpackController,
+    Acknowledgement, CongestionResponse, Controller, ControllerParameters, Metric, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss, UnpackController,
 };
 
 mod curve;
@@ -140,15 +140,17 @@ impl Controller for Cubic {
         self.base.on_sent(packet);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if event.newly_ce_marked > 0 {
             // The network itself signalled congestion: the cut cannot be undone.
             self.before_cut = None;
         }
         if self.base.is_new_persistent_congestion(event) {
             self.collapse(event);
+            CongestionResponse::Reduced
         } else if self.base.is_new_congestion(event) {
             self.cut(event);
+            CongestionResponse::Reduced
         } else {
             // The congestion avoidance stage begins once the losses are repaired.
             let limited = match self.base.is_in_recovery() {
@@ -161,6 +163,7 @@ impl Controller for Cubic {
                 self.avoid_congestion(acked, limited, smoothed);
             }
             self.base.note_suppressors(event);
+            CongestionResponse::None
         }
     }
 

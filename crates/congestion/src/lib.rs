@@ -73,9 +73,9 @@ mod testing;
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use controller::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Metric, Phase, Quantity,
-    RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss, Suppressor, Suppressors,
-    UnpackController,
+    Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
+    Metric, Phase, Quantity, RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss,
+    Suppressor, Suppressors, UnpackController,
 };
 pub use cubic::Cubic;
 pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};

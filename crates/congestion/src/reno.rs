@@ -4,8 +4,8 @@ use clearway_units::{Rate, pack_fields};
 use crate::base::{Base, BeforeCut, scale};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{
-    Acknowledgement, Controller, ControllerParameters, Metric, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss, UnpackController,
+    Acknowledgement, CongestionResponse, Controller, ControllerParameters, Metric, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss, UnpackController,
 };
 
 /// beta_ecn for Reno (RFC 8511 §3.1).
@@ -63,7 +63,7 @@ impl Controller for Reno {
         self.base.on_sent(packet);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if event.newly_ce_marked > 0 {
             // The network itself signalled congestion: the cut cannot be undone.
             self.before_cut = None;
@@ -72,15 +72,18 @@ impl Controller for Reno {
             self.carry = 0;
             self.before_cut = None;
             self.base.collapse(self.reduced(), event);
+            CongestionResponse::Reduced
         } else if self.base.is_new_congestion(event) {
             self.carry = 0;
             self.before_cut =
                 (event.newly_ce_marked == 0).then(|| Box::new(self.base.before_cut()));
             self.base.cut(self.cut_window(event), event);
+            CongestionResponse::Reduced
         } else {
             let acked = self.base.grow(event);
             self.avoid_congestion(acked);
             self.base.note_suppressors(event);
+            CongestionResponse::None
         }
     }
 

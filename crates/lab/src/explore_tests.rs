@@ -1,8 +1,8 @@
 use std::sync::atomic::Ordering;
 
 use clearway_congestion::{
-    Acknowledgement, Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss, StateValue,
-    Suppressors, Visit,
+    Acknowledgement, CongestionResponse, Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
+    StateValue, Suppressors, Visit,
 };
 use clearway_units::Rate;
 
@@ -61,7 +61,9 @@ impl Controller for Stuck {
 
     fn on_sent(&mut self, _: &SentPacket, _: u64) {}
 
-    fn on_acknowledgement(&mut self, _: &Acknowledgement<'_>) {}
+    fn on_acknowledgement(&mut self, _: &Acknowledgement<'_>) -> CongestionResponse {
+        CongestionResponse::None
+    }
 
     fn on_spurious_loss(&mut self, _: &SpuriousLoss) {}
 

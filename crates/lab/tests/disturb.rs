@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clearway_congestion::{
-    Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss,
+    Acknowledgement, Algorithm, CongestionResponse, Controller, ControllerFactory,
+    ControllerParameters, RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway_lab::checker::Property;
 use clearway_lab::disturb::{
@@ -106,9 +106,9 @@ impl Controller for Throttled {
         self.reno.on_sent(packet, bytes_in_flight);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
-        self.reno.on_acknowledgement(event);
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         self.has_lost |= !event.lost.is_empty();
+        self.reno.on_acknowledgement(event)
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}

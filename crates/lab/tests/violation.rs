@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use clearway_congestion::{
-    Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss,
+    Acknowledgement, Algorithm, CongestionResponse, Controller, ControllerFactory,
+    ControllerParameters, RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway_lab::log::{log, main_end};
 use clearway_lab::run::{Candidate, Extras, Outcome, run};
@@ -44,11 +44,13 @@ impl Controller for Stalled {
         self.reno.on_sent(packet, bytes_in_flight);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
-        if !self.has_lost {
-            self.reno.on_acknowledgement(event);
-        }
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
+        let response = match self.has_lost {
+            true => CongestionResponse::None,
+            false => self.reno.on_acknowledgement(event),
+        };
         self.has_lost |= !event.lost.is_empty();
+        response
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}

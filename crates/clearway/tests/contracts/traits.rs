@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use clearway::congestion::{
-    Acknowledgement, Algorithm, Controller, ControllerFactory, ControllerParameters, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss,
+    Acknowledgement, Algorithm, CongestionResponse, Controller, ControllerFactory,
+    ControllerParameters, RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway::rustls::RootCertStore;
 use clearway::rustls::crypto::aws_lc_rs;
@@ -141,9 +141,9 @@ impl Controller for UnreliableController {
         self.2.on_sent(packet, bytes_in_flight);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         self.calls(Method::OnAcknowledgement);
-        self.2.on_acknowledgement(event);
+        self.2.on_acknowledgement(event)
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {

@@ -6,7 +6,7 @@ use super::gain::Gain;
 use super::long_term::is_too_high;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
-use crate::{Acknowledgement, SendIndex, SentPacket};
+use crate::{Acknowledgement, CongestionResponse, SendIndex, SentPacket};
 use clearway_units::pack_fields;
 
 /// A loss episode, bounded by a send index (law 3).
@@ -71,10 +71,13 @@ impl LossSample {
 
 impl Bbr {
     /// Responds to the losses and marks of `event`, before its acknowledgements are processed.
-    pub(super) fn respond_to_congestion(&mut self, event: &Acknowledgement<'_>) {
+    pub(super) fn respond_to_congestion(
+        &mut self,
+        event: &Acknowledgement<'_>,
+    ) -> CongestionResponse {
+        let mut response = CongestionResponse::None;
         if self.episode.is_new(event) {
-            self.save_state();
-            self.begin_episode(event);
+            response = self.begin_episode(event);
         }
         let mut earlier_lost = event
             .lost
@@ -88,13 +91,19 @@ impl Bbr {
             self.handle_marks(event);
         }
         if event.persistent_congestion {
+            if self.episode.boundary != event.next_index {
+                response = self.begin_episode(event);
+            }
             self.collapse(event);
         }
+        response
     }
 
-    fn begin_episode(&mut self, event: &Acknowledgement<'_>) {
+    fn begin_episode(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
+        self.save_state();
         self.episode.begin(event.next_index);
         self.congestion_events = self.congestion_events.saturating_add(1);
+        CongestionResponse::Reduced
     }
 
     /// HandleLostPacket; `total_lost` bytes are lost in all, including this packet.
@@ -161,10 +170,6 @@ impl Bbr {
     /// bytes in flight, and at least the minimum window. The model stays (row 112), and the window
     /// is restored when a packet sent after the collapse is acknowledged.
     fn collapse(&mut self, event: &Acknowledgement<'_>) {
-        if self.episode.boundary != event.next_index {
-            self.save_state();
-            self.begin_episode(event);
-        }
         let window = event.bytes_in_flight.saturating_add(self.size());
         self.window.set(window, self.minimum_window(), self.maximum_window());
     }

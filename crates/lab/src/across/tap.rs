@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Metric, Phase,
-    RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
+    Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
+    Metric, Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss,
 };
 use clearway_units::{Rate, Timestamp};
 
@@ -83,8 +83,8 @@ impl Controller for Watched {
         self.inner.on_sent(packet, bytes_in_flight);
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
-        self.inner.on_acknowledgement(event);
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
+        let response = self.inner.on_acknowledgement(event);
         let point = Point {
             at: event.now,
             delivered: event.total_delivered,
@@ -97,6 +97,7 @@ impl Controller for Watched {
         };
         let mut tracks = self.tracks.lock().unwrap_or_else(PoisonError::into_inner);
         tracks[self.track].push(point);
+        response
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss, Suppressors,
+    Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
+    Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss, Suppressors,
 };
 use clearway_lab::run::Candidate;
 use clearway_units::{Rate, Timestamp};
@@ -77,12 +77,13 @@ impl Controller for Broken {
 
     fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
         if !event.lost.is_empty() && self.cut_at.is_none() {
             self.window = (self.window / 2.0).max(2.0 * self.size as f64);
             self.cut_at = Some((event.now, self.window));
         }
         self.grow(event);
+        CongestionResponse::None
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}

@@ -1,8 +1,8 @@
 use core::time::Duration;
 
 use clearway_congestion::{
-    Acknowledgement, Controller, Metric, Phase, Quantity, RttSnapshot, SentPacket, Snapshot,
-    SpuriousLoss, Suppressors,
+    Acknowledgement, CongestionResponse, Controller, Metric, Phase, Quantity, RttSnapshot,
+    SentPacket, Snapshot, SpuriousLoss, Suppressors,
 };
 use clearway_transport::{Observation, Observer, Side};
 use clearway_units::Rate;
@@ -22,7 +22,9 @@ impl Controller for Told {
 
     fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
 
-    fn on_acknowledgement(&mut self, _event: &Acknowledgement<'_>) {}
+    fn on_acknowledgement(&mut self, _event: &Acknowledgement<'_>) -> CongestionResponse {
+        CongestionResponse::None
+    }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
 

@@ -1,4 +1,4 @@
-use clearway_congestion::{Acknowledgement, SpuriousLoss};
+use clearway_congestion::{Acknowledgement, CongestionResponse, SpuriousLoss};
 use clearway_units::Timestamp;
 use clearway_wire::PacketNumber;
 
@@ -120,8 +120,7 @@ impl Recovery {
             let rate_sample = path.sampler.sample(rtt.map(|rtt| rtt.minimum));
             path.last_rate_sample = rate_sample.or(path.last_rate_sample);
             let held = path.limitation.take(facts.now, facts.prior_round, round);
-            let reductions = path.controller.snapshot().congestion_events;
-            path.controller.on_acknowledgement(&Acknowledgement {
+            let response = path.controller.on_acknowledgement(&Acknowledgement {
                 now: facts.now,
                 acked: &self.batch.acked,
                 lost: &self.batch.lost,
@@ -140,8 +139,7 @@ impl Recovery {
                 was_window_limited: held.was_window_limited,
                 limited_time: held.limited_time,
             });
-            let reduced = path.controller.snapshot().congestion_events != reductions;
-            if reduced || facts.persistent_congestion {
+            if response == CongestionResponse::Reduced || facts.persistent_congestion {
                 path.episode_began = self.event;
                 path.still_lost = 0;
             }

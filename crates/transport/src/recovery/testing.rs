@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use clearway_congestion::{
-    Acknowledgement, Controller, ControllerFactory, ControllerParameters, Phase, RttSnapshot,
-    SentPacket, Snapshot, SpuriousLoss, Suppressors,
+    Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
+    Phase, RttSnapshot, SentPacket, Snapshot, SpuriousLoss, Suppressors,
 };
 use clearway_units::{Random, Rate, Timestamp};
 use clearway_wire::{Frame, PacketNumber, Reader, VarInt, Writer, frame::Ack};
@@ -69,7 +69,6 @@ pub(super) struct Record {
 struct Recorder {
     record: Arc<Mutex<Record>>,
     boundary: u64,
-    reductions: u64,
     minimum_window: u64,
 }
 
@@ -82,10 +81,11 @@ impl Controller for Recorder {
         self.record.lock().unwrap().sent.push((*packet, bytes_in_flight));
     }
 
-    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) {
+    fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
+        let mut response = CongestionResponse::None;
         if event.lost.iter().any(|packet| packet.index.0 >= self.boundary) {
-            self.reductions += 1;
             self.boundary = event.next_index.0;
+            response = CongestionResponse::Reduced;
         }
         self.record.lock().unwrap().reports.push(ControllerReport {
             acked: event.acked.to_vec(),
@@ -100,6 +100,7 @@ impl Controller for Recorder {
             totals: (event.total_delivered, event.total_lost),
             limited_time: event.limited_time,
         });
+        response
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLoss) {
@@ -125,7 +126,7 @@ impl Controller for Recorder {
             minimum_window: self.minimum_window,
             phase: Phase::SlowStart,
             suppressors: Suppressors::default(),
-            congestion_events: self.reductions,
+            congestion_events: 0,
             undone_events: 0,
         }
     }
@@ -140,7 +141,6 @@ impl ControllerFactory for RecorderFactory {
         Box::new(Recorder {
             record: Arc::clone(&self.0),
             boundary: 0,
-            reductions: 0,
             minimum_window: parameters.minimum_window(),
         })
     }
