@@ -148,3 +148,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     client.wait_idle().await;
     if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
 }
+
+/// Whoever writes a controller tests it like this.
+#[cfg(test)]
+#[test]
+fn it_keeps_the_contract_of_controllers() {
+    clearway::congestion::conformance::check(|parameters| HalfAndQuarter.build(parameters));
+}

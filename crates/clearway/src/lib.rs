@@ -124,7 +124,7 @@ pub mod congestion {
         Acknowledgement, Algorithm, Bbr, CongestionResponse, Controller, ControllerFactory,
         ControllerParameters, Cubic, DeliverySnapshot, Inspect, Limitation, Metric, Pacer, Phase,
         Quantity, RateSample, Reno, RttSnapshot, SendIndex, SendLimit, SentPacket, Snapshot,
-        SpuriousLoss, StateValue, Suppressor, Suppressors, UnknownAlgorithm, Visit,
+        SpuriousLoss, StateValue, Suppressor, Suppressors, UnknownAlgorithm, Visit, conformance,
     };
 }
 

@@ -56,6 +56,7 @@
 mod algorithm;
 mod base;
 mod bbr;
+pub mod conformance;
 mod controller;
 mod cubic;
 mod delivery_rate;
