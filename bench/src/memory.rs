@@ -135,7 +135,7 @@ impl End {
                     Received::Incoming(incoming) => {
                         peer.handle = peer.endpoint.accept(now, incoming, None).ok();
                     }
-                    Received::Connection(_) | Received::Done => {}
+                    _ => {}
                 }
             }
             if let Some(handle) = peer.handle

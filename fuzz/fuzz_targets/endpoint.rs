@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
                 2 => server.retry(now, &incoming),
                 _ => server.refuse(incoming),
             },
-            Received::Connection(_) | Received::Done => {}
+            _ => {}
         }
         for handle in &known {
             if let Some(connection) = server.connection_mut(*handle) {

@@ -337,7 +337,7 @@ impl Visit {
                     let http3 = http3_end(Role::Server, &server.http3, self.seed);
                     self.server = Some(Box::new(Peer { handle, http3, answered: 0 }));
                 }
-                Received::Connection(_) | Received::Done => {}
+                _ => {}
             }
             let Some(peer) = &mut self.server else { return };
             let connection = server.endpoint.connection_mut(peer.handle).expect("a connection");

@@ -58,15 +58,28 @@ impl ConnectionHandle {
     }
 }
 
-/// The result of receiving a datagram.
+/// What a received datagram was.
 #[derive(Debug)]
 pub enum Received {
     /// It belongs to this connection, which has processed it: call `transmit` for the connection, and set its timer.
-    Connection(ConnectionHandle),
+    Connection {
+        /// The connection.
+        handle: ConnectionHandle,
+        /// Whether it came from the peer, and had not been received before. Anybody who has seen a connection ID can send datagrams
+        /// that belong to its connection, or send those of the peer again.
+        is_authentic: bool,
+    },
     /// It is the first packet of a new connection: accept, refuse, retry or ignore it.
     Incoming(Incoming),
-    /// It was answered by the endpoint, or dropped.
-    Done,
+    /// It belongs to a connection that has ended.
+    Ended,
+    /// No connection has its connection ID, and it begins none: its connection has ended long ago, or is another endpoint's. It may
+    /// be answered with a stateless reset (RFC 9000 §10.3).
+    Unknown,
+    /// The endpoint answers it: it begins a connection in a version that is not spoken, or with an invalid token.
+    Answered,
+    /// It was dropped for this reason.
+    Dropped(DropReason),
 }
 
 /// The connections of one socket, without the socket.
@@ -170,7 +183,7 @@ impl Endpoint {
                 return received;
             }
             self.note_stray(now, arrival.remote, datagram.len(), DropReason::Invalid);
-            return Received::Done;
+            return Received::Dropped(DropReason::Invalid);
         };
         let destination = ConnectionId::new(invariant.destination_connection_id()).ok();
         if let Some(destination) = destination
@@ -180,20 +193,23 @@ impl Endpoint {
             let Some(connection) = place.connection_mut().filter(|it| !it.is_closed()) else {
                 return self.receive_late(now, arrival, datagram, index);
             };
-            connection.receive(now, arrival, datagram);
+            let is_authentic = connection.receive(now, arrival, datagram);
             if let Some(growth) = connection.take_rtt_growth() {
                 self.common_delay.on_sample(index, now, growth);
             }
-            return Received::Connection(ConnectionHandle(index));
+            return Received::Connection { handle: ConnectionHandle(index), is_authentic };
         }
         if let Some(received) = self.receive_reset(now, arrival, datagram) {
             return received;
         }
         self.note_stray(now, arrival.remote, datagram.len(), DropReason::ConnectionUnknown);
         match invariant {
-            Invariant::Short { .. } => self.answer_unknown(now, arrival, datagram),
+            Invariant::Short { .. } => {
+                self.answer_unknown(now, arrival, datagram);
+                Received::Unknown
+            }
             Invariant::Long { version, .. } if self.accepts(version) => {
-                return self.receive_first(now, arrival, datagram);
+                self.receive_first(now, arrival, datagram)
             }
             Invariant::Long {
                 version,
@@ -201,18 +217,20 @@ impl Endpoint {
                 source_connection_id: source,
                 ..
             } => {
-                if let Some(server) = &self.server
-                    && version != Version::NEGOTIATION
-                {
-                    let spoken = server.transport.versions();
-                    let size = datagram.len();
-                    let random = &mut self.random;
-                    let reply = version::negotiate(spoken, size, destination, source, random);
-                    self.reply(arrival, reply);
+                let server = self.server.as_ref().filter(|_| version != Version::NEGOTIATION);
+                let Some(server) = server else {
+                    return Received::Dropped(DropReason::ConnectionUnknown);
+                };
+                let spoken = server.transport.versions();
+                let size = datagram.len();
+                let random = &mut self.random;
+                let reply = version::negotiate(spoken, size, destination, source, random);
+                match self.reply(arrival, reply) {
+                    true => Received::Answered,
+                    false => Received::Dropped(DropReason::UnsupportedVersion),
                 }
             }
         }
-        Received::Done
     }
 
     /// Processes a datagram of a connection that has ended. Nothing in it is decrypted for its own sake, so it is a stateless
@@ -229,10 +247,10 @@ impl Endpoint {
         }
         let Some(connection) = self.connection_mut(ConnectionHandle(index)) else {
             self.answer_late(index);
-            return Received::Done;
+            return Received::Ended;
         };
-        connection.receive(now, arrival, datagram);
-        Received::Connection(ConnectionHandle(index))
+        let is_authentic = connection.receive(now, arrival, datagram);
+        Received::Connection { handle: ConnectionHandle(index), is_authentic }
     }
 
     /// The keys of address validation tokens, and `now` by the clock that tells the age of tokens.
@@ -258,11 +276,11 @@ impl Endpoint {
         match self.connections.get_mut(index)? {
             Place::Kept(entry) => {
                 entry.receive_reset(now);
-                Some(Received::Connection(ConnectionHandle(index)))
+                Some(Received::Connection { handle: ConnectionHandle(index), is_authentic: true })
             }
             Place::Released(released) => {
                 released.receive_reset();
-                Some(Received::Done)
+                Some(Received::Ended)
             }
         }
     }

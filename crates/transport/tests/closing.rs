@@ -274,14 +274,14 @@ fn a_draining_connection_that_was_released_is_known_until_it_ends() {
         assert_eq!(pair.server.deadlines(server, now).own, Some(until));
         pair.server.on_deadline(server, now, now);
         assert!(!pair.server.remove_released(server));
-        assert!(matches!(pair.server.receive(now, arrival, &mut late.to_vec()), Received::Done));
+        assert!(matches!(pair.server.receive(now, arrival, &mut late.to_vec()), Received::Ended));
         assert!(pair.server.next_reply().is_none() && pair.server.totals().datagrams_unknown == 0);
     }
     pair.server.on_deadline(server, until, until);
     assert_eq!(pair.server.deadlines(server, until), Default::default());
     assert!(pair.server.remove_released(server));
     assert_eq!(pair.server.connection_count(), 0);
-    assert!(matches!(pair.server.receive(until, arrival, &mut late.to_vec()), Received::Done));
+    assert!(matches!(pair.server.receive(until, arrival, &mut late.to_vec()), Received::Unknown));
     assert_eq!(pair.server.totals().datagrams_unknown, 1);
 }
 
@@ -342,7 +342,7 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
     assert!(pair.client.release(client, now).is_some());
     let mut answers = 0;
     for datagram in &mut late {
-        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Done));
+        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Ended));
         while let Some((to, answer)) = pair.client.next_reply() {
             assert_eq!((to, &answer), (transmit, &close));
             answers += 1;
@@ -355,7 +355,7 @@ fn a_closing_connection_that_was_released_repeats_its_close() {
     assert_eq!(pair.client.connection_count(), 0);
 
     let received = pair.server.receive(now, arrival(CLIENT), &mut close.clone());
-    assert!(matches!(received, Received::Connection(_)));
+    assert!(matches!(received, Received::Connection { .. }));
     assert_eq!(pair.server().close_reason(), Some(&by_application()));
 }
 
@@ -384,7 +384,7 @@ fn a_connection_that_was_released_knows_its_stateless_reset() {
     assert!(pair.client.release(client, now).is_some());
 
     for datagram in [&mut reset.clone(), &mut late] {
-        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Done));
+        assert!(matches!(pair.client.receive(now, arrival(SERVER), datagram), Received::Ended));
         assert!(pair.client.next_reply().is_none() && pair.client.totals().datagrams_unknown == 0);
     }
     pair.client.on_deadline(client, until, until);

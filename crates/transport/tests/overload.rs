@@ -171,8 +171,8 @@ impl Host {
                 Received::Incoming(incoming) => {
                     self.dirty.insert(self.endpoint.accept(now, incoming, None).unwrap());
                 }
-                Received::Connection(handle) => _ = self.dirty.insert(handle),
-                Received::Done => {}
+                Received::Connection { handle, .. } => _ = self.dirty.insert(handle),
+                _ => {}
             }
         }
         self.note_received(began);

@@ -7,6 +7,7 @@ mod migrating;
 mod newcomers;
 mod record;
 mod replacing;
+mod unknown;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -36,15 +37,13 @@ use crate::statistics::ShardStatistics;
 use migrating::Waiting;
 use newcomers::Newcomers;
 use record::{Counts, Record};
+use unknown::report_unknown;
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
 const OVERDUE_DELAY: Duration = Duration::from_millis(1);
 
 /// How many replies outside of connections wait to be sent.
 const MAX_REPLIES: usize = 64;
-
-/// How much is reported of a datagram of no connection: a long header to the end of the longest destination connection ID.
-const BEGINNING: usize = 26;
 
 /// The consequence of a panic in a callback.
 pub(super) const REPLY: &str = "a callback of the application panicked";
@@ -70,9 +69,8 @@ struct Slot {
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
     migration: Option<Waiting>,
-    /// The balancer that its answers go to, and how many packets the connection had received when that was last looked at.
+    /// The balancer that its answers go to.
     via: Option<Via>,
-    packets_received: u64,
     record: Record,
     /// What it counts in the memory budget, if there is one.
     account: Option<Account>,
@@ -239,26 +237,19 @@ impl Connections {
             self.receive_newcomer(now, arrival, via, datagram);
             return Passed::No;
         }
-        let unknown = self.endpoint.totals().datagrams_unknown;
-        if let Received::Connection(handle) = self.endpoint.receive(now, arrival, datagram) {
-            self.note_via(handle, via);
-            self.note_answer(handle);
-            self.mark_dirty(handle);
+        match self.endpoint.receive(now, arrival, datagram) {
+            Received::Connection { handle, is_authentic } => {
+                if is_authentic {
+                    self.note_via(handle, via);
+                }
+                self.note_answer(handle);
+                self.mark_dirty(handle);
+            }
+            Received::Unknown => report_unknown(remote, datagram),
+            _ => {}
         }
-        self.report_unknown(unknown, remote, datagram);
         self.take_replies(via);
         Passed::No
-    }
-
-    /// Tells the operator of a datagram that belongs to no connection, and how it begins: with it comes the connection ID. There
-    /// were `before` such datagrams before it was received.
-    fn report_unknown(&self, before: u64, remote: SocketAddr, datagram: &[u8]) {
-        if self.endpoint.totals().datagrams_unknown > before {
-            let beginning = datagram.get(..BEGINNING).unwrap_or(datagram);
-            let digits = |octet: &u8| format!("{octet:02x}");
-            let begins = beginning.iter().map(digits).collect::<String>();
-            tracing::debug!(%remote, begins, "a datagram of no connection");
-        }
     }
 
     /// Starts a connection to `destination`, which is the request's remote address as the socket names
@@ -329,7 +320,6 @@ impl Connections {
             sockets: Vec::new(),
             migration: None,
             via: None,
-            packets_received: 0,
             record,
             account,
             counted: Some(counted),
@@ -338,19 +328,12 @@ impl Connections {
         self.mark_dirty(handle);
     }
 
-    /// A datagram of a connection came from this balancer, or from none. Answers go there if it was authentic: others know neither
-    /// where the client is nor which balancer it uses.
+    /// An authentic datagram of a connection came from this balancer, or from none: answers go there. Others know neither where the
+    /// client is nor which balancer it uses.
     fn note_via(&mut self, handle: ConnectionHandle, via: Option<Via>) {
-        let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return };
-        if slot.via.is_none() && via.is_none() {
-            return;
-        }
-        let Some(connection) = self.endpoint.connection(handle) else { return };
-        let packets_received = connection.totals().packets_received;
-        if packets_received > slot.packets_received {
+        if let Some(Some(slot)) = self.slots.get_mut(handle.index()) {
             slot.via = via;
         }
-        slot.packets_received = packets_received;
     }
 
     /// The balancer that the connection's answers go to.

@@ -71,6 +71,17 @@ pub(super) struct PacketContext {
     pub(super) with_previous_keys: bool,
 }
 
+/// What became of a packet, or of the packets of a datagram: the highest of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum PacketOutcome {
+    /// Its protection was not removed: it was dropped, or is held until there are keys.
+    Sealed,
+    /// It was authentic, and dropped: it had been received before, or is of another attempt.
+    Opened,
+    /// Its frames were processed.
+    Received,
+}
+
 /// The combined effect of a packet's frames.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PacketEffect {
@@ -81,63 +92,73 @@ pub(super) struct PacketEffect {
 }
 
 impl Connection {
-    /// Processes one UDP payload. It is decrypted in place: its bytes have no meaning afterwards.
-    pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
+    /// Processes one UDP payload. It is decrypted in place: its bytes have no meaning afterwards. Returns whether it came from the
+    /// peer and had not been received before: it contained an authentic packet, or was a stateless reset.
+    pub fn receive(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) -> bool {
         self.counters.on_datagram_received(datagram.len());
         if self.lifecycle.is_closed() {
             self.paths.on_datagram_received(arrival, datagram.len());
             self.lifecycle.on_packet_while_closing();
             self.notice_close_while_closing(now, datagram);
-            return;
+            return false;
         }
         self.rest.on_activity(now);
         if self.side.is_client() && !self.paths.is_address_of_peer(arrival) {
             // A server's address changes only in ways that it has announced (RFC 9000 §9).
             self.observe_dropped(now, datagram.len(), DropReason::Unexpected);
-            return;
+            return false;
         }
         self.paths.on_datagram_received(arrival, datagram.len());
         // Decryption changes the bytes even when it fails, and a stateless reset is recognised by the last of them.
         let tail = datagram.last_chunk().copied();
         let tail = tail.filter(|_| datagram.len() >= MINIMUM_RESET_SIZE);
-        let opened = self.counters.packets_opened;
-        self.receive_packets(now, arrival, datagram);
+        let outcome = self.receive_packets(now, arrival, datagram);
         // A datagram of which no packet could be decrypted may be a stateless reset (RFC 9000 §10.3.1).
-        if self.counters.packets_opened == opened
-            && tail.is_some_and(|tail| self.remote_ids.is_reset_token(&ResetToken::new(tail)))
-        {
+        let is_reset = outcome == PacketOutcome::Sealed
+            && tail.is_some_and(|tail| self.remote_ids.is_reset_token(&ResetToken::new(tail)));
+        if is_reset {
             self.receive_reset(now);
         }
         self.after_receiving(now);
+        is_reset || outcome == PacketOutcome::Received
     }
 
-    fn receive_packets(&mut self, now: Timestamp, arrival: Arrival, datagram: &mut [u8]) {
+    fn receive_packets(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        datagram: &mut [u8],
+    ) -> PacketOutcome {
         let is_small = datagram.len() < MINIMUM_INITIAL_SIZE;
         let mut rest = datagram;
         let mut first_destination = None;
+        let mut outcome = PacketOutcome::Sealed;
         while !rest.is_empty() && !self.lifecycle.is_closed() {
             let size = rest.len();
             let Ok(header) = ProtectedHeader::decode(rest, self.local_ids.id_len()) else {
                 self.observe_dropped(now, size, DropReason::Invalid);
-                return;
+                return outcome;
             };
-            let Some(head) = self.head_of(now, &header, size) else { return };
+            let Some(head) = self.head_of(now, &header, size) else { return outcome };
             // All packets of a datagram belong to one connection (RFC 9000 §12.2).
             if first_destination.is_some_and(|first| first != head.destination) {
                 self.observe_dropped(now, size, DropReason::ConnectionUnknown);
-                return;
+                return outcome;
             }
-            let Some((packet, next)) = rest.split_at_mut_checked(header.packet_len) else { return };
+            let Some((packet, next)) = rest.split_at_mut_checked(header.packet_len) else {
+                return outcome;
+            };
             if !next.is_empty() {
                 first_destination = Some(head.destination);
             }
             if head.packet_type == PacketType::Initial && self.discards_initial(&head, is_small) {
                 self.observe_dropped(now, packet.len(), DropReason::Invalid);
             } else {
-                self.receive_packet(now, arrival, &head, packet);
+                outcome = outcome.max(self.receive_packet(now, arrival, &head, packet));
             }
             rest = next;
         }
+        outcome
     }
 
     /// The part of a header that is needed while its packet is borrowed. Version Negotiation and Retry packets,
@@ -196,12 +217,18 @@ impl Connection {
         if self.side.is_server() { is_small } else { head.has_token }
     }
 
-    fn receive_packet(&mut self, now: Timestamp, arrival: Arrival, head: &Head, packet: &mut [u8]) {
+    fn receive_packet(
+        &mut self,
+        now: Timestamp,
+        arrival: Arrival,
+        head: &Head,
+        packet: &mut [u8],
+    ) -> PacketOutcome {
         let size = packet.len();
         // RFC 9000 §17.2; RFC 9287 §3.
         if !head.has_fixed_bit && !self.config.grease_quic_bit {
             self.observe_dropped(now, size, DropReason::Invalid);
-            return;
+            return PacketOutcome::Sealed;
         }
         let Some(space) = space_of(head.packet_type) else {
             return self.receive_early_packet(now, arrival, head, packet);
@@ -209,14 +236,18 @@ impl Connection {
         let open_with = match head.version.map(|version| self.keys_for(version, space)) {
             None => OpenWith::Current,
             Some(Ok(open_with)) => open_with,
-            Some(Err(error)) => return self.fail(now, error),
+            Some(Err(error)) => {
+                self.fail(now, error);
+                return PacketOutcome::Sealed;
+            }
         };
         if open_with == OpenWith::Nothing {
-            return self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+            self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+            return PacketOutcome::Sealed;
         }
         if open_with == OpenWith::Current && !self.handshake.protection().can_open(space) {
             self.hold_or_drop(now, arrival, space, packet);
-            return;
+            return PacketOutcome::Sealed;
         }
         let largest = self.received.get(space).largest();
         let protection = self.handshake.protection_mut();
@@ -226,7 +257,7 @@ impl Connection {
         } else {
             protection.open(space, now, largest, number_offset, packet)
         };
-        self.receive_opened(now, arrival, head, space, size, opened);
+        self.receive_opened(now, arrival, head, space, size, opened)
     }
 
     /// A server opens 0-RTT packets of the version of the client's first flight. A client is sent none (RFC 9001 §5.6).
@@ -236,22 +267,25 @@ impl Connection {
         arrival: Arrival,
         head: &Head,
         packet: &mut [u8],
-    ) {
+    ) -> PacketOutcome {
         let size = packet.len();
         if self.side.is_client() {
-            return self.observe_dropped(now, size, DropReason::Unexpected);
+            self.observe_dropped(now, size, DropReason::Unexpected);
+            return PacketOutcome::Sealed;
         }
         if head.version != Some(self.versions.chosen()) {
-            return self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+            self.observe_dropped(now, size, DropReason::UnsupportedVersion);
+            return PacketOutcome::Sealed;
         }
         if !self.handshake.protection().has_early() {
-            return self.hold_or_drop_early(now, arrival, packet);
+            self.hold_or_drop_early(now, arrival, packet);
+            return PacketOutcome::Sealed;
         }
         let space = SpaceId::Application;
         let largest = self.received.get(space).largest();
         let protection = self.handshake.protection_mut();
         let opened = protection.open_early(largest, head.packet_number_offset, packet);
-        self.receive_opened(now, arrival, head, space, size, opened);
+        self.receive_opened(now, arrival, head, space, size, opened)
     }
 
     /// Processes a packet from which the protection was removed, if it could be.
@@ -263,12 +297,16 @@ impl Connection {
         space: SpaceId,
         size: usize,
         opened: Result<Opened<'_>, OpenError>,
-    ) {
+    ) -> PacketOutcome {
         let opened = match opened {
             Ok(opened) => opened,
-            Err(OpenError::Close(error)) => return self.fail(now, error),
+            Err(OpenError::Close(error)) => {
+                self.fail(now, error);
+                return PacketOutcome::Sealed;
+            }
             Err(OpenError::NoKeys | OpenError::TooShort | OpenError::Authentication) => {
-                return self.observe_dropped(now, size, DropReason::DecryptionFailure);
+                self.observe_dropped(now, size, DropReason::DecryptionFailure);
+                return PacketOutcome::Sealed;
             }
         };
         self.counters.packets_opened = self.counters.packets_opened.saturating_add(1);
@@ -294,9 +332,10 @@ impl Connection {
         } else {
             self.receive_payload(now, &context, opened.payload)
         };
-        if let Err(error) = result {
+        result.unwrap_or_else(|error| {
             self.fail(now, error);
-        }
+            PacketOutcome::Received
+        })
     }
 
     /// Processes the frames of a decrypted packet.
@@ -305,15 +344,15 @@ impl Connection {
         now: Timestamp,
         context: &PacketContext,
         payload: &[u8],
-    ) -> Result<(), TransportError> {
+    ) -> Result<PacketOutcome, TransportError> {
         if self.received.get(context.space).is_duplicate(context.number) {
             self.observe_dropped(now, context.size, DropReason::Duplicate);
-            return Ok(());
+            return Ok(PacketOutcome::Opened);
         }
         if context.source.is_some_and(|source| !self.is_expected_source(source)) {
             // A packet with another Source Connection ID is discarded (RFC 9000 §7.2).
             self.observe_dropped(now, context.size, DropReason::ConnectionUnknown);
-            return Ok(());
+            return Ok(PacketOutcome::Opened);
         }
         if context.key_updated {
             self.observe(now, &Observation::KeyUpdated { is_local: false });
@@ -328,7 +367,7 @@ impl Connection {
         self.streams.get_mut().set_receiving_early(is_early);
         let effect = self.receive_frames(now, context, payload)?;
         if self.lifecycle.is_closed() {
-            return Ok(());
+            return Ok(PacketOutcome::Received);
         }
         let is_handshake = context.space != SpaceId::Application;
         if is_handshake
@@ -356,7 +395,7 @@ impl Connection {
         } else if self.side.is_server() && context.arrival.socket != self.paths.current().socket() {
             self.on_packet_at_other_socket(now, context, false);
         }
-        Ok(())
+        Ok(PacketOutcome::Received)
     }
 
     fn receive_frames(

@@ -17,6 +17,7 @@ use super::{
 use crate::Side;
 use crate::config::TransportConfig;
 use crate::connection::{Connection, Start, local_parameters, reserved_parameter};
+use crate::drops::DropReason;
 use crate::handshake::{
     ConnectionVersions, OpenParameters, Opening, ServerSessions, Session, SessionError, retry,
 };
@@ -87,9 +88,13 @@ impl Endpoint {
         arrival: Arrival,
         datagram: &[u8],
     ) -> Received {
-        let Some(server) = self.server.clone() else { return Received::Done };
+        let Some(server) = self.server.clone() else {
+            return Received::Dropped(DropReason::ConnectionUnknown);
+        };
         let id_len = self.config.id_generator.len();
-        let Ok(header) = ProtectedHeader::decode(datagram, id_len) else { return Received::Done };
+        let Ok(header) = ProtectedHeader::decode(datagram, id_len) else {
+            return Received::Dropped(DropReason::Invalid);
+        };
         let HeaderKind::Long {
             packet_type: LongPacketType::Initial,
             version,
@@ -100,14 +105,14 @@ impl Endpoint {
         } = header.kind
         else {
             self.totals.datagrams_unknown = self.totals.datagrams_unknown.saturating_add(1);
-            return Received::Done;
+            return Received::Unknown;
         };
         // RFC 9000 §14.1: smaller ones are discarded. §7.2: so are short connection IDs, if the client has chosen them. After a
         // Retry they are of this endpoint.
         let is_chosen_rightly = destination.len() >= MINIMUM_INITIAL_ID_LEN;
         let may_be_ours = !token.is_empty() && destination.len() == id_len;
         if datagram.len() < MINIMUM_INITIAL_SIZE || !(is_chosen_rightly || may_be_ours) {
-            return Received::Done;
+            return Received::Dropped(DropReason::Invalid);
         }
         let mut incoming = Incoming {
             arrival,
@@ -135,11 +140,15 @@ impl Endpoint {
             Err(token::TokenError::Expired | token::TokenError::WrongAddress) => {
                 // RFC 9000 §8.1.3: a Retry token that is not valid ends the attempt at once.
                 self.refuse_with(incoming, TransportErrorCode::INVALID_TOKEN);
-                return Received::Done;
+                return Received::Answered;
             }
             // The client changed the version after the Retry, which it must not do (RFC 9369 §4.1).
-            Err(token::TokenError::WrongVersion) => return Received::Done,
-            Err(token::TokenError::NotOurs) if !is_chosen_rightly => return Received::Done,
+            Err(token::TokenError::WrongVersion) => {
+                return Received::Dropped(DropReason::UnsupportedVersion);
+            }
+            Err(token::TokenError::NotOurs) if !is_chosen_rightly => {
+                return Received::Dropped(DropReason::Invalid);
+            }
             Err(token::TokenError::NotOurs) => {
                 let (client, lifetime) = (arrival.remote.ip(), server.new_token_lifetime);
                 let opened = keys.open_new_token(version, token, client, now, lifetime);
@@ -215,10 +224,9 @@ impl Endpoint {
             observer,
         };
         let mut connection = Connection::new(now, start).map_err(AcceptError::Transport)?;
-        connection.receive(now, incoming.arrival, &mut incoming.datagram);
         // A packet that was changed on its way or forged may have wrong connection IDs. It must not block those of
         // the true one.
-        if connection.statistics().packets_received == 0 {
+        if !connection.receive(now, incoming.arrival, &mut incoming.datagram) {
             return Err(AcceptError::NotAuthentic);
         }
         let key = (incoming.destination, incoming.arrival.remote);

@@ -18,6 +18,7 @@ use clearway_wire::header::{HeaderKind, Invariant, ProtectedHeader};
 use clearway_wire::{ConnectionId, LongPacketType};
 
 use super::Connections;
+use super::unknown::report_unknown;
 use crate::application::{Accept, Decision};
 use crate::balancers::Via;
 use crate::guarded::{GuardedObserver, Panicked, guarded};
@@ -219,12 +220,12 @@ impl Connections {
             Kind::First { .. } | Kind::Other => {}
         }
         let bytes = datagram.len();
-        let unknown = self.endpoint.totals().datagrams_unknown;
         match self.endpoint.receive(now, arrival, datagram) {
             Received::Incoming(incoming) => self.admit(now, key, (incoming, via), bytes),
             // A stateless reset, whatever it begins with.
-            Received::Connection(handle) => self.mark_dirty(handle),
-            Received::Done => self.report_unknown(unknown, arrival.remote, datagram),
+            Received::Connection { handle, .. } => self.mark_dirty(handle),
+            Received::Unknown => report_unknown(arrival.remote, datagram),
+            _ => {}
         }
         self.take_replies(via);
     }
@@ -299,10 +300,12 @@ impl Connections {
             // If somebody has forged the first datagram, the true one may be among these.
             if !is_accepted {
                 self.receive_newcomer(now, arrival, via, &mut datagram);
-            } else if let Received::Connection(handle) =
+            } else if let Received::Connection { handle, is_authentic } =
                 self.endpoint.receive(now, arrival, &mut datagram)
             {
-                self.note_via(handle, via);
+                if is_authentic {
+                    self.note_via(handle, via);
+                }
                 self.mark_dirty(handle);
             }
         }

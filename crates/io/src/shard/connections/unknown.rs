@@ -1,0 +1,34 @@
+//! Reports datagrams that belong to no connection.
+
+use core::fmt;
+use core::net::SocketAddr;
+
+/// How much of a datagram is reported: a long header to the end of the longest destination connection ID.
+const BEGINNING: usize = 26;
+
+/// Tells the operator of a datagram of no connection, and how it begins: that contains the connection ID. Anybody can send such
+/// datagrams, so nothing is formatted or allocated unless it is logged.
+pub(super) fn report_unknown(remote: SocketAddr, datagram: &[u8]) {
+    let begins = Beginning(datagram.get(..BEGINNING).unwrap_or(datagram));
+    tracing::debug!(%remote, %begins, "a datagram of no connection");
+}
+
+/// Bytes in hexadecimal digits.
+struct Beginning<'a>(&'a [u8]);
+
+impl fmt::Display for Beginning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_two_digits_each() {
+        assert_eq!(Beginning(&[0x40, 0x0a, 0xff]).to_string(), "400aff");
+        assert_eq!(Beginning(&[]).to_string(), "");
+    }
+}
