@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "units",
     "wire",
     "congestion",
@@ -24,6 +24,7 @@ const CRATES: [&str; 11] = [
     "transport",
     "http3",
     "qlog",
+    "kernel",
     "io",
     "clearway",
     "lab",

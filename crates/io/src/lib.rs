@@ -66,8 +66,6 @@ mod balancers;
 mod busy_poll;
 mod census;
 mod clock;
-mod driver_statistics;
-mod drop_reasons;
 mod forward;
 mod group;
 mod guarded;
@@ -92,8 +90,6 @@ pub use application::{
     MigrateFailure, Migration, MigrationStarted, ServerSetup, ShardFailure,
 };
 pub use balancers::MAX_BALANCERS;
-pub use driver_statistics::DriverStatistics;
-pub use drop_reasons::DropReasons;
 pub use forward::{
     DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
     spawn_forwarders,

@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use clearway_kernel::{Message, sendmmsg};
 use clearway_transport::{EcnCodepoint, Transmit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
@@ -19,10 +20,9 @@ use crate::balancers::Via;
 
 #[cfg(test)]
 pub(crate) mod faults;
-mod sendmmsg;
 
-pub(crate) use sendmmsg::MAX_TOGETHER;
-
+/// How many batches one call to the kernel takes.
+pub(crate) const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
 pub(crate) const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
@@ -349,7 +349,14 @@ impl Socket {
     ) -> io::Result<usize> {
         #[cfg(test)]
         let batches = batches.take(self.faults.on_call(faults::Call::Send)?);
-        sendmmsg::sendmmsg(self.socket.as_fd(), batches)
+        let messages = batches.map(|(transmit, contents)| Message {
+            destination: transmit.destination,
+            source_ip: transmit.source_ip,
+            traffic_class: transmit.ecn.bits(),
+            contents: &contents[..transmit.size],
+            segment_size: transmit.segment_size,
+        });
+        sendmmsg(self.socket.as_fd(), messages)
     }
 
     /// Lets a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver cannot segment. It does so here too,

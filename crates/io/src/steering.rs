@@ -1,9 +1,7 @@
 //! How the kernel chooses among the sockets of one address.
 
-pub(crate) mod bpf;
 mod classic;
 mod ebpf;
-pub(crate) mod instructions;
 
 use core::fmt;
 use std::io;

@@ -47,7 +47,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
 }
 
 /// All areas, in the order of the crates' floors.
-pub(super) const AREAS: [Area; 13] = [
+pub(super) const AREAS: [Area; 14] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
         "congestion",
@@ -59,6 +59,7 @@ pub(super) const AREAS: [Area; 13] = [
     area("balancer", &["crates/balancer/src/**/*.rs"], &["clearway-balancer", "clearway-lab"]),
     area("http3", &["crates/http3/src/**/*.rs"], &["clearway-http3", "clearway"]),
     area("qlog", &["crates/qlog/src/**/*.rs"], &["clearway-qlog", "clearway-lab"]),
+    area("kernel", &["crates/kernel/src/**/*.rs"], &["clearway-kernel", "clearway-io"]),
     Area {
         is_slow: true,
         ..area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"])

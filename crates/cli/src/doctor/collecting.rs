@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clearway_doctor::{Collector, Driver, Missing, Reading, Snapshot};
-use clearway_io::{DriverStatistics, DropReasons};
+use clearway_kernel::{DriverStatistics, DropReasons};
 use tokio::sync::Notify;
 
 use crate::failure::Failure;

@@ -27,14 +27,14 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
+use clearway_kernel::bpf::instructions::{
+    JNE, R0, R1, R2, R3, R4, R6, STACK, add, branch, call, copy, end, instruction, map, set, skip,
+};
+use clearway_kernel::bpf::{self, Instruction, SocketArray};
 use nix::libc::{
     BPF_ALU, BPF_B, BPF_JGE, BPF_JSET, BPF_K, BPF_LDX, BPF_MEM, BPF_MOD, BPF_STX, BPF_W,
 };
 
-use super::bpf::{self, Instruction};
-use super::instructions::{
-    JNE, R0, R1, R2, R3, R4, R6, STACK, add, branch, call, copy, end, instruction, map, set, skip,
-};
 use super::{AtAddress, IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
 
@@ -56,9 +56,9 @@ const LENGTH: usize = 35;
 pub(super) fn attach(address: &AtAddress<'_>, format: IdFormat) -> io::Result<()> {
     let Some(first) = address.own.first() else { return Ok(()) };
     let sockets = address.own.iter().chain(&address.long);
-    let array = bpf::create_socket_array(sockets.clone().count() as u32)?;
+    let array = SocketArray::create(sockets.clone().count() as u32)?;
     for (place, socket) in (0..).zip(sockets) {
-        bpf::put(array.as_fd(), place, socket.as_fd())?;
+        array.put(place, socket.as_fd())?;
     }
     let program = program(format, address.has_long(), array.as_raw_fd());
     let program = bpf::load_choice(&program)?;

@@ -1,7 +1,8 @@
-//! bpf(2), as far as the steering of datagrams and the counting of drops need it. This is
-//! unsafe code, since no library that is kept well offers these calls without a compiler for C or thirty other libraries.
+//! bpf(2), as far as choosing among sockets and counting at a tracepoint need it. This is unsafe code, since no library that is kept well offers these calls without a compiler for C or thirty other libraries.
 #![allow(unsafe_code)]
 #![deny(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
+
+pub mod instructions;
 
 use core::ffi::{CStr, c_int};
 use std::io;
@@ -23,12 +24,15 @@ const PROG_TYPE_SK_REUSEPORT: u32 = 21;
 /// An instruction (`struct bpf_insn`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub(crate) struct Instruction {
-    pub(crate) code: u8,
+pub struct Instruction {
+    /// What it does.
+    pub code: u8,
     /// The numbers of two registers.
-    pub(crate) registers: u8,
-    pub(crate) offset: i16,
-    pub(crate) immediate: i32,
+    pub registers: u8,
+    /// From an address, or of a jump.
+    pub offset: i16,
+    /// A constant.
+    pub immediate: i32,
 }
 
 /// What bpf(2) takes: a part of `union bpf_attr`, beginning at its start. The kernel takes what is left out for zeros.
@@ -63,7 +67,7 @@ struct MapUpdate<'a> {
 }
 
 // SAFETY: these are the fields of the structure for this command, which reads a key and a value of the sizes that the map
-// was created with: `create_socket_array` says four bytes each.
+// was created with: every `SocketArray` has four bytes each.
 unsafe impl Attributes for MapUpdate<'_> {
     const COMMAND: c_int = MAP_UPDATE_ELEM;
 }
@@ -147,34 +151,59 @@ fn bpf_descriptor<A: Attributes>(attributes: &A) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// An array of `size` sockets, from which a program chooses.
-pub(crate) fn create_socket_array(size: u32) -> io::Result<OwnedFd> {
-    let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
-    bpf_descriptor(&MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size })
+/// An array of sockets, from which a program chooses.
+#[derive(Debug)]
+pub struct SocketArray(OwnedFd);
+
+impl SocketArray {
+    /// One with `size` places, all empty.
+    ///
+    /// # Errors
+    /// Those of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    pub fn create(size: u32) -> io::Result<Self> {
+        let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
+        let map = MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size };
+        bpf_descriptor(&map).map(Self)
+    }
+
+    /// Puts a socket into a place, counted from 0. It has to be bound, with the option SO_REUSEPORT.
+    ///
+    /// # Errors
+    /// Those of the system, such as that there is no such place.
+    pub fn put(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let socket = socket.as_raw_fd();
+        let (key, value) = (Address::of(&place), Address::of(&socket));
+        bpf(&MapUpdate { map: self.0.as_raw_fd(), padding: 0, key, value, flags: 0 })?;
+        Ok(())
+    }
 }
 
-/// Puts a socket into an array of [`create_socket_array`].
-pub(crate) fn put(array: BorrowedFd<'_>, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-    let socket = socket.as_raw_fd();
-    let (key, value) = (Address::of(&place), Address::of(&socket));
-    bpf(&MapUpdate { map: array.as_raw_fd(), padding: 0, key, value, flags: 0 })?;
-    Ok(())
+impl AsRawFd for SocketArray {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
 }
 
 /// An array of counters, which all CPUs share.
 #[derive(Debug)]
-pub(crate) struct Counters(OwnedFd);
+pub struct Counters(OwnedFd);
 
 impl Counters {
     /// `size` of them, all 0.
-    pub(crate) fn create(size: u32) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    pub fn create(size: u32) -> io::Result<Self> {
         let map_type = MAP_TYPE_ARRAY;
         let map = MapCreate { map_type, key_size: 4, value_size: 8, max_entries: size };
         bpf_descriptor(&map).map(Self)
     }
 
-    /// The value of one.
-    pub(crate) fn read(&self, place: u32) -> io::Result<u64> {
+    /// The value of one, counted from 0.
+    ///
+    /// # Errors
+    /// Those of the system, such as that there is no such counter.
+    pub fn read(&self, place: u32) -> io::Result<u64> {
         let mut count = 0;
         let (key, value) = (Address::of(&place), ExclusiveAddress::of(&mut count));
         bpf(&MapLookup { map: self.0.as_raw_fd(), padding: 0, key, value })?;
@@ -188,13 +217,22 @@ impl AsRawFd for Counters {
     }
 }
 
-/// Loads a program that chooses a socket.
-pub(crate) fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
+/// Loads a program that chooses a socket (`BPF_PROG_TYPE_SK_REUSEPORT`). The kernel keeps it for as long as what is returned is
+/// open, or it is [attached](attach).
+///
+/// # Errors
+/// Those of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the program ends and reads nothing else.
+pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
     load(PROG_TYPE_SK_REUSEPORT, program)
 }
 
-/// Has a program see each event of the tracepoint `name` for as long as what is returned is open.
-pub(crate) fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
+/// Has a program see each event of the tracepoint `name` for as long as what is returned is open
+/// (`BPF_PROG_TYPE_RAW_TRACEPOINT`).
+///
+/// # Errors
+/// As for [`load_choice`]; it needs CAP_PERFMON, too.
+pub fn trace(name: &CStr, program: &[Instruction]) -> io::Result<OwnedFd> {
     // The tracepoint keeps the program.
     let program = load(PROG_TYPE_RAW_TRACEPOINT, program)?;
     let name = Address::of_first(name.to_bytes_with_nul());
@@ -214,8 +252,11 @@ fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
     })
 }
 
-/// Has a program choose among the sockets at the address of `socket`.
-pub(crate) fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+/// Has a program choose among the sockets at the address of `socket`, which keep it from here on.
+///
+/// # Errors
+/// Those of the system, such as that the program is of another type.
+pub fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let value: c_int = program.as_raw_fd();
     let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);
     let size = core::mem::size_of::<c_int>() as socklen_t;

@@ -11,38 +11,53 @@ use core::ptr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use clearway_transport::Transmit;
 use nix::libc::{self, iovec, mmsghdr};
 use socket2::SockAddr;
 
-/// How many batches a call takes at most.
-pub(crate) const MAX_TOGETHER: usize = 32;
+/// How many messages a call takes at most.
+pub const MAX_MESSAGES: usize = 32;
 
-/// Passes batches to the kernel, at most [`MAX_TOGETHER`], in their order. Returns how many of them it has taken.
+/// Datagrams for one destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// The destination.
+    pub destination: SocketAddr,
+    /// The local address to send from, if it is not left to the system.
+    pub source_ip: Option<IpAddr>,
+    /// The octet of the IP header with DSCP (RFC 2474) and ECN (RFC 3168).
+    pub traffic_class: u8,
+    /// The bytes of all datagrams.
+    pub contents: &'a [u8],
+    /// The size of each datagram in bytes, of which the last one may be smaller (UDP_SEGMENT), if there is more than one.
+    pub segment_size: Option<usize>,
+}
+
+/// Passes messages to the kernel, at most [`MAX_MESSAGES`], in their order. Returns how many of them it has taken: all datagrams of
+/// each.
 ///
 /// # Errors
 /// Why it has not taken the first.
-pub(super) fn sendmmsg<'a>(
+pub fn sendmmsg<'a>(
     socket: BorrowedFd<'_>,
-    batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
+    messages: impl Iterator<Item = Message<'a>>,
 ) -> io::Result<usize> {
-    let mut headers: [mmsghdr; MAX_TOGETHER] = array::from_fn(|_| empty());
-    let mut vectors = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_TOGETHER];
-    let mut addresses = [const { None::<SockAddr> }; MAX_TOGETHER];
-    let mut controls = [const { ControlMessages::NONE }; MAX_TOGETHER];
+    let mut headers: [mmsghdr; MAX_MESSAGES] = array::from_fn(|_| empty());
+    let mut vectors = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MAX_MESSAGES];
+    let mut addresses = [const { None::<SockAddr> }; MAX_MESSAGES];
+    let mut controls = [const { ControlMessages::NONE }; MAX_MESSAGES];
     let parts = headers.iter_mut().zip(&mut vectors).zip(&mut addresses).zip(&mut controls);
     let mut count = 0;
-    for ((((header, vector), address), control), (transmit, contents)) in parts.zip(batches) {
+    for ((((header, vector), address), control), message) in parts.zip(messages) {
         let header = &mut header.msg_hdr;
-        let address = address.insert(transmit.destination.into());
+        let address = address.insert(message.destination.into());
         header.msg_name = address.as_ptr().cast_mut().cast();
         header.msg_namelen = address.len();
         // The kernel does not write there, though the type would permit it.
-        vector.iov_base = contents.as_ptr().cast_mut().cast();
-        vector.iov_len = contents.len();
+        vector.iov_base = message.contents.as_ptr().cast_mut().cast();
+        vector.iov_len = message.contents.len();
         header.msg_iov = vector;
         header.msg_iovlen = 1;
-        control.describe(transmit);
+        control.describe(&message);
         header.msg_control = control.bytes.as_mut_ptr().cast();
         header.msg_controllen = control.len as _;
         count += 1;
@@ -59,7 +74,7 @@ fn empty() -> mmsghdr {
     unsafe { mem::zeroed() }
 }
 
-/// The control messages of a batch in the kernel's form (`struct cmsghdr`): each has its length as a `size_t`, its level, its type and its
+/// The control messages of one message in the kernel's form (`struct cmsghdr`): each has its length as a `size_t`, its level, its type and its
 /// data, and begins at a multiple of the size of a `size_t`.
 #[repr(align(8))]
 struct ControlMessages {
@@ -70,25 +85,25 @@ struct ControlMessages {
 impl ControlMessages {
     const WORD: usize = size_of::<usize>();
     const HEAD: usize = Self::WORD + 2 * size_of::<c_int>();
-    /// Enough for an ECN field, the size of the segments and an IPv6 address with an interface.
+    /// Enough for a traffic class, the size of the segments and an IPv6 address with an interface.
     const ROOM: usize = 3 * Self::HEAD + 8 + 8 + 24;
     const NONE: Self = Self { bytes: [0; Self::ROOM], len: 0 };
 
-    fn describe(&mut self, transmit: &Transmit) {
-        let ecn = c_int::from(transmit.ecn.bits()).to_ne_bytes();
-        let is_ipv4 = match transmit.destination {
+    fn describe(&mut self, message: &Message<'_>) {
+        let class = c_int::from(message.traffic_class).to_ne_bytes();
+        let is_ipv4 = match message.destination {
             SocketAddr::V4(_) => true,
             SocketAddr::V6(destination) => destination.ip().to_ipv4_mapped().is_some(),
         };
         match is_ipv4 {
-            true => self.push(libc::IPPROTO_IP, libc::IP_TOS, &ecn),
-            false => self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &ecn),
+            true => self.push(libc::IPPROTO_IP, libc::IP_TOS, &class),
+            false => self.push(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, &class),
         }
-        let segment = transmit.segment_size.filter(|segment| *segment < transmit.size);
+        let segment = message.segment_size.filter(|segment| *segment < message.contents.len());
         if let Some(segment) = segment.and_then(|segment| u16::try_from(segment).ok()) {
             self.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes());
         }
-        match transmit.source_ip {
+        match message.source_ip {
             // struct in_pktinfo: an interface, the source address, and an address that is not used for sending.
             Some(IpAddr::V4(source)) => {
                 let mut info = [0; 12];

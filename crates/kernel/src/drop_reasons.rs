@@ -8,10 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::libc::{BPF_JEQ, BPF_JGE, BPF_LDX, BPF_MEM, BPF_STX, BPF_W};
 
-use crate::steering::bpf::{Counters, Instruction, trace};
-use crate::steering::instructions::{
+use crate::bpf::instructions::{
     DOUBLE_WORD, R0, R1, R2, R3, STACK, add, branch, call, copy, end, instruction, map, set,
 };
+use crate::bpf::{Counters, Instruction, trace};
 
 /// Reasons have smaller numbers than this; those of single subsystems (such as Wi-Fi) have larger ones, which are not
 /// counted.
