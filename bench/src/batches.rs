@@ -1,4 +1,4 @@
-//! UDP sockets that move batches (GSO, GRO), through the library that `clearway-io` uses, and with the same buffers.
+//! UDP sockets that move batches (GSO, GRO), through the library that `clearway-udp` uses, and with the same buffers.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::Outcome;
 
 /// How many buffers one call to the kernel fills, how large they are, and what is asked for in the kernel: as in
-/// `clearway-io`.
+/// `clearway-udp`.
 const BUFFERS: usize = 8;
 const BUFFER_SIZE: usize = 1 << 16;
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
@@ -31,7 +31,7 @@ impl Socket {
     pub(crate) fn bind(address: SocketAddr) -> Outcome<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // `clearway-io` needs no time of arrival either.
+        // `clearway-udp` needs no time of arrival either.
         let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // The kernel gives less where its limits are lower.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);

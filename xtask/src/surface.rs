@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "units",
     "wire",
     "congestion",
@@ -25,6 +25,7 @@ const CRATES: [&str; 12] = [
     "http3",
     "qlog",
     "kernel",
+    "udp",
     "io",
     "clearway",
     "lab",

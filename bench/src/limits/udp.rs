@@ -1,4 +1,4 @@
-//! Datagrams over loopback in batches, through the library for sockets that `clearway-io` uses.
+//! Datagrams over loopback in batches, through the library for sockets that `clearway-udp` uses.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clearway_transport::Transmit;
 use clearway_wire::preface::Preface;
 
-use crate::socket::Meta;
+use crate::datagrams::Meta;
 
 /// How many load balancers a server can have.
 pub const MAX_BALANCERS: usize = 256;

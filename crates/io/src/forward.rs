@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use clearway_udp::Socket;
 use clearway_units::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -43,7 +44,6 @@ use crate::restart::{
     is_same,
 };
 use crate::shard_ids::Layout;
-use crate::socket::Socket;
 use shard::ForwardShard;
 use statistics::SharedStatistics;
 pub use statistics::{DirectionStatistics, ForwardStatistics};

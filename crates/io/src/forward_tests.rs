@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use clearway_transport::EcnCodepoint;
+use clearway_udp::{EcnCodepoint, Meta};
 use clearway_wire::preface::{Preface, V4_LEN};
 
 use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
-use crate::socket::Meta;
 use crate::{HotRestart, HotRestartError, MAX_SHARDS};
 use peers::{PATIENCE, Peer, STEP, Script};
 

@@ -16,9 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clearway_transport::{
-    ClientConfig, EcnCodepoint, EndpointConfig, PreferredAddresses, RandomIds, ResetKey,
-    ServerConfig, SocketIndex, TlsClientConfig, TlsServerConfig, Transmit, TransportConfig,
+    ClientConfig, EndpointConfig, PreferredAddresses, RandomIds, ResetKey, ServerConfig,
+    TlsClientConfig, TlsServerConfig, TransportConfig,
 };
+use clearway_udp::{Batch, EcnCodepoint, SendOutcome, Socket};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
@@ -26,7 +27,6 @@ use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_steer
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
-use crate::socket::{SendOutcome, Socket};
 use crate::steering::Steering;
 use crate::{Acceptor, ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
 use download::{Downloading, Everyone, PANIC};
@@ -278,17 +278,16 @@ fn a_preferred_address_may_have_the_port_of_a_group_at_all_addresses() {
 fn every_datagram_of_a_merged_batch_gets_to_its_shard() {
     for steering in [Steering::ClassicBpf, Steering::BEST] {
         let group = server(3, steering);
-        let batch: Vec<u8> = (0..30).flat_map(short_header).collect();
-        let transmit = Transmit {
+        let contents: Vec<u8> = (0..30).flat_map(short_header).collect();
+        let batch = Batch {
             destination: address(&group),
-            socket: SocketIndex::default(),
             source_ip: None,
-            size: batch.len(),
-            segment_size: Some(60),
             ecn: EcnCodepoint::NotEct,
+            contents: &contents,
+            segment_size: Some(60),
         };
         let mut socket = Socket::bind(loopback()).unwrap();
-        assert!(matches!(socket.send(&transmit, &batch, &mut 0), SendOutcome::Sent));
+        assert!(matches!(socket.send(&batch, &mut 0), SendOutcome::Sent));
         wait_until(&group, |now| now.handed_over == 20 && now.handed_in == 20);
         // All came to the shard of the first.
         wait_until(&group, |now| now.datagrams_received == 30);

@@ -63,9 +63,8 @@ compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 n
 
 mod application;
 mod balancers;
-mod busy_poll;
 mod census;
-mod clock;
+mod datagrams;
 mod forward;
 mod group;
 mod guarded;
@@ -73,17 +72,13 @@ mod mailbox;
 mod memory_budget;
 mod quic_lb;
 mod random;
-mod receive_failures;
 mod restart;
 mod running;
-mod send_failures;
 mod shard;
 mod shard_ids;
-mod socket;
 mod statistics;
 mod steering;
 mod tasks;
-mod timers;
 
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
+use clearway_udp::{MAX_BUSY_POLL, Socket};
 use clearway_wire::VarInt;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted, ShardFailure};
-use crate::busy_poll::MAX_BUSY_POLL;
 use crate::census::{Census, Counted};
 use crate::restart::{HandOver, Replaceable};
-use crate::socket::Socket;
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::tasks::Task;
 

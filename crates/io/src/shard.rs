@@ -17,6 +17,7 @@ mod sending;
 mod siblings;
 mod sockets;
 mod stalls;
+mod warnings;
 
 use core::net::SocketAddr;
 use core::slice;
@@ -26,21 +27,18 @@ use std::sync::Arc;
 use clearway_transport::{
     Endpoint, EndpointConfig, MigrationError, PreferredAddresses, ServerConfig, SocketIndex,
 };
+use clearway_udp::{BusyPoll, Clock, Socket, Verdict};
 use clearway_units::{Random, Timestamp};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup, ShardFailure};
 use crate::balancers::Balancers;
-use crate::busy_poll::BusyPoll;
-use crate::clock::Clock;
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
 use crate::random::seed;
-use crate::receive_failures::Verdict;
 use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
-use crate::socket::Socket;
 use crate::statistics::ShardStatistics;
 use crate::tasks::{TASK, Tasks};
 

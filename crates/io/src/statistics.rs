@@ -1,7 +1,7 @@
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::busy_poll::Waited;
+use clearway_udp::Waited;
 
 /// Counts of a shard so far. When a peer receives a datagram, everything that happened before it was sent has been counted.
 /// Sent datagrams are counted when the shard has sent all that it can, and the packets in them when something happens on

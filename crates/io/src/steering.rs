@@ -6,8 +6,9 @@ mod ebpf;
 use core::fmt;
 use std::io;
 
+use clearway_udp::Socket;
+
 use crate::shard_ids::{IdFormat, Layout};
-use crate::socket::Socket;
 
 /// How the datagrams of one port get to their shards. The best that the system permits is used.
 ///

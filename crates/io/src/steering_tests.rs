@@ -2,6 +2,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use clearway_transport::ConnectionIdGenerator;
+use clearway_udp::{ReceiveBuffer, Socket};
 use clearway_units::Random;
 use clearway_wire::quic_lb::{ConfigId, ServerId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +13,6 @@ use crate::quic_lb::{BalancedIds, QuicLb, SharedQuicLb};
 use crate::shard_ids::{
     FIRST_OCTET, Generation, IdFormat, Layout, MAX_SHARDS_WITH_HOT_RESTART, ShardIds,
 };
-use crate::socket::{ReceiveBuffer, Socket};
 
 fn group(address: &str, count: usize) -> Vec<Socket> {
     let mut sockets = vec![Socket::bind(address.parse().unwrap()).unwrap()];

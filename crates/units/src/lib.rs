@@ -7,6 +7,7 @@
 //! * [`foreign`]: text from peers, files and other processes, escaped before it is shown.
 //! * [`memory`]: parts that take memory only while they are used.
 //! * [`packed`]: states in as few bytes as they need.
+//! * [`Timers`]: deadlines, at most one for each key.
 //! * [`StreamKeys`]: where the state of each stream is kept.
 //! * [`AddressPrefix`] and [`FairShares`]: what peers hold of something limited, by address prefix.
 //! * [`Random`]: the only source of randomness (law 11): seeded, reproducible on every machine.
@@ -31,6 +32,7 @@ mod random;
 mod rate;
 mod stream_keys;
 mod time;
+mod timers;
 
 pub use address_prefix::{AddressPrefix, PeerAddress};
 pub use fair_shares::{FairShares, Shortage};
@@ -38,3 +40,4 @@ pub use random::Random;
 pub use rate::Rate;
 pub use stream_keys::StreamKeys;
 pub use time::{ReleaseTime, Timestamp};
+pub use timers::Timers;

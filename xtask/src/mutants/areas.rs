@@ -47,7 +47,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
 }
 
 /// All areas, in the order of the crates' floors.
-pub(super) const AREAS: [Area; 14] = [
+pub(super) const AREAS: [Area; 15] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
         "congestion",
@@ -60,6 +60,7 @@ pub(super) const AREAS: [Area; 14] = [
     area("http3", &["crates/http3/src/**/*.rs"], &["clearway-http3", "clearway"]),
     area("qlog", &["crates/qlog/src/**/*.rs"], &["clearway-qlog", "clearway-lab"]),
     area("kernel", &["crates/kernel/src/**/*.rs"], &["clearway-kernel", "clearway-io"]),
+    area("udp", &["crates/udp/src/**/*.rs"], &["clearway-udp", "clearway-io"]),
     Area {
         is_slow: true,
         ..area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"])

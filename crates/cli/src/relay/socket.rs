@@ -37,7 +37,7 @@ impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // Otherwise the ECN field of merged datagrams is lost; crates/io/src/socket.rs says why.
+        // Otherwise the ECN field of merged datagrams is lost; crates/udp/src/socket.rs says why.
         let _ = setsockopt(&socket, ReceiveTimestampns, &false);
         // Best effort: the kernel caps these at its limits.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);

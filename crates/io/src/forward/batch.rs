@@ -2,9 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
-
-use crate::socket::MAX_BATCH_BYTES;
+use clearway_udp::{Batch as Outgoing, EcnCodepoint, MAX_BATCH_BYTES};
 
 /// A batch has at most this many datagrams: kernels take no more in one call.
 const MAX_DATAGRAMS: usize = 64;
@@ -12,8 +10,8 @@ const MAX_DATAGRAMS: usize = 64;
 /// What all datagrams of a batch have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Heading {
-    /// From which socket they leave.
-    pub(super) socket: SocketIndex,
+    /// The number of the port from which they leave.
+    pub(super) port: u32,
     pub(super) destination: SocketAddr,
     /// From which address, if it is not left to the system.
     pub(super) source_ip: Option<IpAddr>,
@@ -68,13 +66,12 @@ impl Batch {
         true
     }
 
-    /// The batch as it is to be sent; `None` if it is empty.
-    pub(super) fn contents(&self) -> Option<(Transmit, &[u8])> {
-        let Heading { socket, destination, source_ip, ecn } = self.heading?;
+    /// The number of its port, and the batch as it is to be sent from there; `None` if it is empty.
+    pub(super) fn contents(&self) -> Option<(u32, Outgoing<'_>)> {
+        let Heading { port, destination, source_ip, ecn } = self.heading?;
         let segment_size = (self.count > 1).then_some(self.size);
-        let size = self.bytes.len();
-        let transmit = Transmit { destination, socket, source_ip, size, segment_size, ecn };
-        Some((transmit, &self.bytes))
+        let contents = &self.bytes;
+        Some((port, Outgoing { destination, source_ip, ecn, contents, segment_size }))
     }
 
     pub(super) fn clear(&mut self) {
@@ -92,7 +89,7 @@ mod tests {
 
     fn heading(number: u8) -> Heading {
         Heading {
-            socket: SocketIndex(u32::from(number & 1)),
+            port: u32::from(number & 1),
             destination: SocketAddr::from(([192, 0, 2, number & 2], 443)),
             source_ip: None,
             ecn: EcnCodepoint::from_bits(number >> 2 & 1),
@@ -101,11 +98,11 @@ mod tests {
 
     /// The datagrams of a batch with what they have in common, as the kernel sees them.
     fn taken(batch: &mut Batch) -> Vec<(Heading, Vec<u8>)> {
-        let Some((transmit, bytes)) = batch.contents() else { return Vec::new() };
-        let Transmit { destination, socket, source_ip, size, segment_size, ecn } = transmit;
-        assert!(size == bytes.len() && size <= MAX_BATCH_BYTES);
-        let heading = Heading { socket, destination, source_ip, ecn };
-        let datagrams = bytes.chunks(segment_size.unwrap_or(size));
+        let Some((port, outgoing)) = batch.contents() else { return Vec::new() };
+        let Outgoing { destination, source_ip, ecn, contents, segment_size } = outgoing;
+        assert!(contents.len() <= MAX_BATCH_BYTES);
+        let heading = Heading { port, destination, source_ip, ecn };
+        let datagrams = contents.chunks(segment_size.unwrap_or(contents.len()));
         assert_eq!(segment_size.is_some(), datagrams.len() > 1);
         assert!(datagrams.len() <= MAX_DATAGRAMS);
         let datagrams = datagrams.map(|datagram| (heading, datagram.to_vec())).collect();

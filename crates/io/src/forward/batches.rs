@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use clearway_transport::Transmit;
+use clearway_udp::Batch as Outgoing;
 
 use super::batch::{Batch, Heading};
 
@@ -41,7 +41,7 @@ impl Batches {
         &mut self,
         heading: &Heading,
         parts: [&[u8]; 2],
-        mut send: impl FnMut((Transmit, &[u8])),
+        mut send: impl FnMut((u32, Outgoing<'_>)),
     ) -> bool {
         if self.bytes >= MAX_BYTES {
             self.flush(&mut send);
@@ -72,7 +72,7 @@ impl Batches {
     }
 
     /// Has all of them sent.
-    pub(super) fn flush(&mut self, mut send: impl FnMut((Transmit, &[u8]))) {
+    pub(super) fn flush(&mut self, mut send: impl FnMut((u32, Outgoing<'_>))) {
         for word in 0..self.taken.len() {
             while self.taken[word] != 0 {
                 let bit = self.taken[word].trailing_zeros() as usize;
@@ -87,7 +87,7 @@ impl Batches {
     }
 
     /// Gives an empty batch to a place that has none.
-    fn open(&mut self, place: usize, send: impl FnMut((Transmit, &[u8]))) -> u8 {
+    fn open(&mut self, place: usize, send: impl FnMut((u32, Outgoing<'_>))) -> u8 {
         if self.empty.is_empty() {
             if self.all.len() < MAX_OPEN {
                 self.empty.push(self.all.len() as u8);
@@ -103,7 +103,7 @@ impl Batches {
         number
     }
 
-    fn send(&mut self, place: usize, send: impl FnMut((Transmit, &[u8]))) {
+    fn send(&mut self, place: usize, send: impl FnMut((u32, Outgoing<'_>))) {
         if let Some(number) = self.at(place) {
             let batch = &mut self.all[usize::from(number)];
             batch.contents().into_iter().for_each(send);
@@ -127,7 +127,7 @@ fn place(heading: &Heading) -> usize {
         IpAddr::V4(ip) => u64::from(ip.to_bits()),
         IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
     };
-    let ways = u64::from(heading.socket.0) << 16 | u64::from(port);
+    let ways = u64::from(heading.port) << 16 | u64::from(port);
     // Fibonacci hashing: all bits count for the highest ones.
     let hash = (ip ^ ways.rotate_right(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash >> (u64::BITS - PLACE_BITS)) as usize
@@ -138,14 +138,14 @@ mod tests {
     use core::net::SocketAddr;
     use std::collections::BTreeMap;
 
-    use clearway_transport::{EcnCodepoint, SocketIndex};
+    use clearway_udp::EcnCodepoint;
     use proptest::prelude::*;
 
     use super::*;
 
     fn heading(key: u16, ecn: bool) -> Heading {
         Heading {
-            socket: SocketIndex(u32::from(key % 7)),
+            port: u32::from(key % 7),
             destination: SocketAddr::from(([192, 0, 2, 1], 1000 + key)),
             source_ip: None,
             ecn: EcnCodepoint::from_bits(u8::from(ecn)),
@@ -157,9 +157,10 @@ mod tests {
     struct Sent(BTreeMap<SocketAddr, Vec<Vec<u8>>>, usize);
 
     impl Sent {
-        fn take(&mut self, (transmit, bytes): (Transmit, &[u8])) {
-            let datagrams = bytes.chunks(transmit.segment_size.unwrap_or(bytes.len()));
-            let of_destination = self.0.entry(transmit.destination).or_default();
+        fn take(&mut self, (_, batch): (u32, Outgoing<'_>)) {
+            let size = batch.segment_size.unwrap_or(batch.contents.len());
+            let datagrams = batch.contents.chunks(size);
+            let of_destination = self.0.entry(batch.destination).or_default();
             of_destination.extend(datagrams.map(<[u8]>::to_vec));
             self.1 += 1;
         }

@@ -3,14 +3,13 @@
 use core::time::Duration;
 use std::io::{self, ErrorKind};
 
-use clearway_transport::Transmit;
+use clearway_udp::{
+    Batch, Clock, Meta, ReceiveBuffer, ReceiveFailures, SendOutcome, Socket, Verdict, poll,
+};
 use clearway_units::Timestamp;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::statistics::DirectionStatistics;
-use crate::clock::{Clock, timespec};
-use crate::receive_failures::{ReceiveFailures, Verdict};
-use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
 
 /// How long a thread waits in a turn for sockets that have no room. Meanwhile what arrives waits in the other sockets, whose
 /// buffers hold a hundred large datagrams if the system is not configured to give more.
@@ -159,7 +158,7 @@ impl Patience {
         let mut descriptors = [PollFd::new(socket, PollFlags::OUT)];
         let begun = clock.now();
         // An interruption by a signal looks like room: then the next attempt says that there is none.
-        let ready = poll(&mut descriptors, Some(&timespec(self.0)));
+        let ready = poll(&mut descriptors, Some(self.0));
         self.0 = self.0.saturating_sub(clock.now().saturating_since(begun));
         ready != Ok(0)
     }
@@ -168,13 +167,13 @@ impl Patience {
 /// Hands a batch to the kernel, and counts what becomes of it. While there is no room it is kept, as long as the patience lasts.
 pub(super) fn send(
     socket: &mut Socket,
-    (transmit, contents): (Transmit, &[u8]),
+    batch: &Batch<'_>,
     clock: &Clock,
     patience: &mut Patience,
     counts: &mut DirectionStatistics,
 ) {
-    hand_over(&transmit, counts, |progress| match progress {
-        Attempt::Send(progress) => socket.send(&transmit, contents, progress),
+    hand_over(batch, counts, |progress| match progress {
+        Attempt::Send(progress) => socket.send(batch, progress),
         Attempt::Wait if patience.wait(clock, socket) => SendOutcome::Sent,
         Attempt::Wait => SendOutcome::WouldBlock,
     });
@@ -189,12 +188,12 @@ enum Attempt<'a> {
 }
 
 fn hand_over(
-    transmit: &Transmit,
+    batch: &Batch<'_>,
     counts: &mut DirectionStatistics,
     mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,
 ) {
-    let size = transmit.size;
-    let segment = transmit.segment_size.unwrap_or(size).max(1);
+    let size = batch.contents.len();
+    let segment = batch.segment_size.unwrap_or(size).max(1);
     let datagrams = |from: usize, to: usize| (to - from).div_ceil(segment) as u64;
     let (mut progress, mut waits) = (0, 0);
     let (mut lost, mut lost_bytes) = (0, 0);
@@ -218,7 +217,7 @@ fn hand_over(
                 (&mut counts.dropped_too_large, end)
             }
             SendOutcome::Failed(error) => {
-                tracing::debug!(%error, destination = %transmit.destination, "cannot forward");
+                tracing::debug!(%error, destination = %batch.destination, "cannot forward");
                 (reason(&error, counts), size)
             }
         };
@@ -248,7 +247,7 @@ fn reason<'a>(error: &io::Error, counts: &'a mut DirectionStatistics) -> &'a mut
 
 #[cfg(test)]
 mod tests {
-    use clearway_transport::{EcnCodepoint, SocketIndex};
+    use clearway_udp::EcnCodepoint;
 
     use super::*;
 
@@ -257,16 +256,15 @@ mod tests {
         size: usize,
         mut attempt: impl FnMut(Attempt<'_>) -> SendOutcome,
     ) -> DirectionStatistics {
-        let transmit = Transmit {
+        let batch = Batch {
             destination: ([192, 0, 2, 1], 443).into(),
-            socket: SocketIndex::default(),
             source_ip: None,
-            size,
-            segment_size: (size > 100).then_some(100),
             ecn: EcnCodepoint::NotEct,
+            contents: &vec![0; size],
+            segment_size: (size > 100).then_some(100),
         };
         let mut counts = DirectionStatistics::default();
-        hand_over(&transmit, &mut counts, &mut attempt);
+        hand_over(&batch, &mut counts, &mut attempt);
         counts
     }
 

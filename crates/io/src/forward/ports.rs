@@ -11,13 +11,12 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use clearway_udp::{ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 use rustix::event::{Timespec, epoll};
 
 use super::ForwardOptions;
 use super::table::{Claim, Client, Table};
-use crate::receive_failures::ReceiveFailures;
-use crate::socket::Socket;
 
 /// From how many ports a turn receives.
 const PORTS_PER_TURN: usize = 64;

@@ -5,7 +5,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use clearway_udp::{Clock, ReceiveBuffer, Socket, poll};
+use rustix::event::{PollFd, PollFlags};
 
 use super::batches::Batches;
 use super::guarded::GuardedRouting;
@@ -17,9 +18,7 @@ use super::statistics::ForwardStatistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
 use super::{Command, ForwardOptions, Routing, Signal, canonical};
-use crate::clock::{Clock, timespec};
 use crate::restart::HandOver;
-use crate::socket::{ReceiveBuffer, Socket};
 
 /// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
 /// clients that send one at a time come in one turn, and those for one place leave together.
@@ -253,7 +252,7 @@ impl ForwardShard {
         descriptors
             .extend(waited_for.map(|(source, _)| PollFd::from_borrowed_fd(source, PollFlags::IN)));
         // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(&mut descriptors, timeout.map(timespec).as_ref());
+        let _ = poll(&mut descriptors, timeout);
         let mut ready = descriptors.iter().map(PollFd::revents);
         self.was_woken = ready.next().is_some_and(|it| !it.is_empty());
         let [listening, ports] =

@@ -4,13 +4,12 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use clearway_units::Timestamp;
+use clearway_units::{Timers, Timestamp};
 use clearway_wire::header::{Invariant, has_fixed_bit};
 use clearway_wire::preface::may_be_preface;
 use clearway_wire::{ConnectionId, Version};
 
 use super::shares::{Grant, Holder, Shares, Stage};
-use crate::timers::Timers;
 
 /// Shorter connection IDs can be guessed, so they confirm nothing.
 const MIN_CONFIRMING_ID: usize = 4;

@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use clearway_transport::{EcnCodepoint, SocketIndex};
+use clearway_udp::{Clock, EcnCodepoint, Meta, Socket};
 use clearway_units::Timestamp;
 use clearway_wire::preface::Preface;
 
@@ -12,8 +12,6 @@ use super::leg::{Patience, send};
 use super::statistics::ForwardStatistics;
 use super::table::Client;
 use super::{Routing, canonical};
-use crate::clock::Clock;
-use crate::socket::{Meta, Socket};
 
 /// What the datagrams of a batch pass through.
 pub(super) struct ToClients<'a> {
@@ -76,11 +74,11 @@ impl ToClients<'_> {
             return;
         };
         self.routing.observe(now, server, canonical(client), answer);
-        let heading = Heading { socket: SocketIndex::default(), destination, source_ip, ecn };
+        let heading = Heading { port: 0, destination, source_ip, ecn };
         let Self { clock, listening, patience, statistics, .. } = self;
         let counts = &mut statistics.to_clients;
-        let is_added = self.batches.add(&heading, [&[], answer], |batch| {
-            send(listening, batch, clock, patience, counts);
+        let is_added = self.batches.add(&heading, [&[], answer], |(_, batch)| {
+            send(listening, &batch, clock, patience, counts);
         });
         counts.dropped_too_large += u64::from(!is_added);
     }
@@ -89,6 +87,6 @@ impl ToClients<'_> {
     pub(super) fn flush(&mut self) {
         let Self { clock, listening, patience, statistics, .. } = self;
         let counts = &mut statistics.to_clients;
-        self.batches.flush(|batch| send(listening, batch, clock, patience, counts));
+        self.batches.flush(|(_, batch)| send(listening, &batch, clock, patience, counts));
     }
 }

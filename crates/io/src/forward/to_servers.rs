@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
+use clearway_udp::{Batch, Clock, EcnCodepoint, MAX_BATCH_BYTES, Meta, Socket};
 use clearway_units::Timestamp;
 use clearway_wire::preface::{self, Preface, may_be_preface, may_be_two_prefaces};
 
@@ -14,8 +14,6 @@ use super::ports::Ports;
 use super::statistics::{DirectionStatistics, ForwardStatistics};
 use super::table::{Claim, Client};
 use super::{Routed, Routing, Target, canonical};
-use crate::clock::Clock;
-use crate::socket::{MAX_BATCH_BYTES, Meta, Socket};
 
 /// How many replies wait until a batch has been received.
 const MAX_REPLIES: usize = 64;
@@ -115,8 +113,7 @@ impl ToServers<'_> {
         };
         let (octets, length): ([u8; preface::MAX_LEN], usize) = preface.encode();
         let octets = octets.get(..length).unwrap_or_default();
-        let socket = SocketIndex(port);
-        let heading = Heading { socket, destination, source_ip: None, ecn };
+        let heading = Heading { port, destination, source_ip: None, ecn };
         self.add(&heading, [octets, datagram]);
     }
 
@@ -147,8 +144,7 @@ impl ToServers<'_> {
             self.statistics.to_servers.dropped_unreachable += 1;
             return;
         };
-        let socket = SocketIndex(port);
-        let heading = Heading { socket, destination, source_ip: None, ecn: meta.ecn };
+        let heading = Heading { port, destination, source_ip: None, ecn: meta.ecn };
         self.add(&heading, [&[], datagram]);
     }
 
@@ -174,15 +170,14 @@ impl ToServers<'_> {
                 statistics.replies_dropped += 1;
                 continue;
             }
-            let transmit = Transmit {
+            let batch = Batch {
                 destination: client,
-                socket: SocketIndex::default(),
                 source_ip: local_ip,
-                size: datagram.len(),
-                segment_size: None,
                 ecn: EcnCodepoint::NotEct,
+                contents: &datagram,
+                segment_size: None,
             };
-            send(listening, (transmit, &datagram), clock, patience, &mut statistics.to_clients);
+            send(listening, &batch, clock, patience, &mut statistics.to_clients);
         }
     }
 
@@ -197,14 +192,13 @@ impl ToServers<'_> {
 /// Sends a batch from its port.
 fn send_from(
     ports: &mut Ports,
-    batch: (Transmit, &[u8]),
+    (port, batch): (u32, Batch<'_>),
     clock: &Clock,
     patience: &mut Patience,
     counts: &mut DirectionStatistics,
 ) {
-    let SocketIndex(port) = batch.0.socket;
     if let Some(socket) = ports.socket_mut(port) {
-        send(socket, batch, clock, patience, counts);
+        send(socket, &batch, clock, patience, counts);
     }
 }
 

@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clearway_transport::{EcnCodepoint, SocketIndex, Transmit};
+use clearway_udp::{Batch, EcnCodepoint, Meta, ReceiveBuffer, SendOutcome, Socket, poll};
 use clearway_units::Timestamp;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 
-use crate::clock::timespec;
-use crate::socket::{Meta, ReceiveBuffer, SendOutcome, Socket};
 use crate::{Routed, Routing, Target};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,15 +44,14 @@ impl Peer {
 
     /// Sends datagrams of this size, the last of which may be smaller, in one call.
     pub(super) fn send(&mut self, to: SocketAddr, ecn: EcnCodepoint, bytes: &[u8], size: usize) {
-        let transmit = Transmit {
+        let batch = Batch {
             destination: to,
-            socket: SocketIndex::default(),
             source_ip: None,
-            size: bytes.len(),
-            segment_size: (bytes.len() > size).then_some(size),
             ecn,
+            contents: bytes,
+            segment_size: (bytes.len() > size).then_some(size),
         };
-        let outcome = self.socket.send(&transmit, bytes, &mut 0);
+        let outcome = self.socket.send(&batch, &mut 0);
         assert!(matches!(outcome, SendOutcome::Sent), "{outcome:?}");
     }
 
@@ -73,7 +70,7 @@ impl Peer {
     pub(super) fn try_receive(&mut self, patience: Duration) -> Option<(Meta, Vec<u8>)> {
         if self.received.is_empty() {
             let mut descriptors = [PollFd::new(&self.socket, PollFlags::IN)];
-            poll(&mut descriptors, Some(&timespec(patience))).unwrap();
+            poll(&mut descriptors, Some(patience)).unwrap();
             let received = &mut self.received;
             let take = |meta, datagram: &mut [u8]| received.push_back((meta, datagram.to_vec()));
             self.socket.receive(&mut self.buffer, take).unwrap();

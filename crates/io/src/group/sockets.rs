@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use clearway_transport::{PreferredAddresses, ServerConfig, SocketIndex};
+use clearway_udp::Socket;
 
 use crate::restart::{HotRestartError, Inherited, Pipe, is_same};
 use crate::shard::{Sockets, listen_at_preferred};
-use crate::socket::Socket;
 
 /// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {

@@ -347,8 +347,8 @@ fn a_hand_over_cannot_be_forged() {
     use rustix::net::{RecvFlags, recv};
 
     use crate::balancers::Via;
+    use crate::datagrams::Meta;
     use crate::restart::Pipe;
-    use crate::socket::Meta;
 
     let place = Place::new("forged");
     let old = start(&place, 2, Steering::Hash);

@@ -35,7 +35,7 @@ use rustix::net::{
 };
 
 use crate::balancers::Via;
-use crate::socket::Meta;
+use crate::datagrams::Meta;
 
 const HEADER_LEN: usize = 86;
 /// Asked for; the kernel gives less to those without CAP_NET_ADMIN.

@@ -4,7 +4,7 @@ use clearway_transport::{EcnCodepoint, SocketIndex};
 
 use super::{Pipe, Sent};
 use crate::balancers::Via;
-use crate::socket::Meta;
+use crate::datagrams::Meta;
 
 fn pair() -> (Pipe, Pipe) {
     let (one, other) = Pipe::pair().unwrap();

@@ -1,10 +1,9 @@
 //! When the timers of a shard's connections expire.
 
 use clearway_transport::Deadlines;
-use clearway_units::Timestamp;
+use clearway_units::{Timers, Timestamp};
 
 use super::intake::RECEIVED_PER_TURN;
-use crate::timers::Timers;
 
 /// So many connections whose peers are silent are served between two times that the shard receives. Where it cannot receive all
 /// that arrives, there is one of them for four datagrams received.

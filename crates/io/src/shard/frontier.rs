@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use clearway_udp::SOCKET_BUFFER_SIZE;
 use clearway_units::Timestamp;
 
 use super::intake::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
-use crate::socket::SOCKET_BUFFER_SIZE;
 
 /// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.
 const LEAST_COUNTED: usize = 768;

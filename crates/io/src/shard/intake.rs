@@ -4,15 +4,14 @@ use core::net::SocketAddr;
 use std::io;
 
 use clearway_transport::SocketIndex;
+use clearway_udp::{Clock, RECEIVE_BUFFERS, ReceiveBuffer, Verdict};
 use clearway_units::Timestamp;
 
 use super::connections::Connections;
 use super::siblings::{Passed, Siblings};
 use super::sockets::Open;
 use crate::balancers::Balancers;
-use crate::clock::Clock;
-use crate::receive_failures::Verdict;
-use crate::socket::{Meta, RECEIVE_BUFFERS, ReceiveBuffer};
+use crate::datagrams::Meta;
 use crate::statistics::ShardStatistics;
 
 /// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
@@ -54,7 +53,7 @@ impl Intake<'_> {
             let mut received_at = None;
             let received = socket.receive(buffer, |meta, datagram| {
                 let now = *received_at.get_or_insert_with(|| self.clock.now());
-                self.take(now, socket_index, is_listening, meta, datagram);
+                self.take(now, socket_index, is_listening, meta.into(), datagram);
             });
             match received {
                 Ok(count) => {

@@ -8,10 +8,10 @@
 use std::io;
 
 use clearway_transport::SocketIndex;
+use clearway_udp::Socket;
 
 use super::sockets::Sockets;
 use crate::shard_ids::IdFormat;
-use crate::socket::Socket;
 use crate::steering::{self, AtAddress, Steering};
 
 /// Opens them for all shards of a port, where that is possible.

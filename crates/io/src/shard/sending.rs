@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use clearway_transport::{ConnectionHandle, Endpoint, SendFailure, SocketIndex, Transmit};
+use clearway_udp::{Clock, MAX_BATCH_BYTES, MAX_TOGETHER, SendOutcome};
 use clearway_units::Timestamp;
 use clearway_wire::preface;
 
 use super::connections::{Connections, Reply};
 use super::sockets::Sockets;
-use crate::clock::Clock;
-use crate::send_failures::{Warnings, why_not_sent};
-use crate::socket::{MAX_BATCH_BYTES, MAX_TOGETHER, SendOutcome};
+use super::warnings::Warnings;
+use crate::datagrams::{batch, send_failure};
 use crate::statistics::ShardStatistics;
 
 /// A batch has at most this many datagrams: kernels take no more in one call.
@@ -169,8 +169,8 @@ impl Sender {
         };
         let Some(socket) = context.sockets.get_mut(index) else { return 0 };
         let several = self.built.iter().take_while(|built| built.transmit.socket == index);
-        let contents = |built: &Built| &self.buffer[built.start..][..built.transmit.size];
-        let taken = socket.send_together(several.map(|built| (&built.transmit, contents(built))));
+        let batch = |built: &Built| batch(&built.transmit, &self.buffer[built.start..]);
+        let taken = socket.send_together(several.map(batch));
         if taken > 0 {
             context.statistics.send_calls += 1;
         }
@@ -187,9 +187,9 @@ impl Sender {
         let Some(built) = self.built.first_mut() else { return };
         let (handle, transmit) = (built.turn.handle, built.transmit);
         // What is for a socket that was closed is lost, like what a network loses.
-        let contents = &self.buffer[built.start..];
+        let batch = batch(&transmit, &self.buffer[built.start..]);
         let outcome = match context.sockets.get_mut(transmit.socket) {
-            Some(socket) => socket.send(&transmit, contents, &mut built.progress),
+            Some(socket) => socket.send(&batch, &mut built.progress),
             None => SendOutcome::Failed(ErrorKind::NotConnected.into()),
         };
         match outcome {
@@ -223,7 +223,7 @@ impl Sender {
                     );
                 }
                 context.statistics.batches_failed += 1;
-                let failure = why_not_sent(&error, &transmit);
+                let failure = send_failure(&error, transmit.source_ip);
                 if failure == SendFailure::NoRoute {
                     context.connections.on_unreachable(now, transmit.destination);
                 }
@@ -266,7 +266,7 @@ impl Context<'_> {
                 transmit = via.wrap(&transmit, &mut contents);
             }
             let Some(socket) = self.sockets.get_mut(transmit.socket) else { continue };
-            if matches!(socket.send(&transmit, &contents, &mut 0), SendOutcome::Sent) {
+            if matches!(socket.send(&batch(&transmit, &contents), &mut 0), SendOutcome::Sent) {
                 self.statistics.send_calls += 1;
                 self.sent(&transmit);
             }

@@ -7,6 +7,8 @@ use clearway_transport::{
     ClientConfig, Connection, EndpointConfig, Incoming, ReadOutcome, TlsClientConfig,
     TransportConfig,
 };
+use clearway_udp::Socket;
+use clearway_udp::faults::Faults;
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
@@ -15,8 +17,6 @@ use super::super::{Sockets, Start, start};
 use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
-use crate::socket::Socket;
-use crate::socket::faults::Faults;
 use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -90,7 +90,7 @@ impl Application for Counting {
 /// other test uses: what others still send to a port that they had would be counted.
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
-    socket.faults = Faults::shortage(every);
+    socket.inject(Faults::shortage(every));
     let mailbox = Arc::new(Mailbox::new().unwrap());
     for command in first {
         assert!(mailbox.send(command).is_ok());

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use clearway_transport::SocketIndex;
+use clearway_udp::Socket;
 use clearway_wire::header::Invariant;
 
+use crate::datagrams::Meta;
 use crate::mailbox::{Command, Mailbox};
 use crate::restart::{Pipe, Sent};
 use crate::shard_ids::{Generation, IdFormat, Issuer};
-use crate::socket::{Meta, Socket};
 
 /// How many datagrams wait for a shard at most; further ones are dropped, as a full socket's buffer drops them.
 pub(crate) const MAX_WAITING: usize = 1024;

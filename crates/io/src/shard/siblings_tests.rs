@@ -5,10 +5,10 @@ use clearway_units::Random;
 
 use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
 use crate::balancers::Via;
+use crate::datagrams::Meta;
 use crate::mailbox::Mailbox;
 use crate::restart::Pipe;
 use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
-use crate::socket::Meta;
 
 fn siblings(count: usize) -> Vec<Siblings> {
     let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new().unwrap())).collect();

@@ -8,12 +8,11 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 
 use clearway_transport::SocketIndex;
+use clearway_udp::{ReceiveBuffer, ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 use rustix::event::{PollFd, PollFlags};
 
 use crate::application::MigrateFailure;
-use crate::receive_failures::ReceiveFailures;
-use crate::socket::{ReceiveBuffer, Socket};
 
 /// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.
 pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;

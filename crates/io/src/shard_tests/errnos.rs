@@ -16,6 +16,8 @@ use clearway_transport::{
     ClientConfig, Connection, ConnectionError, Event, Incoming, ReadOutcome, SendFailure,
     ServerConfig, TlsClientConfig, TransportConfig,
 };
+use clearway_udp::Socket;
+use clearway_udp::faults::{Call, Fault, Faults, Plan};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 use rustix::io::Errno;
@@ -25,8 +27,6 @@ use crate::balancers::Balancers;
 use crate::mailbox::Mailbox;
 use crate::shard::sockets::Sockets;
 use crate::shard::{Start, start};
-use crate::socket::Socket;
-use crate::socket::faults::{Call, Fault, Faults, Plan};
 use crate::{
     Accept, Acceptor, Application, ConnectRequest, Decision, ShardFailure, ShardHandle,
     ShardStatistics,
@@ -235,7 +235,7 @@ impl Place {
     /// A shard at an address that no other test uses.
     fn shard(&self, faults: Faults, acceptor: Option<Echo>) -> ShardHandle {
         let mut socket = Socket::bind("127.0.61.1:0".parse().unwrap()).unwrap();
-        socket.faults = faults;
+        socket.inject(faults);
         let config = ServerConfig { transport: self.transport(End::Server), ..server_config() };
         start(Start {
             sockets: Sockets::new(socket),

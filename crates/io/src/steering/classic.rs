@@ -5,6 +5,7 @@
 
 use std::io;
 
+use clearway_udp::Socket;
 use nix::libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K,
     BPF_LD, BPF_LEN, BPF_MOD, BPF_RET, BPF_W, sock_filter, sock_fprog,
@@ -14,7 +15,6 @@ use nix::sys::socket::sockopt::AttachReusePortCbpf;
 
 use super::{IS_LONG, LONG_ID, LONG_ID_LEN, SHORT_ID, read_len};
 use crate::shard_ids::{IdFormat, Layout};
-use crate::socket::Socket;
 
 /// Larger than the number of any socket: the kernel then chooses by its hash.
 const NONE: u32 = u32::MAX;

@@ -8,19 +8,20 @@ use clearway_transport::{
     ClientConfig, ConnectionHandle, EcnCodepoint, Endpoint, EndpointConfig, RandomIds, ResetKey,
     ServerTrust, SocketIndex, TlsClientConfig, TlsClientSettings, Transmit, TransportConfig,
 };
+use clearway_udp::Socket;
 use clearway_units::Random;
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 
 use super::*;
 use crate::application::Acceptor;
+use crate::datagrams::Meta;
 use crate::mailbox::{Mailbox, MigrateRequest};
 use crate::restart::{Pipe, Piped};
 use crate::shard::connections::Reply;
 use crate::shard::siblings::Passed;
 use crate::shard::sockets::Sockets;
 use crate::shard::tests::{Accepting, server_config};
-use crate::socket::{Meta, Socket};
 use crate::statistics::ShardStatistics;
 
 pub(in super::super) const SERVER: SocketAddr =

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Failures to receive, in a row.
+/// Failures to receive, in a row: how long a socket is left alone after them.
 #[derive(Debug, Default)]
-pub(crate) struct ReceiveFailures {
+pub struct ReceiveFailures {
     pause: Option<Pause>,
 }
 
@@ -24,16 +24,19 @@ struct Pause {
 
 /// What a failure to receive means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
-    /// It may pass: receiving is tried again later. `is_first` of those in a row.
-    Later { is_first: bool },
+pub enum Verdict {
+    /// It may pass: receiving is tried again later.
+    Later {
+        /// It is the first of those in a row.
+        is_first: bool,
+    },
     /// It will not: the socket is none any more.
     Never,
 }
 
 impl ReceiveFailures {
     /// Receiving failed.
-    pub(crate) fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
+    pub fn on_failure(&mut self, now: Timestamp, error: &io::Error) -> Verdict {
         if is_final(error) {
             return Verdict::Never;
         }
@@ -44,12 +47,14 @@ impl ReceiveFailures {
     }
 
     /// Receiving worked. Returns whether it had failed before.
-    pub(crate) fn on_success(&mut self) -> bool {
+    #[inline]
+    pub fn on_success(&mut self) -> bool {
         self.pause.take().is_some()
     }
 
     /// When receiving is to be tried again, if not now.
-    pub(crate) fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
+    #[inline]
+    pub fn paused_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.pause.map(|pause| pause.until).filter(|until| *until > now)
     }
 }

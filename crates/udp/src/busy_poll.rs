@@ -1,4 +1,4 @@
-//! Looking for datagrams for a moment before a shard sleeps.
+//! Looking for datagrams for a moment before a thread sleeps.
 //!
 //! To fall asleep and to be woken can take longer than the next datagram: on a virtual machine whose core goes idle, tens of
 //! microseconds, most of them processor time. Where datagrams are further apart, a moment of looking is wasted. Which of
@@ -7,18 +7,18 @@
 use core::time::Duration;
 
 use clearway_units::Timestamp;
-use rustix::event::{PollFd, poll};
+use rustix::event::PollFd;
 
-use crate::clock::{Clock, timespec};
+use crate::clock::{Clock, poll};
 
-/// The longest time that a shard looks for something before it sleeps.
-pub(crate) const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
+/// The longest time that a thread should look for something before it sleeps.
+pub const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
 /// At most so many sleeps in a row begin without looking.
 const MAX_LEFT_OUT: u32 = 63;
 
-/// How a shard has waited for something to do.
+/// How a thread has waited for something to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Waited {
+pub enum Waited {
     /// It looked, and there was something.
     Looked,
     /// It looked in vain, and slept then.
@@ -27,9 +27,12 @@ pub(crate) enum Waited {
     Slept,
 }
 
-/// Decides before which sleeps a shard looks.
+/// Waits, and decides before which sleeps a thread looks for something to do.
+///
+/// To fall asleep and to be woken can take longer than the next datagram. Where datagrams are further apart, a moment of looking is
+/// wasted. So after attempts in vain, more and more sleeps begin without one.
 #[derive(Debug, Default)]
-pub(crate) struct BusyPoll {
+pub struct BusyPoll {
     /// How many sleeps in a row begin without looking, since the last attempt was in vain.
     pause: u32,
     /// So many of them are left.
@@ -38,8 +41,8 @@ pub(crate) struct BusyPoll {
 
 impl BusyPoll {
     /// Waits until one of `descriptors` is ready, whose results then say which, or until `deadline`. Before it sleeps, it may look
-    /// for at most `limit`.
-    pub(crate) fn wait(
+    /// for at most `limit`. An interruption by a signal ends it.
+    pub fn wait(
         &mut self,
         clock: &Clock,
         limit: Duration,
@@ -54,9 +57,9 @@ impl BusyPoll {
                 return Waited::Looked;
             }
         }
-        let timeout = deadline.map(|deadline| timespec(deadline.saturating_since(clock.now())));
+        let timeout = deadline.map(|deadline| deadline.saturating_since(clock.now()));
         // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(descriptors, timeout.as_ref());
+        let _ = poll(descriptors, timeout);
         if looks { Waited::LookedInVain } else { Waited::Slept }
     }
 
@@ -82,7 +85,7 @@ fn look(
     descriptors: &mut [PollFd<'_>],
 ) -> bool {
     loop {
-        if poll(descriptors, Some(&timespec(Duration::ZERO))) != Ok(0) {
+        if poll(descriptors, Some(Duration::ZERO)) != Ok(0) {
             return true;
         }
         let now = clock.now();

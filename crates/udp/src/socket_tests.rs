@@ -1,12 +1,11 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use clearway_transport::{EcnCodepoint, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::faults::{Call, Fault, Faults, Plan};
-use super::{MAX_TOGETHER, Meta, ReceiveBuffer, SendOutcome, Socket};
+use super::{Batch, EcnCodepoint, MAX_TOGETHER, Meta, ReceiveBuffer, SendOutcome, Socket};
 
 fn bind() -> Socket {
     Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap()
@@ -19,15 +18,12 @@ fn wait(socket: &Socket, interest: PollFlags) -> PollFlags {
     descriptors[0].revents()
 }
 
-fn transmit(to: SocketAddr, size: usize, segment_size: Option<usize>) -> Transmit {
-    Transmit {
-        destination: to,
-        socket: clearway_transport::SocketIndex::default(),
-        source_ip: None,
-        size,
-        segment_size,
-        ecn: EcnCodepoint::NotEct,
-    }
+/// Sevens.
+static CONTENTS: [u8; 65_536] = [7; 65_536];
+
+fn batch(to: SocketAddr, size: usize, segment_size: Option<usize>) -> Batch<'static> {
+    let (source_ip, ecn, contents) = (None, EcnCodepoint::NotEct, &CONTENTS[..size]);
+    Batch { destination: to, source_ip, ecn, contents, segment_size }
 }
 
 #[test]
@@ -35,8 +31,8 @@ fn a_batch_arrives_as_the_datagrams_that_it_was() {
     let (mut sender, mut receiver) = (bind(), bind());
     let contents: Vec<u8> = (0..10_500_u32).map(|at| (at / 1000) as u8).collect();
     let mut progress = 0;
-    let batch = transmit(receiver.local_address(), contents.len(), Some(1000));
-    assert!(matches!(sender.send(&batch, &contents, &mut progress), SendOutcome::Sent));
+    let batch = Batch { contents: &contents, ..batch(receiver.local_address(), 0, Some(1000)) };
+    assert!(matches!(sender.send(&batch, &mut progress), SendOutcome::Sent));
     assert_eq!(progress, contents.len());
     let mut datagrams = Vec::new();
     while datagrams.len() < 11 {
@@ -61,8 +57,8 @@ fn a_batch_arrives_as_the_datagrams_that_it_was() {
 fn a_batch_goes_on_where_it_stopped() {
     let (mut sender, mut receiver) = (bind(), bind());
     let contents = [1, 1, 1, 1, 2, 2, 2, 2, 3];
-    let batch = transmit(receiver.local_address(), contents.len(), Some(4));
-    assert!(matches!(sender.send(&batch, &contents, &mut 4), SendOutcome::Sent));
+    let batch = Batch { contents: &contents, ..batch(receiver.local_address(), 0, Some(4)) };
+    assert!(matches!(sender.send(&batch, &mut 4), SendOutcome::Sent));
     let mut bytes = Vec::new();
     while bytes.len() < 5 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN));
@@ -88,8 +84,8 @@ fn an_unreachable_port_is_reported() {
     let began = Instant::now();
     // The kernel may limit how many such reports it makes in a time.
     while unreachable.is_empty() && began.elapsed() < Duration::from_secs(5) {
-        socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
-        socket.send(&transmit(free, 1, None), &[0], &mut 0);
+        socket.send(&batch(living.local_address(), 1, None), &mut 0);
+        socket.send(&batch(free, 1, None), &mut 0);
         wait(&socket, PollFlags::IN);
         socket.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap();
         socket.unreachable(|destination| unreachable.push(destination));
@@ -98,7 +94,7 @@ fn an_unreachable_port_is_reported() {
     assert!(!unreachable.is_empty());
     assert!(!socket.has_errors());
     // The socket still works.
-    let outcome = socket.send(&transmit(living.local_address(), 1, None), &[0], &mut 0);
+    let outcome = socket.send(&batch(living.local_address(), 1, None), &mut 0);
     assert!(matches!(outcome, SendOutcome::Sent));
 }
 
@@ -139,9 +135,7 @@ fn what_is_larger_than_the_interface_permits_is_refused() {
         let Ok(mut sender) = Socket::bind(address.parse().unwrap()) else { continue };
         let mut receiver = Socket::bind(address.parse().unwrap()).unwrap();
         let to = receiver.local_address();
-        let contents = vec![7; 65_536];
-        let send =
-            |sender: &mut Socket, size| sender.send(&transmit(to, size, None), &contents, &mut 0);
+        let send = |sender: &mut Socket, size| sender.send(&batch(to, size, None), &mut 0);
         assert!(matches!(send(&mut sender, 65_527), SendOutcome::TooLarge), "{address}");
         assert!(matches!(send(&mut sender, largest), SendOutcome::Sent), "{address}");
         let mut received = 0;
@@ -171,9 +165,8 @@ fn the_ecn_field_is_sent_and_received() {
         let to = sender.destination(to).unwrap();
         for ecn in [EcnCodepoint::Ect0, EcnCodepoint::Ce, EcnCodepoint::NotEct, EcnCodepoint::Ect1]
         {
-            let batch = Transmit { ecn, ..transmit(to, 3000, Some(1000)) };
-            let mut progress = 0;
-            let outcome = sender.send(&batch, &[7; 3000], &mut progress);
+            let batch = Batch { ecn, ..batch(to, 3000, Some(1000)) };
+            let outcome = sender.send(&batch, &mut 0);
             assert!(matches!(outcome, SendOutcome::Sent), "{address} {ecn:?}");
             let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
             while received.len() < 3 {
@@ -206,19 +199,20 @@ fn batches_that_are_sent_together_are_each_as_described() {
             (_, IpAddr::V4(_)) => Ipv4Addr::new(127, 0, 0, 9).to_ipv6_mapped().into(),
             _ => local,
         };
-        let source =
-            |source_ip: IpAddr, transmit| Transmit { source_ip: Some(source_ip), ..transmit };
-        let marked = |ecn, transmit| Transmit { ecn, ..transmit };
+        let source = |source_ip: IpAddr, batch| Batch { source_ip: Some(source_ip), ..batch };
+        let marked = |ecn, batch| Batch { ecn, ..batch };
         let (ect0, ect1) = (EcnCodepoint::Ect0, EcnCodepoint::Ect1);
         let batches = [
-            marked(ect0, transmit(to[0], 2_500, Some(1_000))),
-            marked(ect1, source(elsewhere, transmit(to[1], 700, None))),
-            source(local, transmit(to[2], 900, Some(900))),
-            source(elsewhere, marked(ect0, transmit(to[0], 300, Some(150)))),
+            marked(ect0, batch(to[0], 2_500, Some(1_000))),
+            marked(ect1, source(elsewhere, batch(to[1], 700, None))),
+            source(local, batch(to[2], 900, Some(900))),
+            source(elsewhere, marked(ect0, batch(to[0], 300, Some(150)))),
         ];
+        let numbered = batches.iter().zip(1..);
         let contents: Vec<Vec<u8>> =
-            batches.iter().zip(1..).map(|(batch, number)| vec![number; batch.size]).collect();
-        let sent = batches.iter().zip(contents.iter().map(Vec::as_slice));
+            numbered.map(|(batch, number)| vec![number; batch.contents.len()]).collect();
+        let sent =
+            batches.iter().zip(&contents).map(|(batch, contents)| Batch { contents, ..*batch });
         assert_eq!(sender.send_together(sent), batches.len(), "{address}");
         let [local, elsewhere] = [local, elsewhere].map(|ip| ip.to_canonical());
         let expected: [&[_]; 3] = [
@@ -251,16 +245,13 @@ fn batches_that_are_sent_together_are_each_as_described() {
 fn batches_before_one_that_is_refused_are_sent() {
     let (mut sender, mut receiver) = (bind(), bind());
     let to = receiver.local_address();
-    let contents = vec![7; 65_527];
-    let sized = |size| (transmit(to, size, None), &contents[..size]);
-    let batches = [sized(10), sized(20), sized(65_527), sized(30)];
-    let from =
-        |first: usize| batches[first..].iter().map(|(transmit, contents)| (transmit, *contents));
+    let batches = [10, 20, 65_527, 30].map(|size| batch(to, size, None));
+    let from = |first: usize| batches[first..].iter().copied();
     assert_eq!(sender.send_together(from(0)), 2);
     assert_eq!(sender.send_together(from(2)), 0);
-    assert!(matches!(sender.send(&batches[2].0, &contents, &mut 0), SendOutcome::TooLarge));
+    assert!(matches!(sender.send(&batches[2], &mut 0), SendOutcome::TooLarge));
     assert_eq!(sender.send_together(from(3)), 1);
-    let many = core::iter::repeat_n((&batches[0].0, &contents[..10]), MAX_TOGETHER + 1);
+    let many = core::iter::repeat_n(batches[0], MAX_TOGETHER + 1);
     assert_eq!(sender.send_together(many), MAX_TOGETHER);
     assert_eq!(sender.send_together(core::iter::empty()), 0);
     let mut lengths = Vec::new();
@@ -278,20 +269,21 @@ fn an_address_that_cannot_be_used_costs_neither_segmentation_nor_ecn() {
     let (mut sender, mut receiver) = (bind(), bind());
     let segments = sender.max_gso_segments();
     let to = receiver.local_address();
-    let batch = Transmit { ecn: EcnCodepoint::Ect0, ..transmit(to, 3000, Some(1000)) };
+    let alone = batch(to, 1000, None);
+    let batch = Batch { ecn: EcnCodepoint::Ect0, ..batch(to, 3000, Some(1000)) };
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
     let from_elsewhere = Some([192, 0, 2, 1].into());
     for wrong in [
-        Transmit { destination: nowhere, ..batch },
-        Transmit { source_ip: from_elsewhere, ..batch },
-        Transmit { destination: nowhere, ..transmit(to, 1000, None) },
-        Transmit { source_ip: from_elsewhere, ..transmit(to, 1000, None) },
+        Batch { destination: nowhere, ..batch },
+        Batch { source_ip: from_elsewhere, ..batch },
+        Batch { destination: nowhere, ..alone },
+        Batch { source_ip: from_elsewhere, ..alone },
     ] {
-        let outcome = sender.send(&wrong, &[7; 3000], &mut 0);
+        let outcome = sender.send(&wrong, &mut 0);
         assert!(matches!(outcome, SendOutcome::Failed(_)), "{wrong:?} {outcome:?}");
         assert_eq!(sender.max_gso_segments(), segments);
     }
-    assert!(matches!(sender.send(&batch, &[7; 3000], &mut 0), SendOutcome::Sent));
+    assert!(matches!(sender.send(&batch, &mut 0), SendOutcome::Sent));
     let (mut buffer, mut received) = (ReceiveBuffer::new(), Vec::new());
     while received.len() < 3 {
         assert!(wait(&receiver, PollFlags::IN).contains(PollFlags::IN), "not all arrived");
@@ -320,15 +312,15 @@ fn a_batch_that_cannot_be_segmented_is_sent_one_by_one() {
             let segments = sender.max_gso_segments();
             let fault = Fault::Error(errno);
             let plan = Plan { call: Call::Send, number: 0, fault, lasts };
-            sender.faults = Faults::planned(Some(plan));
+            sender.inject(Faults::planned(Some(plan)));
             let to = receiver.local_address();
-            let batch = Transmit { ecn: EcnCodepoint::Ect0, ..transmit(to, 2500, Some(1000)) };
+            let batch = Batch { ecn: EcnCodepoint::Ect0, ..batch(to, 2500, Some(1000)) };
             let mut progress = 0;
-            let outcome = sender.send(&batch, &[7; 2500], &mut progress);
+            let outcome = sender.send(&batch, &mut progress);
             if is_sent {
                 assert!(matches!(outcome, SendOutcome::Sent), "{errno:?} {outcome:?}");
                 assert_eq!((progress, sender.max_gso_segments()), (2500, 1));
-                assert!(matches!(sender.send(&batch, &[7; 2500], &mut 0), SendOutcome::Sent));
+                assert!(matches!(sender.send(&batch, &mut 0), SendOutcome::Sent));
                 assert_eq!(receive(&mut receiver, 6), [EcnCodepoint::Ect0; 6]);
             } else {
                 assert!(matches!(outcome, SendOutcome::Failed(_)), "{errno:?} {outcome:?}");
@@ -346,14 +338,14 @@ fn a_batch_that_is_refused_in_the_middle_goes_on_there() {
         sender.cannot_segment = true;
         let (fault, lasts) = (Fault::Error(errno), Duration::ZERO);
         let plan = Plan { call: Call::Send, number: 1, fault, lasts };
-        sender.faults = Faults::planned(Some(plan));
-        let batch = transmit(receiver.local_address(), 2500, Some(1000));
+        sender.inject(Faults::planned(Some(plan)));
+        let batch = batch(receiver.local_address(), 2500, Some(1000));
         let mut progress = 0;
-        let outcome = sender.send(&batch, &[7; 2500], &mut progress);
+        let outcome = sender.send(&batch, &mut progress);
         assert_eq!(matches!(outcome, SendOutcome::Failed(_)), is_failure, "{outcome:?}");
         assert_eq!(matches!(outcome, SendOutcome::WouldBlock), !is_failure, "{outcome:?}");
         assert_eq!(progress, 1000);
-        assert!(matches!(sender.send(&batch, &[7; 2500], &mut progress), SendOutcome::Sent));
+        assert!(matches!(sender.send(&batch, &mut progress), SendOutcome::Sent));
         assert_eq!(receive(&mut receiver, 3).len(), 3);
         assert_eq!(receiver.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 0);
     }
@@ -384,7 +376,7 @@ fn an_address_is_taken_from_a_socket_at_all_addresses() {
         let mut beside = Socket::bind_beside(taken, Some(&main)).unwrap();
         let mut sender = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         for (receiver, to) in [(&mut beside, taken), (&mut main, other)] {
-            let outcome = sender.send(&transmit(to, 10, None), &[7; 10], &mut 0);
+            let outcome = sender.send(&batch(to, 10, None), &mut 0);
             assert!(matches!(outcome, SendOutcome::Sent), "{all} {to}");
             assert!(wait(receiver, PollFlags::IN).contains(PollFlags::IN), "{all} {to}");
             assert_eq!(receiver.receive(&mut ReceiveBuffer::new(), |_, _| ()).unwrap(), 1);

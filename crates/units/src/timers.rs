@@ -1,12 +1,12 @@
-use clearway_units::Timestamp;
+use crate::Timestamp;
 
 /// Deadlines, at most one for each key: a binary heap that knows where each key lies.
 ///
 /// Setting, moving and removing a deadline takes O(log n) and allocates nothing once the heap has
-/// grown to the number of its keys. Keys are small numbers that are used again, such as
-/// [`ConnectionHandle::index`](clearway_transport::ConnectionHandle::index).
+/// grown to the number of its keys. Keys are small numbers that are used again, such as places in a slab: memory
+/// is taken for the largest one.
 #[derive(Debug, Default)]
-pub(crate) struct Timers {
+pub struct Timers {
     heap: Vec<(Timestamp, usize)>,
     /// For each key its place in the heap, or [`ABSENT`].
     places: Vec<usize>,
@@ -16,12 +16,12 @@ const ABSENT: usize = usize::MAX;
 
 impl Timers {
     /// No deadlines.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the deadline of `key`, in place of the one that it had; `None` removes it.
-    pub(crate) fn set(&mut self, key: usize, deadline: Option<Timestamp>) {
+    pub fn set(&mut self, key: usize, deadline: Option<Timestamp>) {
         let place = self.places.get(key).copied().unwrap_or(ABSENT);
         match deadline {
             None if place == ABSENT => {}
@@ -43,12 +43,14 @@ impl Timers {
     }
 
     /// The earliest deadline.
-    pub(crate) fn earliest(&self) -> Option<Timestamp> {
+    #[inline]
+    pub fn earliest(&self) -> Option<Timestamp> {
         self.heap.first().map(|(deadline, _)| *deadline)
     }
 
     /// Takes out a key whose deadline is not after `now`, the earliest first.
-    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
+    #[inline]
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<usize> {
         let (deadline, key) = *self.heap.first()?;
         if deadline > now {
             return None;
@@ -108,10 +110,10 @@ impl Timers {
 mod tests {
     use std::collections::BTreeMap;
 
-    use clearway_units::Timestamp;
     use proptest::prelude::*;
 
     use super::Timers;
+    use crate::Timestamp;
 
     fn at(nanoseconds: u64) -> Timestamp {
         Timestamp::from_nanos(nanoseconds)

@@ -8,7 +8,6 @@ use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use clearway_kernel::{Message, sendmmsg};
-use clearway_transport::{EcnCodepoint, Transmit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
 use quinn_udp::{RecvMeta, UdpSocketState};
@@ -16,41 +15,55 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use socket2::{Domain, Protocol, SockRef, Type};
 
-use crate::balancers::Via;
+use crate::ecn::EcnCodepoint;
 
-#[cfg(test)]
-pub(crate) mod faults;
+#[cfg(any(test, feature = "faults"))]
+pub mod faults;
 
 /// How many batches one call to the kernel takes.
-pub(crate) const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
-/// How many buffers one call to the kernel fills; each may hold many datagrams of one sender.
-pub(crate) const RECEIVE_BUFFERS: usize = 8;
+pub const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
+/// How many buffers one call to the kernel fills; each may hold many datagrams of one sender, which the kernel has merged.
+pub const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
-/// Asked for in both directions; the kernel may give less.
-pub(crate) const SOCKET_BUFFER_SIZE: usize = 4 << 20;
+/// The size of a socket's buffer in bytes that is asked for, in both directions; the kernel may give less.
+pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 /// A batch is at most this many bytes: the largest UDP payload in IPv4. A kernel takes no more in one call, however many
 /// datagrams it is divided into.
-pub(crate) const MAX_BATCH_BYTES: usize = 65_507;
+pub const MAX_BATCH_BYTES: usize = 65_507;
 /// How many entries of the error queue are looked at in one go: anyone can have some put there.
 const MAX_ERRORS: usize = 32;
 
 /// Where a datagram came from and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Meta {
+pub struct Meta {
     /// The sender.
-    pub(crate) remote: SocketAddr,
-    /// The local address that it was sent to.
-    pub(crate) local_ip: Option<IpAddr>,
+    pub remote: SocketAddr,
+    /// The local address that it was sent to, if the system tells.
+    pub local_ip: Option<IpAddr>,
     /// Its ECN field (RFC 3168).
-    pub(crate) ecn: EcnCodepoint,
-    /// The balancer that it came from, if the addresses above are those that its preface states.
-    pub(crate) via: Option<Via>,
+    pub ecn: EcnCodepoint,
+}
+
+/// Datagrams for one destination, which leave in one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Batch<'a> {
+    /// The destination, as the socket [names](Socket::destination) it.
+    pub destination: SocketAddr,
+    /// The local address to send from, if it is not left to the system.
+    pub source_ip: Option<IpAddr>,
+    /// The ECN field of all of them.
+    pub ecn: EcnCodepoint,
+    /// The bytes of all of them, at most [`MAX_BATCH_BYTES`].
+    pub contents: &'a [u8],
+    /// The size of each datagram in bytes except the last, which may be smaller, if there is more than one. A kernel takes at
+    /// most 64.
+    pub segment_size: Option<usize>,
 }
 
 /// What became of a batch.
 #[derive(Debug)]
-pub(crate) enum SendOutcome {
+pub enum SendOutcome {
     /// The kernel has it all.
     Sent,
     /// Its datagrams are larger than the interface permits (EMSGSIZE). The kernel does not divide them into fragments, and
@@ -58,28 +71,37 @@ pub(crate) enum SendOutcome {
     TooLarge,
     /// The socket has no room now. Send it again, with the same progress, when there is some.
     WouldBlock,
-    /// The kernel refused it. The datagrams that it had not taken yet are lost, as they may be on any network.
+    /// The kernel refused it; [`SendFailure::of`](crate::SendFailure::of) says why. The datagrams that it had not taken yet are
+    /// lost, as they may be on any network.
     Failed(io::Error),
 }
 
 /// Where datagrams are received; sockets that are used in turn share one.
 #[derive(Debug)]
-pub(crate) struct ReceiveBuffer(Box<[u8]>);
+pub struct ReceiveBuffer(Box<[u8]>);
+
+impl Default for ReceiveBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl ReceiveBuffer {
-    pub(crate) fn new() -> Self {
+    /// A buffer with room for what one call receives, 512 KiB.
+    pub fn new() -> Self {
         Self(vec![0; RECEIVE_BUFFERS * RECEIVE_BUFFER_SIZE].into())
     }
 
     /// All of it, for what comes from elsewhere.
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+    #[inline]
+    pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
 /// A non-blocking UDP socket with segmentation offload and ECN where the platform has them.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     local_address: SocketAddr,
@@ -88,8 +110,8 @@ pub(crate) struct Socket {
     has_errors: bool,
     /// The network's driver cannot segment.
     cannot_segment: bool,
-    #[cfg(test)]
-    pub(crate) faults: faults::Faults,
+    #[cfg(any(test, feature = "faults"))]
+    faults: faults::Faults,
 }
 
 impl Socket {
@@ -97,14 +119,17 @@ impl Socket {
     ///
     /// # Errors
     /// Those of the operating system: for example that the address is in use.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::bind_beside(address, None)
     }
 
     /// As [`bind`](Self::bind). If `other` has the same port at all addresses, this socket takes `address` from it, and
     /// datagrams for that address arrive here. While it is bound, and no longer, both have SO_REUSEADDR: with it, any
     /// socket of this user could take an address away.
-    pub(crate) fn bind_beside(address: SocketAddr, other: Option<&Self>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn bind_beside(address: SocketAddr, other: Option<&Self>) -> io::Result<Self> {
         let is_covering =
             |local: SocketAddr| local.ip().is_unspecified() && local.port() == address.port();
         let covering = other.filter(|other| is_covering(other.local_address));
@@ -125,7 +150,10 @@ impl Socket {
     /// Lets [`bind_twin`](Self::bind_twin) bind others at this address. The socket was bound without the option
     /// SO_REUSEPORT, and gets it here: so it has the address alone at first, and the address cannot be that of somebody
     /// else's sockets.
-    pub(crate) fn permit_twins(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn permit_twins(&self) -> io::Result<()> {
         Ok(setsockopt(&self.socket, ReusePort, &true)?)
     }
 
@@ -133,7 +161,10 @@ impl Socket {
     /// sockets of one address are numbered from 0 in the order in which they were bound.
     ///
     /// This one must [permit](Self::permit_twins) it, and so must all that have a part of its addresses.
-    pub(crate) fn bind_twin(&self) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn bind_twin(&self) -> io::Result<Self> {
         let socket = unbound(self.local_address)?;
         setsockopt(&socket, ReusePort, &true)?;
         socket.bind(&self.local_address.into())?;
@@ -141,7 +172,10 @@ impl Socket {
     }
 
     /// A socket that was bound elsewhere: by the process before, or by a service manager.
-    pub(crate) fn bound(socket: UdpSocket) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn bound(socket: UdpSocket) -> io::Result<Self> {
         Self::configure(socket.into())
     }
 
@@ -161,23 +195,26 @@ impl Socket {
             may_have_more: true,
             has_errors: false,
             cannot_segment: false,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "faults"))]
             faults: faults::Faults::default(),
         })
     }
 
     /// The socket's own address.
-    pub(crate) fn local_address(&self) -> SocketAddr {
+    #[inline]
+    pub fn local_address(&self) -> SocketAddr {
         self.local_address
     }
 
     /// How many datagrams of one size the kernel takes in one call; 1 if it cannot segment.
-    pub(crate) fn max_gso_segments(&self) -> usize {
+    #[inline]
+    pub fn max_gso_segments(&self) -> usize {
         if self.cannot_segment { 1 } else { self.state.max_gso_segments() }
     }
 
-    /// `remote` as this socket names it; `None` if this socket cannot send there.
-    pub(crate) fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
+    /// `remote` as this socket names it; `None` if this socket cannot send there. A socket of both families
+    /// names IPv4 addresses in the form of IPv6.
+    pub fn destination(&self, remote: SocketAddr) -> Option<SocketAddr> {
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return None;
         }
@@ -195,12 +232,12 @@ impl Socket {
     }
 
     /// Receives one bounded batch without waiting. `each` is called with every datagram; those that the kernel had merged
-    /// are passed one by one (law 13). Returns how many there were.
+    /// are passed one by one. Returns how many there were.
     ///
     /// # Errors
     /// Those of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
     /// earlier datagrams (see [`unreachable`](Self::unreachable)).
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         buffer: &mut ReceiveBuffer,
         mut each: impl FnMut(Meta, &mut [u8]),
@@ -226,7 +263,7 @@ impl Socket {
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
             let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
-            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn, via: None };
+            let description = Meta { remote: meta.addr, local_ip: meta.dst_ip, ecn };
             let len = meta.len.min(buffer.len());
             if len == 0 {
                 each(description, &mut []);
@@ -241,36 +278,33 @@ impl Socket {
     }
 
     /// Whether [`receive`](Self::receive) may find something without waiting.
-    pub(crate) fn may_have_more(&self) -> bool {
+    #[inline]
+    pub fn may_have_more(&self) -> bool {
         self.may_have_more
     }
 
-    /// Sends a batch, beginning after the `progress` bytes that an earlier call has handed over, and
+    /// Sends a batch without waiting, beginning after the `progress` bytes that an earlier call has handed over, and
     /// counts on. A batch of several datagrams goes in one call to the kernel, or one by one where it
     /// turns out that the network's driver cannot.
-    pub(crate) fn send(
-        &mut self,
-        transmit: &Transmit,
-        contents: &[u8],
-        progress: &mut usize,
-    ) -> SendOutcome {
-        #[cfg(test)]
+    pub fn send(&mut self, batch: &Batch<'_>, progress: &mut usize) -> SendOutcome {
+        #[cfg(any(test, feature = "faults"))]
         if self.faults.refuses() {
             return SendOutcome::WouldBlock;
         }
-        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        let size = batch.contents.len();
+        let segment = batch.segment_size.unwrap_or(size).max(1);
         let mut is_second_attempt = false;
         let mut is_refused_together = false;
-        while *progress < transmit.size {
-            let rest = &contents[*progress..transmit.size];
+        while *progress < size {
+            let rest = &batch.contents[*progress..];
             let together = if self.max_gso_segments() > 1 { rest.len() } else { segment };
             let part = &rest[..together.min(rest.len())];
             let message = quinn_udp::Transmit {
-                destination: transmit.destination,
-                ecn: quinn_udp::EcnCodepoint::from_bits(transmit.ecn.bits()),
+                destination: batch.destination,
+                ecn: quinn_udp::EcnCodepoint::from_bits(batch.ecn.bits()),
                 contents: part,
                 segment_size: (part.len() > segment).then_some(segment),
-                src_ip: transmit.source_ip,
+                src_ip: batch.source_ip,
             };
             match self.call_send(&message) {
                 Ok(()) => *progress += part.len(),
@@ -307,11 +341,8 @@ impl Socket {
 
     /// Sends several batches in one call to the kernel, at most [`MAX_TOGETHER`], in their order. Returns how many of them it has
     /// taken. What keeps it from taking the next one is the outcome of [`send`](Self::send).
-    pub(crate) fn send_together<'a>(
-        &mut self,
-        batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
-    ) -> usize {
-        #[cfg(test)]
+    pub fn send_together<'a>(&mut self, batches: impl Iterator<Item = Batch<'a>>) -> usize {
+        #[cfg(any(test, feature = "faults"))]
         let batches = batches.take_while(|_| self.faults.admits());
         self.call_send_together(batches).unwrap_or_else(|error| {
             self.has_errors |= is_network_report(&error);
@@ -325,7 +356,7 @@ impl Socket {
         buffers: &mut [IoSliceMut<'_>],
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "faults"))]
         let buffers = {
             let most = self.faults.on_call(faults::Call::Receive)?.min(buffers.len());
             &mut buffers[..most]
@@ -335,7 +366,7 @@ impl Socket {
 
     /// sendmsg(2).
     fn call_send(&self, message: &quinn_udp::Transmit<'_>) -> io::Result<()> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "faults"))]
         if let Err(error) = self.faults.on_call(faults::Call::Send) {
             return self.refuse(message, error);
         }
@@ -345,23 +376,23 @@ impl Socket {
     /// sendmmsg(2).
     fn call_send_together<'a>(
         &self,
-        batches: impl Iterator<Item = (&'a Transmit, &'a [u8])>,
+        batches: impl Iterator<Item = Batch<'a>>,
     ) -> io::Result<usize> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "faults"))]
         let batches = batches.take(self.faults.on_call(faults::Call::Send)?);
-        let messages = batches.map(|(transmit, contents)| Message {
-            destination: transmit.destination,
-            source_ip: transmit.source_ip,
-            traffic_class: transmit.ecn.bits(),
-            contents: &contents[..transmit.size],
-            segment_size: transmit.segment_size,
+        let messages = batches.map(|batch| Message {
+            destination: batch.destination,
+            source_ip: batch.source_ip,
+            traffic_class: batch.ecn.bits(),
+            contents: batch.contents,
+            segment_size: batch.segment_size,
         });
         sendmmsg(self.socket.as_fd(), messages)
     }
 
     /// Lets a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver cannot segment. It does so here too,
     /// because the kernel gets a message that it does refuse: nothing can be sent to port 0.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "faults"))]
     fn refuse(&self, message: &quinn_udp::Transmit<'_>, error: io::Error) -> io::Result<()> {
         if matches!(Errno::from_io_error(&error), Some(Errno::INVAL | Errno::IO)) {
             let destination = SocketAddr::new(message.destination.ip(), 0);
@@ -388,8 +419,8 @@ impl Socket {
     }
 
     /// Calls `each` with destinations that are unreachable according to ICMP messages. Anyone on the path can forge them, so
-    /// they are used only for peers that have not answered yet.
-    pub(crate) fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
+    /// they should not be believed of peers that have answered.
+    pub fn unreachable(&mut self, mut each: impl FnMut(SocketAddr)) {
         if !std::mem::take(&mut self.has_errors) {
             return;
         }
@@ -403,14 +434,24 @@ impl Socket {
         self.has_errors = true;
     }
 
-    /// The error queue has something to read.
-    pub(crate) fn note_errors(&mut self) {
+    /// The error queue has something to read, as the result of waiting says (POLLERR).
+    #[inline]
+    pub fn note_errors(&mut self) {
         self.has_errors = true;
     }
 
     /// Whether [`unreachable`](Self::unreachable) has anything to report.
-    pub(crate) fn has_errors(&self) -> bool {
+    #[inline]
+    pub fn has_errors(&self) -> bool {
         self.has_errors
+    }
+}
+
+#[cfg(any(test, feature = "faults"))]
+impl Socket {
+    /// Has calls of this socket fail as planned.
+    pub fn inject(&mut self, faults: faults::Faults) {
+        self.faults = faults;
     }
 }
 

@@ -1,15 +1,15 @@
-//! A kernel that refuses calls of a socket, for tests: one at the loopback refuses none.
+//! A kernel that refuses calls of a socket, for tests: one at the loopback refuses none. With the cargo feature `faults`.
 
 use core::time::Duration;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rustix::io::Errno;
 
 /// What a call to the kernel does instead of what it would do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// It fails with this error.
     Error(Errno),
     /// It sends or receives at most this many messages.
@@ -18,25 +18,29 @@ pub(crate) enum Fault {
 
 /// The direction of a call to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Call {
+pub enum Call {
+    /// sendmsg(2) or sendmmsg(2).
     Send,
+    /// recvmmsg(2).
     Receive,
 }
 
 /// A fault that begins with one call of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Plan {
-    pub(crate) call: Call,
+pub struct Plan {
+    /// The direction.
+    pub call: Call,
     /// The number of the first call that it concerns, among those of its direction.
-    pub(crate) number: usize,
-    pub(crate) fault: Fault,
+    pub number: usize,
+    /// What happens instead.
+    pub fault: Fault,
     /// How long it concerns all calls of its direction that follow.
-    pub(crate) lasts: Duration,
+    pub lasts: Duration,
 }
 
 /// The calls of a socket, and the faults of some of them. Clones are of the same socket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Faults(Arc<Mutex<State>>);
+pub struct Faults(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -51,29 +55,30 @@ struct State {
 }
 
 impl Faults {
-    pub(crate) fn planned(plan: Option<Plan>) -> Self {
+    /// One fault at most.
+    pub fn planned(plan: Option<Plan>) -> Self {
         Self(Arc::new(Mutex::new(State { plan, ..State::default() })))
     }
 
     /// The socket has no room for every batch whose number can be divided by `every`.
-    pub(crate) fn shortage(every: Option<usize>) -> Self {
+    pub fn shortage(every: Option<usize>) -> Self {
         Self(Arc::new(Mutex::new(State { shortage: every, ..State::default() })))
     }
 
     /// How many calls there were in a direction.
-    pub(crate) fn calls(&self, call: Call) -> usize {
-        let mut state = self.0.lock().unwrap();
+    pub fn calls(&self, call: Call) -> usize {
+        let mut state = self.lock();
         *state.counter(call)
     }
 
     /// Whether the fault has begun.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.0.lock().unwrap().began.is_some()
+    pub fn has_begun(&self) -> bool {
+        self.lock().began.is_some()
     }
 
     /// Whether there is room for the next batch; if not, it remains the next.
     pub(super) fn admits(&self) -> bool {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.lock();
         let number = state.offered + 1;
         let admits = state.shortage.is_none_or(|every| !number.is_multiple_of(every));
         state.offered = number - usize::from(!admits);
@@ -83,7 +88,7 @@ impl Faults {
     /// Whether there is no room for the next batch. There is some when it comes again.
     pub(super) fn refuses(&self) -> bool {
         let refuses = !self.admits();
-        self.0.lock().unwrap().offered += usize::from(refuses);
+        self.lock().offered += usize::from(refuses);
         refuses
     }
 
@@ -92,12 +97,16 @@ impl Faults {
     /// # Errors
     /// The error with which it fails instead.
     pub(super) fn on_call(&self, call: Call) -> io::Result<usize> {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.lock();
         match state.next(call) {
             None => Ok(usize::MAX),
             Some(Fault::AtMost(messages)) => Ok(messages),
             Some(Fault::Error(errno)) => Err(errno.into()),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

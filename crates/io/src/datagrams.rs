@@ -1,0 +1,50 @@
+//! Between the words of the transport and those of its sockets.
+
+use core::net::{IpAddr, SocketAddr};
+use std::io;
+
+use clearway_transport::{EcnCodepoint, SendFailure, Transmit};
+use clearway_udp::Batch;
+
+use crate::balancers::Via;
+
+/// Where a datagram came from and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Meta {
+    /// The sender.
+    pub(crate) remote: SocketAddr,
+    /// The local address that it was sent to.
+    pub(crate) local_ip: Option<IpAddr>,
+    /// Its ECN field (RFC 3168).
+    pub(crate) ecn: EcnCodepoint,
+    /// The balancer that it came from, if the addresses above are those that its preface states.
+    pub(crate) via: Option<Via>,
+}
+
+impl From<clearway_udp::Meta> for Meta {
+    fn from(meta: clearway_udp::Meta) -> Self {
+        let clearway_udp::Meta { remote, local_ip, ecn } = meta;
+        Self { remote, local_ip, ecn: EcnCodepoint::from_bits(ecn.bits()), via: None }
+    }
+}
+
+/// What a connection has built at the beginning of `buffer`, for its socket.
+pub(crate) fn batch<'a>(transmit: &Transmit, buffer: &'a [u8]) -> Batch<'a> {
+    Batch {
+        destination: transmit.destination,
+        source_ip: transmit.source_ip,
+        ecn: clearway_udp::EcnCodepoint::from_bits(transmit.ecn.bits()),
+        contents: &buffer[..transmit.size],
+        segment_size: transmit.segment_size,
+    }
+}
+
+/// Why a batch with this source address failed with `error`.
+pub(crate) fn send_failure(error: &io::Error, source_ip: Option<IpAddr>) -> SendFailure {
+    match clearway_udp::SendFailure::of(error, source_ip) {
+        clearway_udp::SendFailure::AddressGone => SendFailure::AddressGone,
+        clearway_udp::SendFailure::NoRoute => SendFailure::NoRoute,
+        clearway_udp::SendFailure::Forbidden => SendFailure::Forbidden,
+        _ => SendFailure::Other,
+    }
+}

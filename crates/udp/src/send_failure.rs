@@ -1,0 +1,74 @@
+//! Why the kernel does not take datagrams.
+
+use core::net::{IpAddr, SocketAddr};
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+
+use rustix::io::Errno;
+
+/// Why the kernel does not take a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SendFailure {
+    /// The source address is not one of this host any more.
+    AddressGone,
+    /// There is no route to the destination, or its interface is down.
+    NoRoute,
+    /// A rule of this host forbids it, such as its firewall's.
+    Forbidden,
+    /// Another reason.
+    Other,
+}
+
+impl SendFailure {
+    /// Why a batch with this source address, if it has one, [failed](crate::SendOutcome::Failed) with `error`.
+    ///
+    /// That the source address is gone has no error of its own: Linux reports EINVAL, ENETUNREACH or
+    /// EADDRNOTAVAIL, depending on the family and on the routes that are left. So the address itself is
+    /// tried, which costs nothing while sending works.
+    pub fn of(error: &io::Error, source_ip: Option<IpAddr>) -> Self {
+        let failure = match Errno::from_io_error(error) {
+            Some(
+                Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NETDOWN
+                | Errno::HOSTDOWN
+                | Errno::ADDRNOTAVAIL,
+            ) => Self::NoRoute,
+            Some(Errno::PERM | Errno::ACCESS) => Self::Forbidden,
+            _ => Self::Other,
+        };
+        let may_be_source = failure == Self::NoRoute || error.kind() == ErrorKind::InvalidInput;
+        match source_ip {
+            Some(source) if may_be_source && is_gone(source) => Self::AddressGone,
+            _ => failure,
+        }
+    }
+}
+
+/// Whether `address` is not one of this host.
+fn is_gone(address: IpAddr) -> bool {
+    let bound = UdpSocket::bind(SocketAddr::new(address.to_canonical(), 0));
+    bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(errno: Errno, source_ip: Option<&str>) -> SendFailure {
+        SendFailure::of(&errno.into(), source_ip.map(|ip| ip.parse().unwrap()))
+    }
+
+    #[test]
+    fn a_source_address_that_is_gone_is_told_from_a_missing_route() {
+        for errno in [Errno::NETUNREACH, Errno::INVAL, Errno::ADDRNOTAVAIL] {
+            assert_eq!(failure(errno, Some("192.0.2.7")), SendFailure::AddressGone, "{errno:?}");
+            assert_eq!(failure(errno, Some("::ffff:192.0.2.7")), SendFailure::AddressGone);
+        }
+        assert_eq!(failure(Errno::NETUNREACH, Some("127.0.0.1")), SendFailure::NoRoute);
+        assert_eq!(failure(Errno::NETUNREACH, None), SendFailure::NoRoute);
+        assert_eq!(failure(Errno::INVAL, Some("127.0.0.1")), SendFailure::Other);
+        assert_eq!(failure(Errno::PERM, Some("192.0.2.7")), SendFailure::Forbidden);
+    }
+}
