@@ -7,8 +7,8 @@ use clearway_limits::attack;
 use syn::{Field, Fields, Item, ItemMod, Type};
 
 /// The crates with state that outlives a call and that a peer can change.
-const CRATES: [&str; 8] =
-    ["units", "balancer", "transport", "http3", "kernel", "udp", "io", "clearway"];
+const CRATES: [&str; 9] =
+    ["units", "balancer", "transport", "http3", "kernel", "udp", "io", "forward", "clearway"];
 
 /// Types that can hold any number of items.
 const GROWING: [&str; 13] = [

@@ -15,7 +15,7 @@ use self::module::Module;
 use crate::command::root;
 
 /// The crates that have users outside this repository.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "units",
     "wire",
     "congestion",
@@ -27,6 +27,7 @@ const CRATES: [&str; 13] = [
     "kernel",
     "udp",
     "io",
+    "forward",
     "clearway",
     "lab",
 ];

@@ -24,7 +24,7 @@ use clap::Args;
 use clearway::rustls::time_provider::DefaultTimeProvider;
 use clearway::{HotRestart, MAX_SHARDS, TicketKeys, Timestamp};
 use clearway_balancer::{Limits, SharedIds};
-use clearway_io::{ForwardOptions, Forwarders, Routing, spawn_forwarders};
+use clearway_forward::{Forwarders, Options, Routing};
 use clearway_network::parse_duration;
 use clearway_transport::{RetryOffload, SharedTokens};
 use clearway_units::Random;
@@ -311,7 +311,7 @@ fn forward(
         .map_err(|error| Failure::new(format!("the system gives no random numbers: {error}")))?;
     let entries = usize::try_from(command.remember).unwrap_or(usize::MAX);
     let limits = Limits { flows: entries, learned: entries, lifetime: command.idle };
-    let options = ForwardOptions {
+    let options = Options {
         listen: command.listen,
         shards: at_least_one(counts.len()),
         ports: at_least_one(command.ports.into()),
@@ -327,7 +327,7 @@ fn forward(
             None => Box::new(routing),
         }
     };
-    spawn_forwarders(options, &mut routing, hot_restart).map_err(|error| {
+    clearway_forward::spawn(options, &mut routing, hot_restart).map_err(|error| {
         match error.get_ref().and_then(|cause| cause.downcast_ref()) {
             Some(error) => not_replaced(error),
             None => Listening::UDP.failed(command.listen, &error),

@@ -1,50 +1,37 @@
-#[path = "group_tests/balanced.rs"]
-mod balanced;
-#[path = "group_tests/download.rs"]
-mod download;
+#[path = "group_tests/balancers.rs"]
+mod balancers;
 #[path = "group_tests/quic_lb.rs"]
 mod quic_lb;
-#[path = "group_tests/relay.rs"]
-mod relay;
 #[path = "group_tests/restart.rs"]
 mod restart;
 
 use core::num::NonZeroUsize;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use clearway_transport::{
-    ClientConfig, EndpointConfig, PreferredAddresses, RandomIds, ResetKey, ServerConfig,
-    TlsClientConfig, TlsServerConfig, TransportConfig,
+    ClientConfig, PreferredAddresses, ServerConfig, TlsClientConfig, TlsServerConfig,
+    TransportConfig,
 };
 use clearway_udp::{Batch, EcnCodepoint, SendOutcome, Socket};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
-use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_steered};
+use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group};
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
-use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS};
+use crate::shard_ids::MAX_SHARDS;
 use crate::steering::Steering;
-use crate::{Acceptor, ConnectRequest, ConnectionWaker, ShardHandle, ShardStatistics, spawn};
-use download::{Downloading, Everyone, PANIC};
-use relay::{Entrance, Relay};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::testing::{
+    Client, Entrance, Everyone, PANIC, PATIENCE, Relay, address, client, download, endpoint_config,
+    short_header, spawn_steered, total, wait_until,
+};
+use crate::{Acceptor, ConnectRequest, ShardHandle, ShardStatistics};
 
 fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
-}
-
-fn endpoint_config() -> EndpointConfig {
-    EndpointConfig {
-        id_generator: Arc::new(RandomIds),
-        reset_key: ResetKey::new(&[1; 32]),
-        // Which shard a client comes to is random: one may get many more than its part.
-        max_connections: 1_000,
-    }
 }
 
 fn server_config() -> ServerConfig {
@@ -91,82 +78,6 @@ fn group_with(
 
 fn server(count: usize, steering: Steering) -> ShardGroup {
     group_of(count, server_config(), steering)
-}
-
-fn address(group: &ShardGroup) -> SocketAddr {
-    group.shards()[0].local_address()
-}
-
-fn total(group: &ShardGroup) -> ShardStatistics {
-    group.shards().iter().map(ShardHandle::statistics).sum()
-}
-
-/// Waits until `condition` holds for what the shards have counted.
-fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bool) {
-    let begun = Instant::now();
-    while !condition(&total(group)) {
-        assert!(begun.elapsed() < PATIENCE, "{:?}", total(group));
-        std::thread::yield_now();
-    }
-}
-
-/// A client's connection.
-struct Client {
-    outcomes: Receiver<Result<u64, String>>,
-    waker: Receiver<ConnectionWaker>,
-    numbers: Arc<Mutex<Vec<u64>>>,
-    remote: Arc<Mutex<Option<SocketAddr>>>,
-}
-
-impl Client {
-    fn next(&self) -> Result<u64, String> {
-        self.outcomes.recv_timeout(PATIENCE).expect("nothing comes")
-    }
-
-    /// Begins another download.
-    fn ask(&self, waker: &ConnectionWaker, number: u64) {
-        self.numbers.lock().unwrap().push(number);
-        waker.wake();
-    }
-}
-
-/// A client that downloads `numbers`, the last one first.
-fn download(client: &ShardHandle, entrance: &Entrance, numbers: &[u64], closes: bool) -> Client {
-    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
-    let config = ClientConfig {
-        sessions: Arc::new(tls),
-        transport: Arc::new(TransportConfig::default()),
-        token: Vec::new(),
-    };
-    let (outcome, outcomes) = channel();
-    let (waker_in, waker) = channel();
-    let numbers = Arc::new(Mutex::new(numbers.to_vec()));
-    let remote = Arc::default();
-    let application = Downloading {
-        numbers: numbers.clone(),
-        rebinds: entrance.rebinds.clone(),
-        outcome,
-        closes,
-        remote: Arc::clone(&remote),
-        current: None,
-    };
-    let request = ConnectRequest {
-        config: Arc::new(config),
-        remote: entrance.address,
-        server_name: "localhost".to_owned(),
-        application: Box::new(move |waker| {
-            waker_in.send(waker).unwrap();
-            Box::new(application)
-        }),
-        observer: None,
-        on_failure: Box::new(|failure| panic!("{failure}")),
-    };
-    assert!(client.connect(request).is_ok());
-    Client { outcomes, waker, numbers, remote }
-}
-
-fn client() -> ShardHandle {
-    spawn(loopback(), endpoint_config(), None).unwrap()
 }
 
 /// Lets 64 clients download, each from several ports, and returns what the shards have counted.
@@ -456,12 +367,6 @@ fn a_full_queue_is_counted() {
 }
 
 /// A short header packet with the octets of a connection ID that name a shard.
-fn short_header(second: u8) -> [u8; 60] {
-    let mut packet = [0; 60];
-    packet[..3].copy_from_slice(&[0x40, FIRST_OCTET, second]);
-    packet
-}
-
 #[test]
 fn a_connection_id_of_no_shard_stays_where_it_came() {
     let group = server(3, Steering::Hash);

@@ -1,12 +1,12 @@
-//! Runs [`clearway_transport`] on real sockets: UDP batches, timers, and shards.
+//! Runs [`clearway_transport`] on real [sockets](clearway_udp): shards and groups of them, and what takes their place.
 //!
 //! A [shard](ShardHandle) is one thread with its own socket, connections and timers (laws 1, 12 and 13
 //! in ARCHITECTURE.md). It has more than one socket while connections are on other paths: at a server's preferred addresses
 //! (RFC 9000 §9.6), or after a client's connection has [migrated](ConnectionWaker::migrate). Everything that belongs to a connection happens there: packets are opened and
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
-//! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`].
-//! [`spawn_forwarders`] is the data path of a load balancer before such servers.
+//! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`]; also one
+//! whose threads are no shards: [`hand_over`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};
@@ -65,7 +65,6 @@ mod application;
 mod balancers;
 mod census;
 mod datagrams;
-mod forward;
 mod group;
 mod guarded;
 mod mailbox;
@@ -79,23 +78,21 @@ mod shard_ids;
 mod statistics;
 mod steering;
 mod tasks;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use application::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
     MigrateFailure, Migration, MigrationStarted, ServerSetup, ShardFailure,
 };
 pub use balancers::MAX_BALANCERS;
-pub use forward::{
-    DirectionStatistics, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
-    spawn_forwarders,
-};
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use guarded::guard;
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
 pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;
-pub use restart::{HotRestart, HotRestartError};
+pub use restart::{HotRestart, HotRestartError, hand_over};
 pub use running::halt;
 pub use shard::{PreferredAddressUnusable, spawn};
 pub use shard_ids::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};

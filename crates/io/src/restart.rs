@@ -5,6 +5,7 @@
 //! a connection ID of the old one it forwards, and the old one sends through its own duplicates.
 
 mod error;
+pub mod hand_over;
 mod keeper;
 mod message;
 mod pipe;
@@ -17,7 +18,6 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -27,33 +27,15 @@ use crate::shard_ids::{Generation, Layout};
 use crate::steering::Steering;
 
 pub use error::HotRestartError;
+pub(crate) use hand_over::{HandOver, Replaceable};
 pub(crate) use keeper::Keeper;
 use keeper::{Kept, SocketPath};
-pub(crate) use message::{Conversation, MAX_DESCRIPTORS, Message, Role};
-use message::{Offer, Secrets};
+pub(crate) use message::Conversation;
+use message::{Message, Offer, Role, Secrets};
 pub(crate) use pipe::{Pipe, Piped, Sent};
 
 /// How long a process that starts waits for the one that runs to answer, and to stop receiving.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A thread whose sockets another process takes over.
-pub(crate) trait Replaceable: Send + Sync {
-    /// Has it receive no more. If it has ended, it receives nothing.
-    fn hand_over(&self, hand_over: HandOver);
-
-    /// Has it receive, or receive again.
-    fn listen(&self);
-}
-
-/// What a thread gets when another process replaces this one.
-pub(crate) struct HandOver {
-    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
-    pub(crate) pipe: Pipe,
-    /// Dropped when it has stopped to receive from its listening sockets.
-    pub(crate) stopped: Sender<()>,
-    /// Kept until the thread ends: the other process learns from it when all have ended.
-    pub(crate) lasting: Arc<Conversation>,
-}
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Lets a server replace another one that runs, and be replaced: without a connection cut and without a client refused.
 ///
@@ -103,9 +85,8 @@ impl HotRestart {
         Self::of(Role::Server, path.as_ref())
     }
 
-    /// The same for [forwarders](crate::spawn_forwarders), which replace others. What they have they hand over, so that the process
-    /// that was replaced can end at once: its sockets, what its [`Routing`](crate::Routing) remembers, and which client has which
-    /// source port. What arrives meanwhile waits in the sockets.
+    /// The same for a load balancer, whose threads [hand over](hand_over) all that they have to those that replace them, so that
+    /// the process that was replaced can end at once. What arrives meanwhile waits in the sockets.
     ///
     /// # Errors
     /// As for [`at`](Self::at).
@@ -218,14 +199,18 @@ pub(crate) struct Inheritance {
 }
 
 /// A process whose shards have started. Those of one that replaces another one do not receive yet.
-pub(crate) struct Prepared {
+pub struct Prepared {
     kept: Kept,
     keeper: Keeper,
 }
 
 impl Prepared {
-    /// Replaces the process that runs, if there is one. From here on this process can be replaced.
-    pub(crate) fn take_over(self) -> io::Result<Keeper> {
+    /// Replaces the process that runs, if there is one. From here on this process can be replaced, for as long as what is returned
+    /// is kept.
+    ///
+    /// # Errors
+    /// A [`HotRestartError`] as the cause. The process that runs goes on.
+    pub fn take_over(self) -> io::Result<Keeper> {
         let Self { mut kept, mut keeper } = self;
         if let Some(predecessor) = &kept.predecessor {
             take_over(predecessor)?;

@@ -47,7 +47,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
 }
 
 /// All areas, in the order of the crates' floors.
-pub(super) const AREAS: [Area; 15] = [
+pub(super) const AREAS: [Area; 16] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
         "congestion",
@@ -66,6 +66,10 @@ pub(super) const AREAS: [Area; 15] = [
         ..area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"])
     },
     Area {
+        is_slow: true,
+        ..area("forward", &["crates/forward/src/**/*.rs"], &["clearway-forward", "clearway-cli"])
+    },
+    Area {
         wanted: OF_PROGRAMS,
         ..area("doctor", &["crates/doctor/src/**/*.rs"], &["clearway-doctor"])
     },
@@ -75,8 +79,14 @@ pub(super) const AREAS: [Area; 15] = [
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
 ];
 
-/// Files that belong to no area: they are tests, or compiled for the fuzz targets alone.
-pub(super) const EXCLUDED: [&str; 2] = ["**/fuzzing.rs", "crates/http3/src/conformance.rs"];
+/// Files that belong to no area: they are tests and what helps them, or compiled for the fuzz targets alone.
+pub(super) const EXCLUDED: [&str; 5] = [
+    "**/fuzzing.rs",
+    "crates/http3/src/conformance.rs",
+    "crates/io/src/testing.rs",
+    "crates/io/src/testing/*.rs",
+    "crates/udp/src/socket/faults.rs",
+];
 
 /// The area of that name.
 pub(super) fn find(name: &str) -> Result<&'static Area, String> {

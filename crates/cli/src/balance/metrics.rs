@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clearway_balancer::{DropReason, Health, Means, ServerState, TableStatistics};
 use clearway_doctor::Application;
-use clearway_io::{DirectionStatistics, ForwardStatistics};
+use clearway_forward::{DirectionStatistics, Statistics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -21,7 +21,7 @@ use crate::exporter;
 /// Where the counts are.
 pub(super) struct Counted {
     /// What each thread has forwarded.
-    pub(super) forwarded: Box<dyn Fn() -> Vec<ForwardStatistics> + Send + Sync>,
+    pub(super) forwarded: Box<dyn Fn() -> Vec<Statistics> + Send + Sync>,
     /// What each thread has decided.
     pub(super) shards: Vec<Arc<ShardCounts>>,
     pub(super) fleet: Arc<FleetCounts>,
@@ -64,7 +64,7 @@ type OfDirection = (&'static str, Option<Unit>, &'static str, fn(&DirectionStati
 /// A reason for which datagrams are dropped.
 type Drops = (&'static str, fn(&DirectionStatistics) -> u64);
 /// A metric of each thread.
-type OfShard = (&'static str, MetricType, &'static str, fn(&ForwardStatistics) -> u64);
+type OfShard = (&'static str, MetricType, &'static str, fn(&Statistics) -> u64);
 /// A metric of each thread's tables.
 type OfTable = (&'static str, MetricType, &'static str, fn(&TableStatistics) -> u64);
 /// A metric of what each thread has decided.
@@ -266,7 +266,7 @@ pub(super) fn means_name(means: Means) -> &'static str {
     }
 }
 
-fn directions(encoder: &mut DescriptorEncoder<'_>, forwarded: &[ForwardStatistics]) -> fmt::Result {
+fn directions(encoder: &mut DescriptorEncoder<'_>, forwarded: &[Statistics]) -> fmt::Result {
     for (name, unit, help, value) in OF_DIRECTION {
         let samples = each(forwarded, |shard| {
             let both = both(shard).map(|(name, it)| (label("direction", name), value(it) as f64));
@@ -277,12 +277,12 @@ fn directions(encoder: &mut DescriptorEncoder<'_>, forwarded: &[ForwardStatistic
     Ok(())
 }
 
-fn both(shard: &ForwardStatistics) -> [(&'static str, &DirectionStatistics); 2] {
+fn both(shard: &Statistics) -> [(&'static str, &DirectionStatistics); 2] {
     [("to_servers", &shard.to_servers), ("to_clients", &shard.to_clients)]
 }
 
 /// All reasons for which datagrams are dropped: on their way, and since they have no server.
-fn drops(forwarded: &[ForwardStatistics], decided: &[ShardCounted]) -> Vec<Sample> {
+fn drops(forwarded: &[Statistics], decided: &[ShardCounted]) -> Vec<Sample> {
     let on_the_way = each(forwarded, |shard| {
         let either = both(shard).into_iter().flat_map(|(direction, it)| {
             DROPS.map(|(reason, value)| (direction, reason, value(it)))

@@ -35,13 +35,13 @@ fn counted() -> Arc<Counted> {
     fleet.reloaded(false);
     fleet.checked("a", true);
     fleet.checked("a", true);
-    let mut forwarded = ForwardStatistics::default();
+    let mut forwarded = Statistics::default();
     forwarded.to_servers.datagrams_received = 8;
     forwarded.to_clients.bytes_sent = 1234;
     forwarded.to_clients.dropped_too_large = 5;
     forwarded.dropped_no_port = 2;
     Arc::new(Counted {
-        forwarded: Box::new(move || vec![forwarded, ForwardStatistics::default()]),
+        forwarded: Box::new(move || vec![forwarded, Statistics::default()]),
         shards,
         fleet,
         pool: Arc::new(ArcSwap::new(pool)),

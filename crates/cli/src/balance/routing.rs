@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Cache};
 use clearway_balancer::{
     Decision, Limits, Means, Pool, Router, ServerKey, SharedIds, is_first_flight,
 };
-use clearway_io::{Routed, Routing, Target};
+use clearway_forward::{Routed, Routing, Target};
 use clearway_units::Timestamp;
 use clearway_wire::header::is_long;
 

@@ -1,7 +1,7 @@
 //! What a balancer has done, at its end.
 
 use clearway_balancer::Means;
-use clearway_io::{DirectionStatistics, ForwardStatistics};
+use clearway_forward::{DirectionStatistics, Statistics};
 use serde_json::{Value, json};
 
 use super::metrics::{Counted, means_name};
@@ -10,7 +10,7 @@ use crate::units::bytes_text;
 
 /// The sums over all threads.
 pub(super) struct Summary {
-    forwarded: ForwardStatistics,
+    forwarded: Statistics,
     /// In the order of [`Means::ALL`].
     means: [u64; Means::ALL.len()],
     /// Datagrams for each server, by its name.
@@ -36,7 +36,7 @@ impl Summary {
         let way = |way: &DirectionStatistics| {
             format!("{} datagrams ({})", way.datagrams_sent, bytes_text(way.bytes_sent))
         };
-        let ForwardStatistics { to_servers, to_clients, .. } = &self.forwarded;
+        let Statistics { to_servers, to_clients, .. } = &self.forwarded;
         let servers: Vec<_> = self
             .servers
             .iter()

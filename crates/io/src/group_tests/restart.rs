@@ -3,7 +3,7 @@
 use core::num::NonZeroUsize;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use crate::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
 
 /// The path of a unix socket, of which nothing is left.
-pub(super) struct Place(PathBuf);
+struct Place(PathBuf);
 
 impl Place {
-    pub(super) fn new(name: &str) -> Self {
+    fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("clearway-{}-{name}", std::process::id()));
         let _ = fs::remove_file(&path);
         Self(path)
@@ -41,9 +41,9 @@ impl Drop for Place {
 }
 
 /// A group that can be replaced, and what says that it was.
-pub(super) struct Process {
-    pub(super) group: ShardGroup,
-    pub(super) replaced: Receiver<()>,
+struct Process {
+    group: ShardGroup,
+    replaced: Receiver<()>,
 }
 
 fn try_start(
@@ -52,7 +52,7 @@ fn try_start(
     count: usize,
     steering: Steering,
 ) -> io::Result<Process> {
-    try_start_with(place, address, count, steering, (&[], None))
+    try_start_with(place, address, count, steering, None)
 }
 
 fn try_start_with(
@@ -60,7 +60,7 @@ fn try_start_with(
     address: SocketAddr,
     count: usize,
     steering: Steering,
-    (balancers, quic_lb): (&[IpAddr], Option<QuicLb>),
+    quic_lb: Option<QuicLb>,
 ) -> io::Result<Process> {
     let begun = Instant::now();
     let mut hot_restart = loop {
@@ -81,8 +81,12 @@ fn try_start_with(
         EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
     let server = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let balancers = balancers.to_vec();
-    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX, balancers };
+    let setup = GroupServerSetup {
+        config: server,
+        acceptor,
+        retry_above: usize::MAX,
+        balancers: Vec::new(),
+    };
     let options = GroupOptions { hot_restart: Some(hot_restart), quic_lb, ..Default::default() };
     let count = NonZeroUsize::new(count).unwrap();
     let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
@@ -93,18 +97,8 @@ fn start(place: &Place, count: usize, steering: Steering) -> Process {
     try_start(place, loopback(), count, steering).unwrap()
 }
 
-/// A process that takes datagrams from these balancers.
-pub(super) fn start_behind(
-    place: &Place,
-    address: SocketAddr,
-    count: usize,
-    balancers: &[IpAddr],
-) -> Process {
-    try_start_with(place, address, count, Steering::Hash, (balancers, None)).unwrap()
-}
-
 fn start_with(place: &Place, count: usize, steering: Steering, quic_lb: Option<QuicLb>) -> Process {
-    try_start_with(place, loopback(), count, steering, (&[], quic_lb)).unwrap()
+    try_start_with(place, loopback(), count, steering, quic_lb).unwrap()
 }
 
 /// The error of a process that cannot replace another one.
@@ -188,8 +182,7 @@ fn ids_of_another_form_are_refused() {
     let place = Place::new("other-ids");
     let old = start_with(&place, 2, Steering::Hash, Some(encrypted(1)));
     let asked = |quic_lb| {
-        let error =
-            try_start_with(&place, loopback(), 2, Steering::Hash, (&[], quic_lb)).err().unwrap();
+        let error = try_start_with(&place, loopback(), 2, Steering::Hash, quic_lb).err().unwrap();
         match cause(&error) {
             HotRestartError::ConnectionIds { running, asked } => (*running, *asked),
             other => panic!("{other}"),

@@ -16,9 +16,9 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
+use super::hand_over::{HandOver, Replaceable};
 use super::message::{Conversation, Message, Offer};
 use super::pipe::Pipe;
-use super::{HandOver, Replaceable};
 
 /// How long a process that connects may take for its first message.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
@@ -99,9 +99,9 @@ pub(super) struct Kept {
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
 }
 
-/// The thread, which ends with this.
+/// The thread that waits for the process that replaces this one. It ends with this.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub struct Keeper {
     /// Taken once the thread has something to keep.
     begin: Option<Sender<Kept>>,
     stop: Arc<OwnedFd>,

@@ -34,7 +34,7 @@ const VERSION: u8 = 2;
 const MAGIC: &[u8] = b"clearway hot restart";
 const MAX_LEN: usize = 128;
 /// A shard listens at three addresses at most, and there is one pipe; but a balancer has many ports.
-pub(crate) const MAX_DESCRIPTORS: usize = 64;
+pub(super) const MAX_DESCRIPTORS: usize = 64;
 
 /// What both processes need, and nobody else may know.
 #[derive(Clone, Copy, PartialEq, Eq)]

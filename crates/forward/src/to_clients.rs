@@ -9,7 +9,7 @@ use clearway_wire::preface::Preface;
 use super::batch::Heading;
 use super::batches::Batches;
 use super::leg::{Patience, send};
-use super::statistics::ForwardStatistics;
+use super::statistics::Statistics;
 use super::table::Client;
 use super::{Routing, canonical};
 
@@ -20,7 +20,7 @@ pub(super) struct ToClients<'a> {
     pub(super) batches: &'a mut Batches,
     pub(super) listening: &'a mut Socket,
     pub(super) patience: &'a mut Patience,
-    pub(super) statistics: &'a mut ForwardStatistics,
+    pub(super) statistics: &'a mut Statistics,
 }
 
 impl ToClients<'_> {

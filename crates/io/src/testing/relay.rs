@@ -22,31 +22,33 @@ struct Way {
 }
 
 /// The first octets of connection IDs in packets with short headers.
-pub(super) type FirstOctets = Arc<Mutex<BTreeSet<u8>>>;
+pub type FirstOctets = Arc<Mutex<BTreeSet<u8>>>;
 
 /// The client's side of the NAT.
-pub(super) struct Entrance {
-    pub(super) address: SocketAddr,
+pub struct Entrance {
+    /// Where the client sends to.
+    pub address: SocketAddr,
     /// If this is set, the next datagram to the server comes from another port.
-    pub(super) rebinds: Arc<AtomicBool>,
+    pub rebinds: Arc<AtomicBool>,
     /// Of packets to the server.
-    pub(super) first_octets: FirstOctets,
+    pub first_octets: FirstOctets,
 }
 
-pub(super) struct Relay {
+/// The NAT, which ends with this.
+pub struct Relay {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Relay {
     /// A NAT with a way for each of `count` clients.
-    pub(super) fn start(server: SocketAddr, count: usize) -> (Self, Vec<Entrance>) {
+    pub fn start(server: SocketAddr, count: usize) -> (Self, Vec<Entrance>) {
         Self::with_ways(server, (0..count).map(|_| Way::new(server, None)).collect())
     }
 
     /// A NAT with a way for each of these clients. What another test still sends to a port that it had does not get through:
     /// it would be answered with a stateless reset, which looks like a packet with any connection ID.
-    pub(super) fn start_for(
+    pub fn start_for(
         server: SocketAddr,
         clients: impl IntoIterator<Item = SocketAddr>,
     ) -> (Self, Vec<Entrance>) {
@@ -88,7 +90,7 @@ fn wait(ways: &[Way]) {
     let _ = poll(&mut descriptors, Some(&timeout));
 }
 
-pub(super) fn back(server: SocketAddr) -> UdpSocket {
+fn back(server: SocketAddr) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(server).unwrap();
     socket.set_nonblocking(true).unwrap();

@@ -2,10 +2,10 @@
 
 use core::net::SocketAddr;
 
+use clearway_io::guard;
 use clearway_units::Timestamp;
 
 use super::{Routed, Routing};
-use crate::guarded::guarded;
 
 /// A routing whose panics drop datagrams.
 pub(super) struct GuardedRouting(pub(super) Box<dyn Routing>);
@@ -23,67 +23,79 @@ impl Routing for GuardedRouting {
         local: SocketAddr,
         datagram: &[u8],
     ) -> Routed {
-        let routed = guarded(DROPPED, || self.0.route(now, client, local, datagram));
+        let routed = guard(DROPPED, || self.0.route(now, client, local, datagram));
         routed.unwrap_or(Routed::Dropped)
     }
 
     fn observe(&mut self, now: Timestamp, server: SocketAddr, client: SocketAddr, datagram: &[u8]) {
-        let _ = guarded(DROPPED, || self.0.observe(now, server, client, datagram));
+        let _ = guard(DROPPED, || self.0.observe(now, server, client, datagram));
     }
 
     fn save(&mut self, now: Timestamp) -> Vec<u8> {
-        guarded(NOT_SAVED, || self.0.save(now)).unwrap_or_default()
+        guard(NOT_SAVED, || self.0.save(now)).unwrap_or_default()
     }
 
     fn restore(&mut self, now: Timestamp, saved: &[u8]) {
-        let _ = guarded(NOT_RESTORED, || self.0.restore(now, saved));
+        let _ = guard(NOT_RESTORED, || self.0.restore(now, saved));
     }
 
     fn is_server(&self, address: SocketAddr) -> bool {
-        guarded(DROPPED, || self.0.is_server(address)).unwrap_or(false)
+        guard(DROPPED, || self.0.is_server(address)).unwrap_or(false)
     }
 
     fn turn(&mut self, now: Timestamp) {
-        let _ = guarded(NO_TURN, || self.0.turn(now));
+        let _ = guard(NO_TURN, || self.0.turn(now));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
-    /// Panics whenever it is called.
-    struct Panicking;
+    /// Panics whenever it is called, and counts that.
+    #[derive(Clone, Default)]
+    struct Panicking(Arc<AtomicU32>);
+
+    impl Panicking {
+        fn panic(&self) -> ! {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("this panic is intended")
+        }
+    }
 
     impl Routing for Panicking {
         fn route(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) -> Routed {
-            panic!("this panic is intended")
+            self.panic()
         }
 
         fn observe(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) {
-            panic!("this panic is intended")
+            self.panic()
         }
 
         fn save(&mut self, _: Timestamp) -> Vec<u8> {
-            panic!("this panic is intended")
+            self.panic()
         }
 
         fn restore(&mut self, _: Timestamp, _: &[u8]) {
-            panic!("this panic is intended")
+            self.panic()
         }
 
         fn is_server(&self, _: SocketAddr) -> bool {
-            panic!("this panic is intended")
+            self.panic()
         }
 
         fn turn(&mut self, _: Timestamp) {
-            panic!("this panic is intended")
+            self.panic()
         }
     }
 
     #[test]
     fn a_routing_that_panics_loses_datagrams_only() {
-        let mut routing = GuardedRouting(Box::new(Panicking));
+        let panicking = Panicking::default();
+        let mut routing = GuardedRouting(Box::new(panicking.clone()));
         let (now, any) = (Timestamp::ORIGIN, "192.0.2.1:443".parse().unwrap());
         routing.restore(now, b"saved");
         routing.turn(now);
@@ -91,6 +103,6 @@ mod tests {
         routing.observe(now, any, any, b"datagram");
         assert!(!routing.is_server(any));
         assert!(routing.save(now).is_empty());
-        assert_eq!(crate::guarded::panics(), 6);
+        assert_eq!(panicking.0.load(Ordering::Relaxed), 6);
     }
 }

@@ -1,28 +1,30 @@
-//! Groups behind a load balancer.
+//! Groups of shards behind a load balancer.
 
 use core::num::NonZeroUsize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clearway_transport::{ConnectionIdGenerator, EndpointConfig, Incoming};
+use clearway_forward::{Forwarders, Options, Routed, Routing, Statistics, Target};
+use clearway_io::testing::{
+    Client, Entrance, Everyone, PATIENCE, Relay, address, client, download, endpoint_config,
+    short_header, spawn_steered, total,
+};
+use clearway_io::{
+    Acceptor, Decision, GroupOptions, GroupServerSetup, HotRestart, ShardGroup, ShardHandle,
+    Steering,
+};
+use clearway_transport::{
+    ConnectionIdGenerator, EndpointConfig, Incoming, PreferredAddresses, ResetKey, ServerConfig,
+    TlsServerConfig, TransportConfig,
+};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::ConnectionId;
 use clearway_wire::header::Invariant;
-use clearway_wire::preface::Preface;
-
-use super::restart::{Place, start_behind};
-use super::{
-    Client, Entrance, Everyone, GroupOptions, GroupServerSetup, PATIENCE, Relay, ShardGroup,
-    ShardHandle, address, client, download, endpoint_config, server_config, short_header,
-    spawn_steered, total, wait_until,
-};
-use crate::steering::Steering;
-use crate::{
-    Acceptor, Decision, ForwardOptions, ForwardStatistics, Forwarders, Routed, Routing, Target,
-    spawn_forwarders,
-};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 const ID_LEN: usize = 8;
 
@@ -126,6 +128,20 @@ fn shut_down(group: &ShardGroup) {
     group.shards().iter().for_each(|shard| shard.shutdown(0_u32.into(), b""));
 }
 
+fn server_config() -> ServerConfig {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der()));
+    let tls = TlsServerConfig::with_certificate(vec![certified.cert.into()], key, &[b"test"]);
+    ServerConfig {
+        sessions: Arc::new(tls.unwrap()),
+        transport: Arc::new(TransportConfig::default()),
+        retry_token_lifetime: Duration::from_secs(10),
+        new_token_lifetime: Duration::from_secs(10),
+        shared_tokens: None,
+        preferred_addresses: PreferredAddresses::default(),
+    }
+}
+
 /// A server with IDs of its number, which takes datagrams from these balancers.
 fn server(
     here: SocketAddr,
@@ -161,20 +177,20 @@ fn forward(
     shards: usize,
     has_preface: bool,
 ) -> Forwarders {
-    let options = ForwardOptions {
+    let options = Options {
         listen: here,
         shards: NonZeroUsize::new(shards).unwrap(),
         ports: NonZeroUsize::new(50).unwrap(),
         idle: Duration::from_secs(60),
     };
     let routing = ByNumber::new(servers, has_preface);
-    spawn_forwarders(options, &mut |_| Box::new(routing.clone()), None).unwrap()
+    clearway_forward::spawn(options, &mut |_| Box::new(routing.clone()), None).unwrap()
 }
 
 /// What all threads have forwarded, of which nothing may be lost. What was sent to sockets of other tests may come to one of the
 /// many ports or through a NAT, and is dropped as nobody's.
-fn forwarded(forwarders: &Forwarders) -> ForwardStatistics {
-    let sum: ForwardStatistics = forwarders.statistics().into_iter().sum();
+fn forwarded(forwarders: &Forwarders) -> Statistics {
+    let sum: Statistics = forwarders.statistics().into_iter().sum();
     let dropped = [
         sum.dropped_no_port,
         sum.dropped_no_preface,
@@ -280,21 +296,41 @@ fn a_datagram_that_is_handed_over_is_answered_through_its_balancer() {
     forwarded(&forwarders);
 }
 
+/// A group that can be replaced, and what says that it was.
+fn start(path: &Path, here: SocketAddr) -> (ShardGroup, Receiver<()>) {
+    let mut hot_restart = HotRestart::at(path).unwrap();
+    let (replace, replaced) = channel();
+    hot_restart.on_replaced(move || {
+        let _ = replace.send(());
+    });
+    let config =
+        EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
+    let server = Arc::new(server_config());
+    let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+    let balancers = vec![balancer()];
+    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX, balancers };
+    let mut options = GroupOptions::default();
+    options.hot_restart = Some(hot_restart);
+    let count = NonZeroUsize::new(2).unwrap();
+    let group = spawn_steered(here, count, config, Some(setup), options, Steering::Hash).unwrap();
+    (group, replaced)
+}
+
 /// Datagrams that one process forwards to the other keep the balancer that they came from.
 #[test]
 fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
-    let place = Place::new("balanced");
+    let path = std::env::temp_dir().join(format!("clearway-balanced-{}", std::process::id()));
     let here = here(7);
-    let old = start_behind(&place, here, 2, &[balancer()]);
-    let forwarders = forward(here, &[address(&old.group)], 4, true);
+    let (old, replaced) = start(&path, here);
+    let forwarders = forward(here, &[address(&old)], 4, true);
     let (_relay, entrances) = Relay::start(forwarders.local_address(), 20);
     let shard = client();
     let begin = |entrance| download(&shard, entrance, &[2, 1], false);
     let (before, after) = entrances.split_at(10);
     let before: Vec<_> = before.iter().map(begin).collect();
     assert!(before.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
-    let new = start_behind(&place, here, 2, &[balancer()]);
-    assert_eq!(old.replaced.recv_timeout(PATIENCE), Ok(()));
+    let (new, _) = start(&path, here);
+    assert_eq!(replaced.recv_timeout(PATIENCE), Ok(()));
     let wakers: Vec<_> = before.iter().map(|client| client.waker.recv().unwrap()).collect();
     for number in 3..6 {
         before.iter().zip(&wakers).for_each(|(client, waker)| client.ask(waker, number));
@@ -302,39 +338,11 @@ fn connections_go_on_behind_a_balancer_in_the_process_that_was_replaced() {
     }
     let after: Vec<_> = after.iter().map(begin).collect();
     assert!(after.iter().all(|client| client.next() == Ok(1) && client.next() == Ok(2)));
-    assert_eq!((total(&old.group).connections, total(&new.group).connections), (10, 10));
-    assert!(total(&old.group).forwarded_in > 0);
+    assert_eq!((total(&old).connections, total(&new).connections), (10, 10));
+    assert!(total(&old).forwarded_in > 0);
     forwarded(&forwarders);
-    shut_down(&old.group);
-    shut_down(&new.group);
-}
-
-/// A balancer's own datagrams are as they came; those of others are dropped.
-#[test]
-fn only_a_balancer_may_send_to_its_server() {
-    let balancers = [balancer(), "2001:db8::1".parse().unwrap()];
-    let server = server(here(8), (0, 1), usize::MAX, &balancers);
-    let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
-    stranger.send_to(&short_header(7), address(&server.group)).unwrap();
-    wait_until(&server.group, |now| now.foreign_dropped == 1);
-    // Also what looks as if it came from a balancer.
-    let preface = Preface { client: here(8), local: balancer() };
-    let (octets, length) = preface.encode();
-    let forged = [&octets[..length], &short_header(7)].concat();
-    stranger.send_to(&forged, address(&server.group)).unwrap();
-    wait_until(&server.group, |now| now.foreign_dropped == 2);
-    assert_eq!(total(&server.group).datagrams_sent, 0);
-    // A health check.
-    let direct = Entrance {
-        address: address(&server.group),
-        rebinds: Arc::default(),
-        first_octets: Arc::default(),
-    };
-    let shard = client();
-    let check = download(&shard, &direct, &[1], false);
-    assert_eq!(check.next(), Ok(1));
-    assert_eq!(*server.clients.lock().unwrap(), [shard.local_address()].into());
-    assert_eq!(total(&server.group).foreign_dropped, 2);
+    shut_down(&old);
+    shut_down(&new);
 }
 
 /// Answers that belong to no connection take the way of what they answer.
@@ -355,20 +363,4 @@ fn stateless_answers_go_through_the_balancer() {
     socket.send(&first).unwrap();
     socket.recv(&mut answer).unwrap();
     assert_eq!(answer[1..5], [0; 4]);
-}
-
-#[test]
-fn too_many_balancers_are_an_error() {
-    let many: Vec<IpAddr> = (0..=crate::MAX_BALANCERS as u32)
-        .map(|number| core::net::Ipv4Addr::from_bits(number).into())
-        .collect();
-    for count in [1, 2] {
-        let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-        let config = Arc::new(server_config());
-        let balancers = many.clone();
-        let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
-        let count = NonZeroUsize::new(count).unwrap();
-        let started = super::spawn_group(here(10), count, endpoint_config(), Some(setup));
-        assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
-    }
 }

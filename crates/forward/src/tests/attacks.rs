@@ -13,7 +13,7 @@ fn floods_leave_ports_for_clients() {
         let mut server = Peer::new(loopback());
         let script = Script::new(&[server.address()], false);
         let ports = NonZeroUsize::new(40).unwrap();
-        let forwarders = start(ForwardOptions { ports, ..options() }, &script);
+        let forwarders = start(Options { ports, ..options() }, &script);
         let address = forwarders.local_address();
         let mut old = Peer::new(loopback());
         old.send(address, EcnCodepoint::NotEct, &[0, 1], 2);
@@ -71,8 +71,7 @@ fn a_client_makes_no_preface() {
     for routed in routes {
         let mut server = server.duplicate();
         let everything = Everything { routed: routed.clone(), server: server.address() };
-        let forwarders =
-            spawn_forwarders(options(), &mut |_| Box::new(everything.clone()), None).unwrap();
+        let forwarders = spawn(options(), &mut |_| Box::new(everything.clone()), None).unwrap();
         let address = forwarders.local_address();
         let mut client = Peer::new(loopback());
         let send_forged = |client: &mut Peer| {
@@ -148,7 +147,7 @@ fn loops_end() {
                 script.is_total = true;
                 let shards = NonZeroUsize::new(shards).unwrap();
                 let ports = NonZeroUsize::new(1000).unwrap();
-                let options = ForwardOptions { listen: addresses[own], shards, ports, ..options() };
+                let options = Options { listen: addresses[own], shards, ports, ..options() };
                 start(options, &script)
             };
             let all = match is_own {
@@ -159,8 +158,8 @@ fn loops_end() {
             for number in 0..10 {
                 client.send(addresses[0], EcnCodepoint::NotEct, &[0x40 | number; 100], 100);
             }
-            let sum = || all.iter().map(total).sum::<ForwardStatistics>();
-            let ended = |now: &ForwardStatistics| {
+            let sum = || all.iter().map(total).sum::<Statistics>();
+            let ended = |now: &Statistics| {
                 let dropped = now.dropped_looped + now.dropped_like_preface;
                 now.to_servers.datagrams_received == now.to_servers.datagrams_sent + dropped
                     && dropped >= 10

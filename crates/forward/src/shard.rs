@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use clearway_io::hand_over::{Bequest, HandOver};
 use clearway_udp::{Clock, ReceiveBuffer, Socket, poll};
 use rustix::event::{PollFd, PollFlags};
 
@@ -14,11 +15,10 @@ use super::heritage::{self, Heritage};
 use super::leg::{self, After, Leg, Patience};
 use super::loops::Loops;
 use super::ports::Ports;
-use super::statistics::ForwardStatistics;
+use super::statistics::Statistics;
 use super::to_clients::ToClients;
 use super::to_servers::{Reply, ToServers};
-use super::{Command, ForwardOptions, Routing, Signal, canonical};
-use crate::restart::HandOver;
+use super::{Command, Options, Routing, Signal, canonical};
 
 /// How often a turn receives from clients while there is more, each time as much as the buffers hold: so many datagrams of
 /// clients that send one at a time come in one turn, and those for one place leave together.
@@ -26,7 +26,7 @@ const RECEIVING_CALLS: usize = 32;
 /// After so many bytes a turn receives no more from clients.
 const RECEIVING_BYTES: u64 = 2 << 20;
 
-pub(super) struct ForwardShard {
+pub(super) struct Shard {
     clock: Clock,
     signal: Arc<Signal>,
     routing: Box<dyn Routing>,
@@ -41,25 +41,25 @@ pub(super) struct ForwardShard {
     /// Ports of one turn; kept for its memory.
     ready: Vec<u32>,
     patience: Patience,
-    statistics: ForwardStatistics,
+    statistics: Statistics,
     /// A socket cannot be used any more.
     is_broken: bool,
-    /// Leads to the same thread of the process before.
-    predecessor: Option<OwnedFd>,
+    /// What the same thread of the process before hands over.
+    bequest: Option<Bequest>,
     /// The event descriptor of the signal was written to.
     was_woken: bool,
 }
 
-impl ForwardShard {
+impl Shard {
     pub(super) fn new(
         listening: Socket,
-        options: &ForwardOptions,
+        options: &Options,
         routing: Box<dyn Routing>,
         signal: Arc<Signal>,
-        predecessor: Option<OwnedFd>,
+        bequest: Option<Bequest>,
     ) -> io::Result<Self> {
         let mut ports = Ports::new(options)?;
-        if predecessor.is_none() {
+        if bequest.is_none() {
             ports.open_with_preface()?;
         }
         Ok(Self {
@@ -74,9 +74,9 @@ impl ForwardShard {
             loops: Loops::new(),
             ready: Vec::new(),
             patience: Patience::new(),
-            statistics: ForwardStatistics::default(),
+            statistics: Statistics::default(),
             is_broken: false,
-            predecessor,
+            bequest,
             was_woken: false,
         })
     }
@@ -86,8 +86,8 @@ impl ForwardShard {
     }
 
     pub(super) fn run(mut self) {
-        if let Some(pipe) = self.predecessor.take() {
-            self.inherit(pipe);
+        if let Some(bequest) = self.bequest.take() {
+            self.inherit(bequest);
             self.wait_for_turn();
         }
         while !self.is_broken {
@@ -115,8 +115,8 @@ impl ForwardShard {
     }
 
     /// Takes over what the same thread of the process before has, once that receives no more.
-    fn inherit(&mut self, pipe: OwnedFd) {
-        let Heritage { ports, leases, routing } = heritage::take(pipe).unwrap_or_else(|error| {
+    fn inherit(&mut self, bequest: Bequest) {
+        let Heritage { ports, leases, routing } = heritage::take(bequest).unwrap_or_else(|error| {
             tracing::warn!(%error, "a thread of the process before has handed nothing over");
             Heritage::default()
         });
@@ -136,15 +136,14 @@ impl ForwardShard {
     /// Hands everything over to the process that replaces this one, and does nothing more unless that does not replace it in the
     /// end.
     fn hand_over(&mut self, hand_over: HandOver) {
-        let HandOver { pipe, stopped, lasting } = hand_over;
         let now = self.clock.now();
         let ports: Vec<_> = self.ports.sockets.iter().map(AsFd::as_fd).collect();
-        let leases = self.ports.table.save(now);
+        let leases = heritage::encode(&self.ports.table.save(now));
         let routing = self.routing.save(now);
-        if let Err(error) = heritage::give(pipe.into_socket(), &ports, &leases, &routing) {
+        let (lasting, given) = hand_over.give(&ports, &[&leases, &routing]);
+        if let Err(error) = given {
             tracing::warn!(%error, "the next process does not get what this thread remembers");
         }
-        drop(stopped);
         self.wait_for_turn();
         drop(lasting);
     }
@@ -268,7 +267,7 @@ impl ForwardShard {
     }
 }
 
-impl Drop for ForwardShard {
+impl Drop for Shard {
     fn drop(&mut self) {
         self.signal.close();
     }

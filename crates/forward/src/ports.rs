@@ -15,7 +15,7 @@ use clearway_udp::{ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 use rustix::event::{Timespec, epoll};
 
-use super::ForwardOptions;
+use super::Options;
 use super::table::{Claim, Client, Table};
 
 /// From how many ports a turn receives.
@@ -48,7 +48,7 @@ pub(super) struct Ports {
 
 impl Ports {
     /// No ports yet.
-    pub(super) fn new(options: &ForwardOptions) -> io::Result<Self> {
+    pub(super) fn new(options: &Options) -> io::Result<Self> {
         // There are no more ports than this.
         let count = options.ports.get().min(usize::from(u16::MAX)) as u32;
         let with_preface = WITH_PREFACE.div_ceil(options.shards.get()).max(LEAST_WITH_PREFACE);

@@ -11,7 +11,7 @@ use super::batches::Batches;
 use super::leg::{Patience, send};
 use super::loops::Loops;
 use super::ports::Ports;
-use super::statistics::{DirectionStatistics, ForwardStatistics};
+use super::statistics::{DirectionStatistics, Statistics};
 use super::table::{Claim, Client};
 use super::{Routed, Routing, Target, canonical};
 
@@ -34,7 +34,7 @@ pub(super) struct ToServers<'a> {
     pub(super) replies: &'a mut Vec<Reply>,
     pub(super) loops: &'a mut Loops,
     pub(super) patience: &'a mut Patience,
-    pub(super) statistics: &'a mut ForwardStatistics,
+    pub(super) statistics: &'a mut Statistics,
     /// The address that clients send to.
     pub(super) listening: SocketAddr,
 }

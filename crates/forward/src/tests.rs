@@ -1,8 +1,6 @@
 //! Forwarders between sockets that send and receive what the tests say.
 
-#[path = "forward_tests/attacks.rs"]
 mod attacks;
-#[path = "forward_tests/peers.rs"]
 mod peers;
 
 use core::num::NonZeroUsize;
@@ -12,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clearway_io::{HotRestart, HotRestartError, MAX_SHARDS};
 use clearway_udp::{EcnCodepoint, Meta};
 use clearway_wire::preface::{Preface, V4_LEN};
 
-use super::{ForwardOptions, ForwardStatistics, Forwarders, spawn_forwarders};
-use crate::{HotRestart, HotRestartError, MAX_SHARDS};
+use super::{Forwarders, Options, Statistics, spawn};
 use peers::{PATIENCE, Peer, STEP, Script};
 
 const CODEPOINTS: [EcnCodepoint; 4] =
@@ -27,8 +25,8 @@ fn loopback() -> SocketAddr {
     "127.9.0.1:0".parse().unwrap()
 }
 
-fn options() -> ForwardOptions {
-    ForwardOptions {
+fn options() -> Options {
+    Options {
         listen: loopback(),
         shards: NonZeroUsize::MIN,
         ports: NonZeroUsize::new(4).unwrap(),
@@ -36,18 +34,15 @@ fn options() -> ForwardOptions {
     }
 }
 
-fn start(options: ForwardOptions, script: &Script) -> Forwarders {
-    spawn_forwarders(options, &mut |_| Box::new(script.clone()), None).unwrap()
+fn start(options: Options, script: &Script) -> Forwarders {
+    spawn(options, &mut |_| Box::new(script.clone()), None).unwrap()
 }
 
-fn total(forwarders: &Forwarders) -> ForwardStatistics {
+fn total(forwarders: &Forwarders) -> Statistics {
     forwarders.statistics().into_iter().sum()
 }
 
-fn wait_until(
-    forwarders: &Forwarders,
-    condition: impl Fn(&ForwardStatistics) -> bool,
-) -> ForwardStatistics {
+fn wait_until(forwarders: &Forwarders, condition: impl Fn(&Statistics) -> bool) -> Statistics {
     let begun = Instant::now();
     loop {
         let now = total(forwarders);
@@ -276,7 +271,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
     let script = Script::new(&[server.address()], false);
     let ports = NonZeroUsize::new(2).unwrap();
     let idle = Duration::from_millis(200);
-    let forwarders = start(ForwardOptions { ports, idle, ..options() }, &script);
+    let forwarders = start(Options { ports, idle, ..options() }, &script);
     let address = forwarders.local_address();
     let mut clients = [(); 3].map(|()| Peer::new(loopback()));
     // Both ports are taken, and the third client gets none until one has been idle.
@@ -312,7 +307,7 @@ fn a_port_is_one_clients_until_it_is_idle() {
 }
 
 /// A limit: its name, and what sets it to its least and to its greatest value.
-type Limit = (&'static str, fn(&mut ForwardOptions), fn(&mut ForwardOptions));
+type Limit = (&'static str, fn(&mut Options), fn(&mut Options));
 
 const LIMITS: [Limit; 3] = [
     (
@@ -325,7 +320,7 @@ const LIMITS: [Limit; 3] = [
 ];
 
 /// A client and a server exchange datagrams: in both directions unless the client loses its port at once.
-fn exchange_with(name: &str, options: ForwardOptions) {
+fn exchange_with(name: &str, options: Options) {
     for has_preface in [true, false] {
         let (mut client, mut server) = (Peer::new(loopback()), Peer::new(loopback()));
         let script = Script::new(&[server.address()], has_preface);
@@ -377,7 +372,7 @@ fn both_families_are_served_at_one_socket() {
     let servers = [Peer::new(loopback()), Peer::new(v6)];
     for has_preface in [true, false] {
         let script = Script::new(&servers.each_ref().map(Peer::address), has_preface);
-        let forwarders = start(ForwardOptions { listen: any, ..options() }, &script);
+        let forwarders = start(Options { listen: any, ..options() }, &script);
         let port = forwarders.local_address().port();
         let mut servers = servers.each_ref().map(Peer::duplicate);
         // What one has sent would come back if the other one sent it.
@@ -416,8 +411,8 @@ fn the_port_is_shared_and_given_back() {
     let script = Script::new(&[server.address()], true);
     let shards = NonZeroUsize::new(3).unwrap();
     let made = Arc::new(AtomicU64::new(0));
-    let forwarders = spawn_forwarders(
-        ForwardOptions { shards, ..options() },
+    let forwarders = spawn(
+        Options { shards, ..options() },
         &mut |number| {
             assert_eq!(made.fetch_add(1, Ordering::Relaxed), number as u64);
             Box::new(script.clone())
@@ -427,8 +422,8 @@ fn the_port_is_shared_and_given_back() {
     let forwarders = forwarders.unwrap();
     let address = forwarders.local_address();
     assert!(UdpSocket::bind(address).is_err());
-    let taken = spawn_forwarders(
-        ForwardOptions { listen: address, shards, ..options() },
+    let taken = spawn(
+        Options { listen: address, shards, ..options() },
         &mut |_| Box::new(script.clone()),
         None,
     );
@@ -475,8 +470,8 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
         let shards = NonZeroUsize::new(2).unwrap();
         let start = |listen, script: &Script| {
             let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
-            let options = ForwardOptions { listen, shards, ..options() };
-            spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
+            let options = Options { listen, shards, ..options() };
+            spawn(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
         };
         let mut running = start(loopback(), &script);
         let address = running.local_address();
@@ -519,8 +514,8 @@ fn forwarders_are_replaced_and_nothing_is_lost() {
         // Two threads, three times.
         wait_until(&running, |_| script.restored() == 6);
         let more = HotRestart::of_balancer_at(&path).unwrap();
-        let options = ForwardOptions { listen: address, ..options() };
-        let refused = spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(more));
+        let options = Options { listen: address, ..options() };
+        let refused = spawn(options, &mut |_| Box::new(script.clone()), Some(more));
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("2 shards"), "{error}");
         // The one that runs goes on.
@@ -536,7 +531,7 @@ fn a_balancer_does_not_replace_a_server() {
     let path = std::env::temp_dir().join(format!("clearway-roles-{}", std::process::id()));
     let script = Script::new(&[loopback()], true);
     let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
-    let running = spawn_forwarders(options(), &mut |_| Box::new(script.clone()), Some(hot_restart));
+    let running = spawn(options(), &mut |_| Box::new(script.clone()), Some(hot_restart));
     let running = running.unwrap();
     assert!(matches!(HotRestart::at(&path), Err(HotRestartError::Foreign)));
     drop(running);
@@ -552,8 +547,8 @@ fn what_clients_send_meanwhile_arrives_once() {
     let start = |listen| {
         let hot_restart = HotRestart::of_balancer_at(&path).unwrap();
         let shards = NonZeroUsize::new(2).unwrap();
-        let options = ForwardOptions { listen, shards, ..options() };
-        spawn_forwarders(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
+        let options = Options { listen, shards, ..options() };
+        spawn(options, &mut |_| Box::new(script.clone()), Some(hot_restart)).unwrap()
     };
     let mut running = start(loopback());
     let address = running.local_address();

@@ -2,7 +2,7 @@
 //!
 //! A server that knows of the balancer gets each datagram with a [preface](clearway_wire::preface) before it, and puts one
 //! before each answer: so it sees the client's address, and the balancer keeps nothing of a client. To another server the
-//! datagrams go as they came, from a source port that stands for the client: [`ForwardOptions::ports`].
+//! datagrams go as they came, from a source port that stands for the client: [`Options::ports`].
 //!
 //! Each shard is one thread with sockets of its own, and shares nothing with the others. The kernel distributes clients among
 //! them by a hash of addresses and ports. Wherever a client's datagrams come, they are routed alike, if the [`Routing`] of all
@@ -10,6 +10,47 @@
 //!
 //! Datagrams are received as the kernel merged them (GRO), looked at one by one, and those of a turn that go to one place leave
 //! together again (GSO). Datagrams of one client for one server stay in order.
+//!
+//! ```
+//! use std::net::SocketAddr;
+//! use std::num::NonZeroUsize;
+//! use std::time::Duration;
+//!
+//! use clearway_forward::{Options, Routed, Routing, Target, spawn};
+//! use clearway_units::Timestamp;
+//!
+//! /// There is one server, which does not know of the balancer.
+//! struct ToOne(SocketAddr);
+//!
+//! impl Routing for ToOne {
+//!     fn route(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) -> Routed {
+//!         Routed::To(Target { server: self.0, has_preface: false, begins: true })
+//!     }
+//!
+//!     fn observe(&mut self, _: Timestamp, _: SocketAddr, _: SocketAddr, _: &[u8]) {}
+//!
+//!     fn save(&mut self, _: Timestamp) -> Vec<u8> {
+//!         Vec::new()
+//!     }
+//!
+//!     fn restore(&mut self, _: Timestamp, _: &[u8]) {}
+//!
+//!     fn is_server(&self, _: SocketAddr) -> bool {
+//!         false
+//!     }
+//! }
+//!
+//! let options = Options {
+//!     listen: "127.0.0.1:0".parse().unwrap(),
+//!     shards: NonZeroUsize::MIN,
+//!     ports: NonZeroUsize::new(100).unwrap(),
+//!     idle: Duration::from_secs(60),
+//! };
+//! let server = "192.0.2.1:443".parse().unwrap();
+//! let forwarders = spawn(options, &mut |_| Box::new(ToOne(server)), None)?;
+//! assert_ne!(forwarders.local_address().port(), 0);
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod batch;
 mod batches;
@@ -25,28 +66,29 @@ mod table;
 mod to_clients;
 mod to_servers;
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("clearway-forward needs Linux");
+
 use core::fmt;
 use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use std::io;
+use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use clearway_io::HotRestart;
+use clearway_io::hand_over::{self, Bequest, HandOver, Keeper, Prepared, Replaceable};
 use clearway_udp::Socket;
 use clearway_units::Timestamp;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::restart::{
-    HandOver, HotRestart, HotRestartError, Inheritance, Inherited, Keeper, Prepared, Replaceable,
-    is_same,
-};
-use crate::shard_ids::Layout;
-use shard::ForwardShard;
+use shard::Shard;
 use statistics::SharedStatistics;
-pub use statistics::{DirectionStatistics, ForwardStatistics};
+pub use statistics::{DirectionStatistics, Statistics};
 
 /// Routes clients' datagrams to servers. Each thread has its own instance.
 ///
@@ -104,14 +146,14 @@ pub struct Target {
     /// Whether a [preface](clearway_wire::preface) precedes the datagram.
     pub has_preface: bool,
     /// Whether the datagram may begin a connection, or has a connection ID that the server has issued. Of a client that has no
-    /// source port yet, others are forwarded only while a part of the ports is free for them ([`ForwardOptions::ports`]).
+    /// source port yet, others are forwarded only while a part of the ports is free for them ([`Options::ports`]).
     /// Servers with preface do not need it.
     pub begins: bool,
 }
 
 /// How datagrams are forwarded.
 #[derive(Clone, Debug)]
-pub struct ForwardOptions {
+pub struct Options {
     /// Where clients send to; port 0 means any free port.
     pub listen: SocketAddr,
     /// How many threads there are.
@@ -129,7 +171,7 @@ pub struct ForwardOptions {
     /// If none is free, a new client takes the port of another one that has not used a connection ID of the server: first of those
     /// that the server has not answered, the one that was silent for the longest time. A network that has more than a quarter
     /// of these ports takes its own ones. Datagrams of clients that get no port are dropped
-    /// ([`dropped_no_port`](ForwardStatistics::dropped_no_port)).
+    /// ([`dropped_no_port`](Statistics::dropped_no_port)).
     pub ports: NonZeroUsize,
     /// How long such a port belongs to a client and a server after the client's last datagram. It should be longer than the
     /// idle timeout of connections: a client that is given another port afterwards looks like one whose address changed.
@@ -156,33 +198,37 @@ pub struct ForwardOptions {
 ///
 /// # Errors
 /// If an address cannot be bound, or the system provides no descriptor or thread; and those of the hand-over, whose cause is a
-/// [`HotRestartError`]. The process that runs is then not replaced, and goes on.
-pub fn spawn_forwarders(
-    options: ForwardOptions,
+/// [`HotRestartError`](clearway_io::HotRestartError). The process that runs is then not replaced, and goes on.
+pub fn spawn(
+    options: Options,
     routing: &mut dyn FnMut(usize) -> Box<dyn Routing>,
     hot_restart: Option<HotRestart>,
 ) -> io::Result<Forwarders> {
     let mut hot_restart = hot_restart;
-    let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
-    let (listening, pipes) = match inherited {
-        Some(Inheritance { shards, .. }) => inherit(shards, &options)?,
+    let inherited = match &mut hot_restart {
+        Some(hot_restart) => hand_over::inherit(hot_restart, options.listen, options.shards.get())?,
+        None => None,
+    };
+    let (listening, bequests) = match inherited {
+        Some(inherited) => adopt(inherited)?,
         None => (bind(&options)?, Vec::new()),
     };
     let local_address = listening.first().ok_or(io::ErrorKind::NotConnected)?.local_address();
     let signals = listening.iter().map(|_| Signal::new().map(Arc::new));
     let signals = signals.collect::<io::Result<Vec<_>>>()?;
     let prepare = |hot_restart: HotRestart| {
-        let duplicate = |socket: &Socket| Ok(vec![socket.as_fd().try_clone_to_owned()?]);
-        let sockets = listening.iter().map(duplicate).collect::<io::Result<Vec<_>>>()?;
-        let shards = signals.iter().map(|it| it.clone() as Arc<dyn Replaceable>);
-        hot_restart.prepare(sockets, shards.collect(), None, Layout::OWN)
+        let threads = listening.iter().zip(&signals).map(|(socket, signal)| {
+            let duplicate = socket.as_fd().try_clone_to_owned()?;
+            Ok((duplicate, signal.clone() as Arc<dyn Replaceable>))
+        });
+        hand_over::prepare(hot_restart, threads.collect::<io::Result<_>>()?)
     };
     let prepared = hot_restart.map(prepare).transpose()?;
-    let mut pipes = pipes.into_iter();
+    let mut bequests = bequests.into_iter();
     // All of them before the first thread runs: a failure then leaves none behind.
     let shards = listening.into_iter().zip(signals).enumerate();
     let shards = shards.map(|(number, (listening, signal))| {
-        ForwardShard::new(listening, &options, routing(number), signal, pipes.next())
+        Shard::new(listening, &options, routing(number), signal, bequests.next())
     });
     let shards = shards.collect::<io::Result<Vec<_>>>()?;
     let mut forwarders = Forwarders { local_address, threads: Vec::new(), keeper: None };
@@ -197,7 +243,7 @@ pub fn spawn_forwarders(
 }
 
 /// The sockets that clients send to, one for each thread.
-fn bind(options: &ForwardOptions) -> io::Result<Vec<Socket>> {
+fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     let first = Socket::bind(options.listen)?;
     let count = options.shards.get();
     if count > 1 {
@@ -210,28 +256,10 @@ fn bind(options: &ForwardOptions) -> io::Result<Vec<Socket>> {
     Ok(listening)
 }
 
-/// Those of the process that this one replaces, and what leads to its threads.
-fn inherit(
-    shards: Vec<Inherited>,
-    options: &ForwardOptions,
-) -> io::Result<(Vec<Socket>, Vec<OwnedFd>)> {
-    let (running, asked) = (shards.len(), options.shards.get());
-    if running != asked {
-        return Err(HotRestartError::ShardCount { running, asked }.into());
-    }
-    let (mut listening, mut pipes) = (Vec::new(), Vec::new());
-    for Inherited { sockets, pipe } in shards {
-        let socket = sockets.into_iter().next().ok_or(io::ErrorKind::NotConnected)?;
-        let socket = Socket::bound(socket)?;
-        let (running, asked) = (socket.local_address(), options.listen);
-        if !is_same(running, asked) {
-            let (running, asked) = (vec![running], vec![asked]);
-            return Err(HotRestartError::Addresses { running, asked }.into());
-        }
-        listening.push(socket);
-        pipes.push(pipe);
-    }
-    Ok((listening, pipes))
+/// Those of the process that this one replaces, and what its threads hand over.
+fn adopt(inherited: Vec<(UdpSocket, Bequest)>) -> io::Result<(Vec<Socket>, Vec<Bequest>)> {
+    let adopt = |(socket, bequest)| Ok((Socket::bound(socket)?, bequest));
+    inherited.into_iter().map(adopt).collect()
 }
 
 /// The threads that forward. They end, and are waited for, when this is dropped.
@@ -256,7 +284,7 @@ impl Forwarders {
     }
 
     /// What each thread has done so far.
-    pub fn statistics(&self) -> Vec<ForwardStatistics> {
+    pub fn statistics(&self) -> Vec<Statistics> {
         self.threads.iter().map(|it| it.signal.statistics.read()).collect()
     }
 }
@@ -374,5 +402,4 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-#[path = "forward_tests.rs"]
 mod tests;

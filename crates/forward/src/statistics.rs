@@ -42,7 +42,7 @@ pub struct DirectionStatistics {
 /// Counts of a thread so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct ForwardStatistics {
+pub struct Statistics {
     /// From clients to servers.
     pub to_servers: DirectionStatistics,
     /// From servers to clients, with the replies.
@@ -54,7 +54,7 @@ pub struct ForwardStatistics {
     /// Datagrams of clients that the [`Routing`](crate::Routing) dropped.
     pub dropped_not_routed: u64,
     /// Datagrams of clients dropped because there was no source port towards their server for them: none was free or could be
-    /// taken from another client, or the client's address prefix had its share ([`ForwardOptions`](crate::ForwardOptions)).
+    /// taken from another client, or the client's address prefix had its share ([`Options`](crate::Options)).
     pub dropped_no_port: u64,
     /// Datagrams of clients that a server could take for a preface, dropped since their server gets no prefaces.
     pub dropped_like_preface: u64,
@@ -113,7 +113,7 @@ counters!(
     ]
 );
 counters!(
-    ForwardStatistics,
+    Statistics,
     [to_servers, to_clients],
     [
         replies,
@@ -131,7 +131,7 @@ counters!(
     ]
 );
 
-impl core::iter::Sum for ForwardStatistics {
+impl core::iter::Sum for Statistics {
     /// What several threads have done together.
     fn sum<I: Iterator<Item = Self>>(threads: I) -> Self {
         threads.fold(Self::default(), |mut sum, mut thread| {
@@ -154,15 +154,15 @@ impl Default for SharedStatistics {
 }
 
 impl SharedStatistics {
-    pub(super) fn publish(&self, statistics: &ForwardStatistics) {
+    pub(super) fn publish(&self, statistics: &Statistics) {
         let mut statistics = *statistics;
         for (shared, value) in self.0.iter().zip(statistics.counters()) {
             shared.store(*value, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn read(&self) -> ForwardStatistics {
-        let mut statistics = ForwardStatistics::default();
+    pub(super) fn read(&self) -> Statistics {
+        let mut statistics = Statistics::default();
         for (shared, value) in self.0.iter().zip(statistics.counters()) {
             *value = shared.load(Ordering::Relaxed);
         }
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn what_is_published_is_read_and_added_up() {
-        let mut statistics = ForwardStatistics::default();
+        let mut statistics = Statistics::default();
         (1..).zip(statistics.counters()).for_each(|(number, counter)| *counter = number);
         assert_eq!(statistics.counters().count(), COUNTERS);
         let shared = SharedStatistics::default();
         shared.publish(&statistics);
         assert_eq!(shared.read(), statistics);
-        let twice: ForwardStatistics = [statistics, shared.read()].into_iter().sum();
+        let twice: Statistics = [statistics, shared.read()].into_iter().sum();
         assert_eq!(twice.ports_in_use, 2 * statistics.ports_in_use);
         assert_eq!(twice.to_clients.bytes_sent, 2 * statistics.to_clients.bytes_sent);
     }

@@ -22,16 +22,13 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use core::time::Duration;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use clearway_io::hand_over::Bequest;
 use clearway_wire::Reader;
-use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::table::{Client, SavedLease};
-use crate::restart::{Conversation, MAX_DESCRIPTORS, Message, PATIENCE};
 
 /// Set in the port of a client that is not confirmed. To a process that does not know it, there is no such port.
 const UNCONFIRMED: u32 = 1 << 31;
@@ -44,52 +41,16 @@ pub(super) struct Heritage {
     pub(super) routing: Vec<u8>,
 }
 
-/// Hands it over through `pipe`.
-pub(super) fn give(
-    pipe: OwnedFd,
-    ports: &[BorrowedFd<'_>],
-    leases: &[SavedLease],
-    routing: &[u8],
-) -> io::Result<()> {
-    let conversation = conversation(pipe)?;
-    let mut memory = File::from(memfd_create("clearway-forward", MemfdFlags::CLOEXEC)?);
-    memory.write_all(&encode(leases))?;
-    memory.write_all(routing)?;
-    let count = u32::try_from(ports.len()).map_err(|_| ErrorKind::InvalidInput)?;
-    conversation.send(Message::State(count), &[memory.as_fd()])?;
-    ports.chunks(MAX_DESCRIPTORS).try_for_each(|some| conversation.send(Message::Ports, some))
-}
-
 /// Waits for it.
-pub(super) fn take(pipe: OwnedFd) -> io::Result<Heritage> {
-    let conversation = conversation(pipe)?;
-    let foreign = || io::Error::from(ErrorKind::InvalidData);
-    let (Message::State(count), memory) = conversation.receive()? else { return Err(foreign()) };
-    let mut ports = Vec::new();
-    while ports.len() < count as usize {
-        match conversation.receive()? {
-            (Message::Ports, some) if !some.is_empty() => {
-                ports.extend(some.into_iter().map(UdpSocket::from));
-            }
-            _ => return Err(foreign()),
-        }
-    }
-    let mut memory = File::from(memory.into_iter().next().ok_or_else(foreign)?);
-    let mut bytes = Vec::new();
-    memory.rewind()?;
-    memory.read_to_end(&mut bytes)?;
+pub(super) fn take(bequest: Bequest) -> io::Result<Heritage> {
+    let (ports, bytes) = bequest.receive()?;
     let mut reader = Reader::new(&bytes);
-    let leases = decode(&mut reader).ok_or_else(foreign)?;
+    let leases = decode(&mut reader).ok_or(ErrorKind::InvalidData)?;
     Ok(Heritage { ports, leases, routing: reader.take_rest().to_vec() })
 }
 
-/// The pipes of servers never wait; here both ends do.
-fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
-    rustix::io::ioctl_fionbio(&pipe, false)?;
-    Conversation::new(pipe, PATIENCE)
-}
-
-fn encode(leases: &[SavedLease]) -> Vec<u8> {
+/// The leases as they are handed over, before what the routing has saved.
+pub(super) fn encode(leases: &[SavedLease]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend((leases.len() as u32).to_be_bytes());
     for SavedLease { server, client, port, idle, is_confirmed } in leases {
@@ -156,7 +117,6 @@ fn take_address(reader: &mut Reader<'_>) -> Option<Option<SocketAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restart::Pipe;
 
     fn leases() -> Vec<SavedLease> {
         let v6 = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 4433, 7, 3).into();
@@ -181,29 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_taken() {
-        let (ours, theirs) = Pipe::pair().unwrap();
-        let sockets: Vec<_> =
-            (0..3 * MAX_DESCRIPTORS / 2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        let expected: Vec<_> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
-        let taken = std::thread::scope(|scope| {
-            let taking = scope.spawn(|| take(theirs).unwrap());
-            let ports: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
-            give(ours, &ports, &leases(), b"what is remembered").unwrap();
-            taking.join().unwrap()
-        });
-        let ports: Vec<_> = taken.ports.iter().map(|it| it.local_addr().unwrap()).collect();
-        assert_eq!(ports, expected);
-        assert_eq!((taken.leases, &taken.routing[..]), (leases(), &b"what is remembered"[..]));
-    }
-
-    #[test]
-    fn an_end_before_that_is_an_error() {
-        let (ours, theirs) = Pipe::pair().unwrap();
-        drop(ours);
-        assert!(take(theirs).is_err());
-        let bytes = encode(&leases());
-        for length in 0..bytes.len() {
+    fn leases_are_read_as_they_were_written_and_what_follows_is_left() {
+        let mut bytes = encode(&leases());
+        let length = bytes.len();
+        bytes.extend(b"what is remembered");
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(decode(&mut reader), Some(leases()));
+        assert_eq!(reader.take_rest(), b"what is remembered");
+        for length in 0..length {
             assert!(decode(&mut Reader::new(&bytes[..length])).is_none());
         }
     }

@@ -2,26 +2,31 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use clearway_transport::{Connection, Event, Incoming, ReadOutcome};
+use clearway_transport::{
+    ClientConfig, Connection, Event, Incoming, ReadOutcome, TlsClientConfig, TransportConfig,
+};
 use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
-use crate::{Accept, Acceptor, Application, Decision};
+use super::{Entrance, PATIENCE};
+use crate::{
+    Accept, Acceptor, Application, ConnectRequest, ConnectionWaker, Decision, ShardHandle,
+};
 
 /// How many bytes a download has.
 const LENGTH: usize = 30_000;
 /// Asked for, this makes the application panic.
-pub(super) const PANIC: u64 = u64::MAX;
+pub const PANIC: u64 = u64::MAX;
 
 fn contents(number: u64) -> Vec<u8> {
     (0..LENGTH as u64).map(|at| (number.wrapping_mul(31).wrapping_add(at)) as u8).collect()
 }
 
 /// Accepts every client, and gives it what it asks for.
-pub(super) struct Everyone;
+pub struct Everyone;
 
 impl Acceptor for Everyone {
     fn incoming(&mut self, _: &Incoming) -> Decision {
@@ -73,19 +78,82 @@ impl Application for Serving {
     }
 }
 
-/// Downloads one after the other.
-pub(super) struct Downloading {
-    /// What is still to be downloaded.
-    pub(super) numbers: Arc<Mutex<Vec<u64>>>,
-    /// Set before each download after the first.
-    pub(super) rebinds: Arc<AtomicBool>,
-    /// The number of each download that is complete, and why the connection ended.
-    pub(super) outcome: Sender<Result<u64, String>>,
-    /// Whether the connection is closed after the last one.
-    pub(super) closes: bool,
+/// A client's connection.
+pub struct Client {
+    outcomes: Receiver<Result<u64, String>>,
+    /// What wakes it, once.
+    pub waker: Receiver<ConnectionWaker>,
+    numbers: Arc<Mutex<Vec<u64>>>,
     /// Where the server is.
-    pub(super) remote: Arc<Mutex<Option<SocketAddr>>>,
-    pub(super) current: Option<(StreamId, u64, Vec<u8>)>,
+    pub remote: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Client {
+    /// What comes of the next download: its number, or why the connection ended.
+    pub fn next(&self) -> Result<u64, String> {
+        self.outcomes.recv_timeout(PATIENCE).expect("nothing comes")
+    }
+
+    /// Begins another download.
+    pub fn ask(&self, waker: &ConnectionWaker, number: u64) {
+        self.numbers.lock().unwrap().push(number);
+        waker.wake();
+    }
+}
+
+/// A client that downloads `numbers`, the last one first.
+pub fn download(
+    client: &ShardHandle,
+    entrance: &Entrance,
+    numbers: &[u64],
+    closes: bool,
+) -> Client {
+    let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
+    let config = ClientConfig {
+        sessions: Arc::new(tls),
+        transport: Arc::new(TransportConfig::default()),
+        token: Vec::new(),
+    };
+    let (outcome, outcomes) = channel();
+    let (waker_in, waker) = channel();
+    let numbers = Arc::new(Mutex::new(numbers.to_vec()));
+    let remote = Arc::default();
+    let application = Downloading {
+        numbers: numbers.clone(),
+        rebinds: entrance.rebinds.clone(),
+        outcome,
+        closes,
+        remote: Arc::clone(&remote),
+        current: None,
+    };
+    let request = ConnectRequest {
+        config: Arc::new(config),
+        remote: entrance.address,
+        server_name: "localhost".to_owned(),
+        application: Box::new(move |waker| {
+            waker_in.send(waker).unwrap();
+            Box::new(application)
+        }),
+        observer: None,
+        on_failure: Box::new(|failure| panic!("{failure}")),
+    };
+    assert!(client.connect(request).is_ok());
+    Client { outcomes, waker, numbers, remote }
+}
+
+/// Downloads one after the other.
+struct Downloading {
+    /// What is still to be downloaded.
+    numbers: Arc<Mutex<Vec<u64>>>,
+    /// Set before each download after the first.
+    rebinds: Arc<AtomicBool>,
+    /// The number of each download that is complete, and why the connection ended.
+    outcome: Sender<Result<u64, String>>,
+    /// Whether the connection is closed after the last one.
+    closes: bool,
+    /// Where the server is.
+    remote: Arc<Mutex<Option<SocketAddr>>>,
+    current: Option<(StreamId, u64, Vec<u8>)>,
 }
 
 impl Downloading {

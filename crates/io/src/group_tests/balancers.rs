@@ -1,0 +1,79 @@
+//! Groups that take datagrams from load balancers only.
+
+use core::num::NonZeroUsize;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+use clearway_transport::Incoming;
+use clearway_wire::preface::Preface;
+
+use super::{
+    Entrance, Everyone, GroupServerSetup, address, client, download, endpoint_config,
+    server_config, short_header, spawn_group, total, wait_until,
+};
+use crate::{Acceptor, Decision};
+
+/// Accepts everyone, and remembers who that was.
+struct Remembering(Arc<Mutex<BTreeSet<SocketAddr>>>);
+
+impl Acceptor for Remembering {
+    fn incoming(&mut self, incoming: &Incoming) -> Decision {
+        self.0.lock().unwrap().insert(incoming.remote_address());
+        Everyone.incoming(incoming)
+    }
+}
+
+/// Where the servers of a test are. Nothing arrives there that was sent to sockets of other tests, whose ports are used again.
+fn here(test: u8) -> SocketAddr {
+    ([127, 9, 1, test], 0).into()
+}
+
+/// A balancer's own datagrams are as they came; those of others are dropped.
+#[test]
+fn only_a_balancer_may_send_to_its_server() {
+    let balancer = "127.0.0.1".parse().unwrap();
+    let balancers = vec![balancer, "2001:db8::1".parse().unwrap()];
+    let clients = Arc::<Mutex<BTreeSet<SocketAddr>>>::default();
+    let acceptor = &mut |_| Box::new(Remembering(clients.clone())) as Box<dyn Acceptor>;
+    let config = Arc::new(server_config());
+    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
+    let group = spawn_group(here(8), NonZeroUsize::MIN, endpoint_config(), Some(setup)).unwrap();
+    let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
+    stranger.send_to(&short_header(7), address(&group)).unwrap();
+    wait_until(&group, |now| now.foreign_dropped == 1);
+    // Also what looks as if it came from a balancer.
+    let preface = Preface { client: here(8), local: balancer };
+    let (octets, length) = preface.encode();
+    let forged = [&octets[..length], &short_header(7)].concat();
+    stranger.send_to(&forged, address(&group)).unwrap();
+    wait_until(&group, |now| now.foreign_dropped == 2);
+    assert_eq!(total(&group).datagrams_sent, 0);
+    // A health check.
+    let direct = Entrance {
+        address: address(&group),
+        rebinds: Arc::default(),
+        first_octets: Arc::default(),
+    };
+    let shard = client();
+    let check = download(&shard, &direct, &[1], false);
+    assert_eq!(check.next(), Ok(1));
+    assert_eq!(*clients.lock().unwrap(), [shard.local_address()].into());
+    assert_eq!(total(&group).foreign_dropped, 2);
+}
+
+#[test]
+fn too_many_balancers_are_an_error() {
+    let many: Vec<IpAddr> = (0..=crate::MAX_BALANCERS as u32)
+        .map(|number| core::net::Ipv4Addr::from_bits(number).into())
+        .collect();
+    for count in [1, 2] {
+        let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
+        let config = Arc::new(server_config());
+        let balancers = many.clone();
+        let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
+        let count = NonZeroUsize::new(count).unwrap();
+        let started = spawn_group(here(10), count, endpoint_config(), Some(setup));
+        assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,187 @@
+//! Hot restart of threads that are no shards, such as those of a load balancer.
+//!
+//! A shard keeps its connections when another process replaces its own, and only its listening sockets change hands. Other threads
+//! hand over all that they have, so that their process can end at once: further sockets, and what they know, in bytes of a format of
+//! their own. What arrives meanwhile waits in the sockets, which both processes have.
+//!
+//! A process that starts calls [`inherit`] and [`prepare`], and [`take_over`](Prepared::take_over) when its threads have
+//! started. These wait until [`listen`](Replaceable::listen) is called, and [receive](Bequest::receive) what the threads before
+//! have. When the next process comes, [`hand_over`](Replaceable::hand_over) is called, and each thread [gives](HandOver::give).
+
+use core::net::SocketAddr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::message::{Conversation, MAX_DESCRIPTORS, Message};
+use super::pipe::Pipe;
+use super::{HotRestart, HotRestartError, Inheritance, Inherited, PATIENCE, is_same};
+use crate::shard_ids::Layout;
+
+pub use super::Prepared;
+pub use super::keeper::Keeper;
+
+/// A thread whose sockets another process takes over.
+pub trait Replaceable: Send + Sync {
+    /// Has it receive no more. If it has ended, it receives nothing.
+    fn hand_over(&self, hand_over: HandOver);
+
+    /// Has it receive, or receive again.
+    fn listen(&self);
+}
+
+/// What a thread gets when another process replaces this one.
+pub struct HandOver {
+    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
+    pub(crate) pipe: Pipe,
+    /// Dropped when it has stopped to receive from its listening sockets.
+    pub(crate) stopped: Sender<()>,
+    /// Kept until the thread ends: the other process learns from it when all have ended.
+    pub(crate) lasting: Arc<Conversation>,
+}
+
+impl HandOver {
+    /// Hands over sockets, and parts of bytes that are put together, and tells the other process that this thread receives no
+    /// more, whether or not that worked. What is returned is kept until the thread ends, or [listens](Replaceable::listen) again.
+    ///
+    /// This may block for some seconds.
+    pub fn give(self, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> (Lasting, io::Result<()>) {
+        let Self { pipe, stopped, lasting } = self;
+        let given = give(pipe.into_socket(), sockets, state);
+        drop(stopped);
+        (Lasting { _conversation: lasting }, given)
+    }
+}
+
+/// Tells the process that replaces this one that a thread has not ended.
+#[derive(Debug)]
+#[must_use]
+pub struct Lasting {
+    _conversation: Arc<Conversation>,
+}
+
+/// What the same thread of the process before hands over.
+#[derive(Debug)]
+pub struct Bequest(OwnedFd);
+
+impl Bequest {
+    /// Waits for it: sockets and bytes, as they were [given](HandOver::give).
+    ///
+    /// This may block for some seconds.
+    ///
+    /// # Errors
+    /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if that thread ends before it has given anything,
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing comes in time, [`InvalidData`](ErrorKind::InvalidData) if it is of another
+    /// form; others of the system.
+    pub fn receive(self) -> io::Result<(Vec<UdpSocket>, Vec<u8>)> {
+        let conversation = conversation(self.0)?;
+        let foreign = || io::Error::from(ErrorKind::InvalidData);
+        let (Message::State(count), memory) = conversation.receive()? else {
+            return Err(foreign());
+        };
+        let mut sockets = Vec::new();
+        while sockets.len() < count as usize {
+            match conversation.receive()? {
+                (Message::Ports, some) if !some.is_empty() => {
+                    sockets.extend(some.into_iter().map(UdpSocket::from));
+                }
+                _ => return Err(foreign()),
+            }
+        }
+        let mut memory = File::from(memory.into_iter().next().ok_or_else(foreign)?);
+        let mut bytes = Vec::new();
+        memory.rewind()?;
+        memory.read_to_end(&mut bytes)?;
+        Ok((sockets, bytes))
+    }
+}
+
+/// The listening socket of each thread of the process to replace, and what the thread hands over; `None` if there is no such
+/// process. `listen` and `threads` are what this process would have.
+///
+/// # Errors
+/// [`HotRestartError::ShardCount`] and [`HotRestartError::Addresses`] as the cause, if the process that runs differs in that;
+/// others of the system.
+pub fn inherit(
+    hot_restart: &mut HotRestart,
+    listen: SocketAddr,
+    threads: usize,
+) -> io::Result<Option<Vec<(UdpSocket, Bequest)>>> {
+    let Some(Inheritance { shards, .. }) = hot_restart.take_inheritance() else { return Ok(None) };
+    let (running, asked) = (shards.len(), threads);
+    if running != asked {
+        return Err(HotRestartError::ShardCount { running, asked }.into());
+    }
+    let inherited = shards.into_iter().map(|Inherited { sockets, pipe }| {
+        let socket = sockets.into_iter().next().ok_or(ErrorKind::NotConnected)?;
+        let running = socket.local_addr()?;
+        if !is_same(running, listen) {
+            let (running, asked) = (vec![running], vec![listen]);
+            return Err(HotRestartError::Addresses { running, asked }.into());
+        }
+        Ok((socket, Bequest(pipe)))
+    });
+    inherited.collect::<io::Result<_>>().map(Some)
+}
+
+/// Makes ready whatever may fail. Each thread comes with a duplicate of its listening socket. If there is no process to replace,
+/// the next one can ask from here on.
+///
+/// # Errors
+/// That the path of the unix socket cannot be used, with a [`HotRestartError`] as the cause; others of the system.
+pub fn prepare(
+    hot_restart: HotRestart,
+    threads: Vec<(OwnedFd, Arc<dyn Replaceable>)>,
+) -> io::Result<Prepared> {
+    let (sockets, threads) =
+        threads.into_iter().map(|(socket, thread)| (vec![socket], thread)).unzip();
+    hot_restart.prepare(sockets, threads, None, Layout::OWN)
+}
+
+fn give(pipe: OwnedFd, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> io::Result<()> {
+    let conversation = conversation(pipe)?;
+    let mut memory = File::from(memfd_create("clearway-hand-over", MemfdFlags::CLOEXEC)?);
+    state.iter().try_for_each(|part| memory.write_all(part))?;
+    let count = u32::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    conversation.send(Message::State(count), &[memory.as_fd()])?;
+    sockets.chunks(MAX_DESCRIPTORS).try_for_each(|some| conversation.send(Message::Ports, some))
+}
+
+/// The pipes of servers never wait; here both ends do.
+fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
+    rustix::io::ioctl_fionbio(&pipe, false)?;
+    Conversation::new(pipe, PATIENCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_is_received() {
+        let (ours, theirs) = Pipe::pair().unwrap();
+        let sockets: Vec<_> =
+            (0..3 * MAX_DESCRIPTORS / 2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+        let expected: Vec<_> = sockets.iter().map(|it| it.local_addr().unwrap()).collect();
+        let (received, bytes) = std::thread::scope(|scope| {
+            let receiving = scope.spawn(|| Bequest(theirs).receive().unwrap());
+            let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            give(ours, &sockets, &[b"what is ", b"remembered"]).unwrap();
+            receiving.join().unwrap()
+        });
+        let received: Vec<_> = received.iter().map(|it| it.local_addr().unwrap()).collect();
+        assert_eq!((received, &bytes[..]), (expected, &b"what is remembered"[..]));
+    }
+
+    #[test]
+    fn an_end_before_that_is_an_error() {
+        let (ours, theirs) = Pipe::pair().unwrap();
+        drop(ours);
+        assert!(Bequest(theirs).receive().is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Groups of shards, their clients and NATs before them, for tests of this crate and of others. With the cargo feature `testing`.
+
+mod download;
+mod relay;
+
+use core::num::NonZeroUsize;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clearway_transport::{EndpointConfig, RandomIds, ResetKey};
+
+use crate::shard_ids::FIRST_OCTET;
+use crate::{
+    GroupOptions, GroupServerSetup, ShardGroup, ShardHandle, ShardStatistics, Steering, group,
+    spawn,
+};
+
+pub use download::{Client, Everyone, PANIC, download};
+pub use relay::{Entrance, FirstOctets, Relay};
+
+/// How long a test waits for what has to happen.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For servers and clients with IDs that are random.
+pub fn endpoint_config() -> EndpointConfig {
+    EndpointConfig {
+        id_generator: Arc::new(RandomIds),
+        reset_key: ResetKey::new(&[1; 32]),
+        // Which shard a client comes to is random: one may get many more than its part.
+        max_connections: 1_000,
+    }
+}
+
+/// A group whose datagrams are distributed by this method at best.
+///
+/// # Errors
+/// As for [`spawn_group_with`](crate::spawn_group_with).
+pub fn spawn_steered(
+    address: SocketAddr,
+    count: NonZeroUsize,
+    config: EndpointConfig,
+    server: Option<GroupServerSetup<'_>>,
+    options: GroupOptions,
+    steering: Steering,
+) -> io::Result<ShardGroup> {
+    group::spawn_steered(address, count, config, server, options, steering)
+}
+
+/// Where clients connect.
+pub fn address(group: &ShardGroup) -> SocketAddr {
+    group.shards()[0].local_address()
+}
+
+/// What the shards of a group have counted.
+pub fn total(group: &ShardGroup) -> ShardStatistics {
+    group.shards().iter().map(ShardHandle::statistics).sum()
+}
+
+/// Waits until `condition` holds for what the shards have counted.
+pub fn wait_until(group: &ShardGroup, condition: impl Fn(&ShardStatistics) -> bool) {
+    let begun = Instant::now();
+    while !condition(&total(group)) {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", total(group));
+        std::thread::yield_now();
+    }
+}
+
+/// A packet with a short header, and an ID that begins as those of groups do.
+pub fn short_header(second: u8) -> [u8; 60] {
+    let mut packet = [0; 60];
+    packet[..3].copy_from_slice(&[0x40, FIRST_OCTET, second]);
+    packet
+}
+
+/// A shard for clients.
+pub fn client() -> ShardHandle {
+    spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), None).unwrap()
+}
