@@ -21,6 +21,12 @@ pub trait Application: Send {
     /// [`Connection::next_event`] and may use the connection; the shard sends what that produces.
     fn process(&mut self, now: Timestamp, connection: &mut Connection);
 
+    /// Returns when [`process`](Self::process) is to be called again at the latest, whatever happens on the connection before.
+    /// Called after each call of that.
+    fn deadline(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// About how many bytes the application keeps for the connection because its peer has sent them or does not take them. They
     /// count in the [`MemoryBudget`](crate::MemoryBudget), in addition to what the connection itself holds. Called once per turn
     /// in which something happened on the connection.

@@ -104,12 +104,18 @@ impl Guarded {
         Self(None)
     }
 
+    /// Runs the application, and returns when it wants to run again.
     pub(crate) fn process(
         &mut self,
         now: Timestamp,
         connection: &mut Connection,
-    ) -> Result<(), Panicked> {
-        self.call(ENDS_CONNECTION, |application| application.process(now, connection))
+    ) -> Result<Option<Timestamp>, Panicked> {
+        let mut deadline = None;
+        let outcome = self.call(ENDS_CONNECTION, |application| {
+            application.process(now, connection);
+            deadline = application.deadline();
+        });
+        outcome.map(|()| deadline)
     }
 
     /// What the application holds, in bytes.

@@ -65,6 +65,8 @@ struct Slot {
     is_broken: bool,
     /// When deadlines were last served, and which.
     served: Option<(Timestamp, Kind)>,
+    /// When the application wants to run again.
+    deadline: Option<Timestamp>,
     /// Sockets that were opened for migrations, and that the connection uses.
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
@@ -317,6 +319,7 @@ impl Connections {
             knows_of_close: false,
             is_broken: false,
             served: None,
+            deadline: None,
             sockets: Vec::new(),
             migration: None,
             via: None,
@@ -463,6 +466,7 @@ impl Connections {
         let outcome = record.span.in_scope(|| application.process(now, connection));
         record.update(connection, &mut self.counts);
         slot.knows_of_close = connection.is_closed() || outcome.is_err();
+        slot.deadline = outcome.unwrap_or_default();
         if let Err(panicked) = outcome {
             self.on_panic(now, handle, panicked);
         }
@@ -536,6 +540,7 @@ impl Connections {
             _ => deadline,
         };
         let Deadlines { own, silence } = self.endpoint.deadlines(handle, now);
+        let own = own.into_iter().chain(slot.deadline).min();
         let own = own.map(|deadline| not_again_at_once(deadline, Kind::Own));
         let silence = silence.map(|deadline| not_again_at_once(deadline, Kind::Silence));
         let patience = slot.migration.as_ref().and_then(Waiting::not_after);
@@ -572,6 +577,7 @@ impl Connections {
         if let Some(remote) = slot.attempt.take() {
             self.attempts.remove(remote, handle.index());
         }
+        slot.deadline = None;
         let application = std::mem::replace(&mut slot.application, Guarded::gone());
         // A congestion controller of the application makes a part of them, and is dropped with the connection.
         const WAS_GONE: &str = "code of the application panicked when its connection was gone";

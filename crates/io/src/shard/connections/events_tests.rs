@@ -1,4 +1,4 @@
-//! Applications are called for the events that their own calls have.
+//! Applications are called for the events that their own calls have, and when they want to be.
 
 use std::sync::{Arc, Mutex};
 
@@ -49,7 +49,7 @@ impl Application for Filling {
 }
 
 /// A connection of a server with this application, whose client sends nothing any more.
-fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>>) {
+fn serving(application: impl Application + 'static) -> (Server, Timestamp) {
     let (mut server, mut clients) = (Server::new(100), Clients::new(X25519));
     let mut now = Timestamp::ORIGIN;
     let mut sent = clients.begin(now);
@@ -61,8 +61,6 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
         }
         sent = clients.send(now, 0);
     }
-    let calls = Arc::<Mutex<Vec<Vec<Event>>>>::default();
-    let application = Filling { streams: Vec::new(), calls: calls.clone(), takes_events };
     let slot = server.0.slots[0].as_mut().expect("a connection");
     slot.application = Guarded::new(|| Box::new(application)).expect("it is made");
     let handle = slot.handle;
@@ -70,6 +68,13 @@ fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>
         server.0.mark_dirty(handle);
         server.rest_of_turn(now, false);
     }
+    (server, now)
+}
+
+fn filling(takes_events: bool) -> (Server, Timestamp, Arc<Mutex<Vec<Vec<Event>>>>) {
+    let calls = Arc::<Mutex<Vec<Vec<Event>>>>::default();
+    let application = Filling { streams: Vec::new(), calls: calls.clone(), takes_events };
+    let (server, now) = serving(application);
     (server, now, calls)
 }
 
@@ -100,4 +105,42 @@ fn an_application_that_takes_no_events_is_not_called_for_ever() {
     }
     assert!(!server.0.has_dirty());
     assert!(calls.lock().unwrap().len() <= 4);
+}
+
+/// How often, and how long after each other, [`Ticking`] wants to be called.
+const TICKS: usize = 5;
+const INTERVAL: Duration = Duration::from_millis(3);
+
+/// Notes when it is called at a deadline of its own.
+struct Ticking {
+    ticks: Arc<Mutex<Vec<Timestamp>>>,
+    deadline: Option<Timestamp>,
+}
+
+impl Application for Ticking {
+    fn process(&mut self, now: Timestamp, connection: &mut Connection) {
+        while connection.next_event().is_some() {}
+        let mut ticks = self.ticks.lock().unwrap();
+        if ticks.len() < TICKS && self.deadline.is_none_or(|at| at <= now) {
+            ticks.push(now);
+            self.deadline = (ticks.len() < TICKS).then(|| now + INTERVAL);
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
+}
+
+#[test]
+fn an_application_is_called_at_its_deadlines() {
+    let ticks = Arc::<Mutex<Vec<Timestamp>>>::default();
+    let (mut server, begun) = serving(Ticking { ticks: ticks.clone(), deadline: None });
+    while let Some(now) =
+        server.0.next_deadline().filter(|at| *at <= begun + Duration::from_secs(1))
+    {
+        server.rest_of_turn(now, false);
+    }
+    let wanted: Vec<Timestamp> = (0..TICKS as u32).map(|tick| begun + INTERVAL * tick).collect();
+    assert_eq!(*ticks.lock().unwrap(), wanted);
 }
