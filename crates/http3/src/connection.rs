@@ -243,6 +243,20 @@ impl Connection {
         request.is_some_and(|request| !request.shown && !request.receive.is_ended())
     }
 
+    /// Whether more of the peer's message on `stream` is to come after its header section. A tunnel is complete at any time.
+    pub fn awaits_content(&self, stream: u64) -> bool {
+        let request = self.requests.get(&stream);
+        request.is_some_and(|request| {
+            request.shown && !request.receive.is_ended() && !request.exchange.is_tunnel()
+        })
+    }
+
+    /// Whether the response on `stream` can be sent and has not begun, but for interim responses (server).
+    pub fn awaits_response(&self, stream: u64) -> bool {
+        let request = self.requests.get(&stream);
+        request.is_some_and(|request| request.send.check_leading().is_ok())
+    }
+
     /// The streams of the requests in progress.
     pub fn request_streams(&self) -> impl Iterator<Item = u64> + '_ {
         self.requests.streams()

@@ -81,10 +81,12 @@ impl Connection {
         transport: &mut T,
     ) -> Option<(u64, Bytes)> {
         let next = self.next_datagram_before_streams(transport);
-        if next.is_none() {
-            let surplus =
-                self.busy.early_datagrams.len().saturating_sub(self.config.max_early_datagrams);
-            self.busy.early_datagrams.drain(..surplus);
+        // A connection that rests stays so.
+        if next.is_none()
+            && let Some(busy) = self.busy.used()
+        {
+            let limit = self.config.max_early_datagrams;
+            busy.early_datagrams.drain(..busy.early_datagrams.len().saturating_sub(limit));
         }
         next
     }

@@ -179,3 +179,14 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     assert_eq!(client.datagram(&[9, 1]).next_datagram(), None);
     assert!(client.connection.busy.early_datagrams.is_empty());
 }
+
+/// A connection that rests is asked for datagrams, too, and takes no memory for that.
+#[test]
+fn a_connection_that_rests_and_has_no_datagrams_goes_on_resting() {
+    let (mut link, _, mut server) = connected(with_datagrams(), with_datagrams());
+    server.rest();
+    let mut end = link.end(Role::Server);
+    assert_eq!(server.next_datagram_before_streams(&mut end), None);
+    assert_eq!(server.next_datagram(&mut end), None);
+    assert!(!server.busy.is_used());
+}
