@@ -498,7 +498,7 @@ impl Receiving {
     pub(super) fn cancel(&mut self, code: Code) -> bool {
         self.buffer.clear();
         self.trailers = None;
-        if self.is_over() {
+        if self.is_over() || self.buffer.is_stopped() {
             return false;
         }
         self.buffer.stop(VarInt::saturating(code.get()));
