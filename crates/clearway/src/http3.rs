@@ -15,7 +15,6 @@
 
 mod accepting;
 mod answering;
-mod batch;
 mod body;
 mod client;
 mod datagrams;
@@ -23,13 +22,14 @@ mod driver;
 mod early;
 mod error;
 mod exchanges;
-mod feed;
+#[cfg(test)]
+mod faces_tests;
 mod handler;
-mod progress;
 mod recv_body;
 mod responder;
 mod send_body;
 mod server;
+mod tasks;
 #[cfg(test)]
 mod wakes_tests;
 
@@ -41,11 +41,10 @@ pub use clearway_http3::{
 };
 pub use client::{Client, PendingResponse};
 pub use datagrams::Datagrams;
-pub use driver::PROTOCOL;
+pub use driver::{PROTOCOL, Timeouts};
 pub use early::Early;
 pub use error::Error;
 pub use handler::{BodySource, Handler, HandlerApplication, RequestStream, serve_in_shard};
-pub use progress::Timeouts;
 pub use recv_body::RecvBody;
 pub use responder::Responder;
 pub use send_body::{AbortHandle, SendBody};

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use http::{Method, Request};
 use slab::Slab;
-use tokio::sync::Notify;
 
 use super::answering::Answer;
-use super::driver::Listener;
 use super::exchanges::{Head, Shared};
 use super::recv_body::ReceiveEnd;
+use super::tasks::Listener;
 use super::{RecvBody, Responder, ResponseFailure, SendBody, Timeouts};
 
 /// How many connections that are gone may have requests that wait to be accepted; those of others
@@ -30,8 +29,8 @@ pub(super) struct Accepting {
     on_error: OnceLock<ErrorHook>,
     /// See [`Server::discard_limit`](super::Server::discard_limit).
     discard_limit: AtomicU64,
-    /// Gets the news that this was dropped, for a task that lasts as long.
-    ended: Arc<Notify>,
+    /// See [`Server::with_timeouts`](super::Server::with_timeouts).
+    timeouts: OnceLock<Timeouts>,
 }
 
 /// See [`Server::on_error`](super::Server::on_error).
@@ -48,14 +47,8 @@ impl Default for Accepting {
             answer: OnceLock::new(),
             on_error: OnceLock::new(),
             discard_limit: AtomicU64::new(DISCARD_LIMIT),
-            ended: Arc::default(),
+            timeouts: OnceLock::new(),
         }
-    }
-}
-
-impl Drop for Accepting {
-    fn drop(&mut self) {
-        self.ended.notify_one();
     }
 }
 
@@ -150,9 +143,10 @@ impl Accepting {
         self.discard_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Gets the news that this was dropped.
-    pub(super) fn ended(&self) -> Arc<Notify> {
-        self.ended.clone()
+    /// From now on, streams are abandoned on which clients make no progress.
+    pub(super) fn set_timeouts(&self, timeouts: Timeouts) {
+        // They do not change: the first count.
+        let _ = self.timeouts.set(timeouts);
     }
 
     /// Starts the task that answers a request, if there is one way to do so; else the request is reset.
@@ -223,17 +217,6 @@ impl Accepting {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells every connection to look for streams without progress.
-    pub(super) fn look(&self, timeouts: Timeouts) {
-        let all: Vec<_> = self.lock().all.iter().map(|(_, shared)| shared.clone()).collect();
-        for shared in all {
-            shared.act(|state, effects| {
-                state.face.wants_look = Some(timeouts);
-                effects.wake_shard();
-            });
-        }
-    }
-
     /// Waits until the last connection is gone.
     pub(super) fn poll_idle(&self, context: &Context<'_>) -> Poll<()> {
         let mut connections = self.lock();
@@ -286,6 +269,10 @@ struct Registration {
 impl Listener for Registration {
     fn answers_here(&self) -> bool {
         self.accepting.answer.get().is_some()
+    }
+
+    fn timeouts(&self) -> Option<Timeouts> {
+        self.accepting.timeouts.get().copied()
     }
 
     fn on_requests(&mut self, shared: &Arc<Shared>) {

@@ -1,22 +1,30 @@
-//! HTTP/3 inside the shard, on behalf of tasks.
+//! HTTP/3 in the shard, on behalf of tasks or of a handler: everything that does not depend on who answers requests.
 
-use core::net::SocketAddr;
+mod face;
+mod feed;
+mod looking;
+mod progress;
+mod turn;
+
 use core::time::Duration;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use clearway_http3::{Config, Connection as Http3, EarlySettings, QuicStreams, Role};
+use clearway_http3::{Code, Config, Connection as Http3, EarlySettings, Event, QuicStreams, Role};
 use clearway_io::Application;
-use clearway_transport::{Connection, Statistics, TransportConfig};
+use clearway_transport::{Connection, ConnectionError, Statistics, TransportConfig};
+use clearway_units::memory::{OnDemand, Unused};
 use clearway_units::{Random, Timestamp};
+use http::HeaderMap;
 
-use super::batch::Batch;
-use super::early;
-use super::exchanges::{Effects, Failure, Shared, Totals};
-use super::feed::{Feed, Undelivered, feed};
-use super::progress::Watch;
-use super::{Error, ResponseFailure};
+use super::{Error, early};
 use crate::ServerConfig;
+pub(super) use face::{Ending, Face, OpenFace};
+use feed::{Feed, Undelivered};
+pub use progress::Timeouts;
+use progress::Watch;
+pub(super) use turn::Turn;
 
 /// The application protocol (ALPN) of HTTP/3 (RFC 9114 §3.1).
 pub const PROTOCOL: &[u8] = b"h3";
@@ -36,233 +44,340 @@ pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
 
 /// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
 /// client would make none, and have connected in vain. An idle connection rests by then, so that the driver runs again.
-pub(super) const FIRST_REQUEST: Duration = Duration::from_secs(1);
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What a request in progress counts beside its content, in bytes: the states of its exchange in both protocols, its header fields,
 /// and the task that answers it. With those of `clearway serve` it is 4 KB.
 pub(super) const EXCHANGE: u64 = 4 << 10;
 
-/// Is notified of a connection's requests and of its end.
-pub(super) trait Listener: Send {
-    /// Whether requests are answered while their connection is processed, so that it has to be processed again.
-    fn answers_here(&self) -> bool;
-
-    /// Requests wait in `shared`.
-    fn on_requests(&mut self, shared: &Arc<Shared>);
-
-    /// A response has failed because of this end.
-    fn on_failure(&self, failure: &ResponseFailure);
-
-    /// The connection is gone.
-    fn on_gone(&mut self);
+/// One connection's application in the shard: it moves messages between the protocol and a [`Face`].
+pub(super) struct Driver<F> {
+    core: Core,
+    face: F,
 }
 
-/// One connection's application in the shard: it moves messages between the protocol and the tasks' queues.
-pub(super) struct Driver {
+/// The state of the protocol, of which a face sees only a [`Turn`].
+pub(super) struct Core {
     http3: Http3,
     undelivered: Undelivered,
-    shared: Arc<Shared>,
-    /// What waits between the protocol and the tasks.
-    totals: Totals,
-    /// The exchanges that the protocol or a task still needs.
-    exchanges: u64,
-    listener: Option<Box<dyn Listener>>,
+    is_connected: bool,
     has_said_goaway: bool,
-    /// When the handshake was complete, until the first request.
+    /// There are some in [`Busy::refused`].
+    has_refused: bool,
+    /// When the handshake was complete, until the first request after it.
     unasked_since: Option<Timestamp>,
+    /// When to look for streams without progress.
+    look_at: Option<Timestamp>,
+    busy: OnDemand<Busy>,
+}
+
+/// What only a busy connection has.
+#[derive(Default)]
+struct Busy {
+    /// Datagrams that came before what ends their requests. Kept to reuse its memory.
+    datagrams: Vec<(u64, Bytes)>,
+    /// Streams that are written to once all events are known. Kept to reuse its memory.
+    writable: Vec<u64>,
+    /// The trailer sections of messages whose end has not come.
+    trailers: BTreeMap<u64, Box<HeaderMap>>,
+    /// The streams of requests that were refused, of which the face knows nothing.
+    refused: BTreeSet<u64>,
     watch: Watch,
-    /// Kept to reuse its memory.
-    effects: Effects,
-    /// Kept to reuse its memory.
-    changed: Vec<usize>,
-    /// Left set by a panic.
-    is_processing: bool,
 }
 
-impl Driver {
-    pub(super) fn client(shared: Arc<Shared>, config: Arc<Config>, random: &mut Random) -> Self {
-        Self::new(Role::Client, shared, None, config, random)
-    }
-
-    pub(super) fn server(
-        shared: Arc<Shared>,
-        listener: Box<dyn Listener>,
-        config: Arc<Config>,
-        random: &mut Random,
-    ) -> Self {
-        Self::new(Role::Server, shared, Some(listener), config, random)
-    }
-
-    fn new(
-        role: Role,
-        shared: Arc<Shared>,
-        listener: Option<Box<dyn Listener>>,
-        config: Arc<Config>,
-        random: &mut Random,
-    ) -> Self {
-        let totals = shared.lock().face.totals.clone();
-        Self {
-            http3: Http3::new(role, config, random),
-            totals,
-            exchanges: 0,
-            undelivered: Undelivered::default(),
-            shared,
-            listener,
-            has_said_goaway: false,
-            unasked_since: None,
-            watch: Watch::default(),
-            effects: Effects::default(),
-            changed: Vec::new(),
-            is_processing: false,
-        }
+impl Unused for Busy {
+    fn unused() -> &'static Self {
+        static UNUSED: LazyLock<Busy> = LazyLock::new(Busy::default);
+        &UNUSED
     }
 }
 
-impl Driver {
+impl Core {
+    fn take_trailers(&mut self, stream: u64) -> Option<Box<HeaderMap>> {
+        self.busy.used()?.trailers.remove(&stream)
+    }
+
+    fn is_refused(&self, stream: u64) -> bool {
+        self.has_refused && self.busy.refused.contains(&stream)
+    }
+
+    /// Whether no message is in progress, and the peer has acknowledged all.
+    fn is_idle(&self) -> bool {
+        self.http3.is_idle() && self.undelivered.is_empty()
+    }
+
     /// The connection rests: gives back the memory that only a busy connection needs.
     fn rest(&mut self) {
         self.http3.rest();
-        self.effects = Effects::default();
-        self.changed = Vec::new();
-        let mut state = self.shared.lock();
-        state.rest();
-        if self.listener.is_some() {
-            // No task of a server asks for them.
-            state.statistics = None;
+        self.unasked_since = None;
+        if self.look_at.is_none() && self.busy.trailers.is_empty() {
+            self.has_refused = false;
+            self.busy.give_back();
         }
     }
 }
 
-impl Application for Driver {
+impl<F> Driver<F> {
+    pub(super) fn new(
+        role: Role,
+        face: F,
+        config: impl Into<Arc<Config>>,
+        random: &mut Random,
+    ) -> Self {
+        let core = Core {
+            http3: Http3::new(role, config, random),
+            undelivered: Undelivered::default(),
+            is_connected: false,
+            has_said_goaway: false,
+            has_refused: false,
+            unasked_since: None,
+            look_at: None,
+            busy: OnDemand::default(),
+        };
+        Self { core, face }
+    }
+}
+
+impl<F: Face> Application for Driver<F> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        self.is_processing = true;
+        self.face.begin();
         if connection.is_resting() {
-            self.rest();
-            self.unasked_since = None;
+            self.core.rest();
+            self.face.rest();
         }
+        let Core { http3, busy, .. } = &mut self.core;
         let mut streams = QuicStreams::new(now, connection);
         if early::is_in_progress(streams.connection()) {
             // SETTINGS come first, also of what is sent early.
-            self.http3.on_streams_available(&mut streams);
+            http3.on_streams_available(&mut streams);
         }
         // They may have come before what ends their requests.
-        let datagrams: Vec<_> =
-            core::iter::from_fn(|| self.http3.next_datagram_before_streams(&mut streams)).collect();
-        let mut datagrams = datagrams.into_iter();
-        let mut fed = feed(&mut self.http3, &mut streams, |stream| self.undelivered.remove(stream));
-        while self.exchange(now, connection, core::mem::take(&mut fed), &mut datagrams) {}
-        self.effects.carry_out(&self.shared);
-        self.is_processing = false;
+        while let Some(datagram) = http3.next_datagram_before_streams(&mut streams) {
+            busy.datagrams.push(datagram);
+        }
+        let mut fed = self.core.feed(&mut streams);
+        while self.turn(now, connection, core::mem::take(&mut fed)) {}
+        self.face.end();
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.core.look_at
     }
 
     fn held_bytes(&self) -> u64 {
-        let content = self.totals.bytes().saturating_add(self.http3.buffered_bytes()) as u64;
-        content.saturating_add(self.exchanges.saturating_mul(EXCHANGE))
+        self.face.held_bytes().saturating_add(self.core.http3.buffered_bytes() as u64)
     }
 
     fn closed(&mut self, statistics: &Statistics) {
-        self.shared.lock().statistics = Some(Box::new(*statistics));
+        self.face.closed(statistics);
     }
 }
 
-impl Driver {
-    /// Moves messages in both directions. Returns whether tasks have then answered requests, so that there is more to move.
-    fn exchange(
-        &mut self,
-        now: Timestamp,
-        connection: &mut Connection,
-        fed: Feed,
-        datagrams: impl Iterator<Item = (u64, Bytes)>,
-    ) -> bool {
-        let mut state = self.shared.lock();
-        state.is_attended = false;
-        let mut batch = Batch {
-            http3: &mut self.http3,
-            undelivered: &mut self.undelivered,
-            streams: QuicStreams::new(now, connection),
-            state: &mut state,
-            effects: &mut self.effects,
-            has_said_goaway: &mut self.has_said_goaway,
-            has_requests: false,
-            unasked_since: &mut self.unasked_since,
-            is_draining: false,
-        };
+impl<F: Face> Driver<F> {
+    /// Moves messages in both directions. Returns whether requests were then answered, so that there is more to move.
+    fn turn(&mut self, now: Timestamp, connection: &mut Connection, fed: Feed) -> bool {
+        let turn = Turn::new(&mut self.core, QuicStreams::new(now, connection));
+        let running = Running { turn, face: self.face.open(), now, has_requests: false };
+        let news = running.run(fed);
+        self.face.after(news, connection)
+    }
+}
+
+/// One turn of a driver.
+struct Running<'a, O> {
+    turn: Turn<'a>,
+    face: O,
+    now: Timestamp,
+    /// A request was passed on.
+    has_requests: bool,
+}
+
+impl<O: OpenFace> Running<'_, O> {
+    fn run(mut self, fed: Feed) -> O::News {
         if fed.connected {
-            *batch.unasked_since = Some(now);
-            batch.on_connected();
+            self.connected();
         }
-        batch.note_early_data();
+        self.face.begin(&mut self.turn);
         for event in fed.others {
-            batch.state.on_path_event(event, batch.effects);
+            self.face.path_event(event);
         }
-        batch.deliver(datagrams);
-        batch.events();
+        self.deliver_datagrams();
+        self.events();
         match fed.closed {
-            Some(error) => batch.on_closed(error),
+            Some(error) => self.transport_closed(error),
             None => {
-                batch.permit(&fed.writable);
-                batch.changes(&mut self.changed);
-                batch.share_returned_credit();
-                batch.open_waiting();
-                batch.events();
-                batch.look(now, &mut self.watch);
-                batch.end_if_due(now);
+                self.face.permitted(&mut self.turn, &fed.writable);
+                self.face.changes(&mut self.turn);
+                self.events();
+                self.look();
+                self.end_if_due();
             }
         }
-        batch.report_statistics();
-        let listener = self.listener.as_mut().filter(|_| batch.has_requests);
-        let failures = core::mem::take(&mut batch.state.face.failures);
-        let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
-        state.is_attended = are_answered;
-        #[cfg(any(test, debug_assertions))]
-        state.face.check_caches();
-        self.exchanges = state.face.all.len() as u64;
-        drop(state);
-        if let Some(listener) = listener {
-            listener.on_requests(&self.shared);
-        }
-        if !failures.is_empty() {
-            self.report(failures, connection.remote_address());
-        }
-        are_answered
+        self.face.close(&mut self.turn)
     }
 
-    /// Says which responses have failed because of this end: the task that has answered may not wait for that.
-    fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
-        for Failure { stream, error } in failures {
-            tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
-            if let Some(listener) = &self.listener {
-                listener.on_failure(&ResponseFailure { error, remote_address, stream });
+    fn connected(&mut self) {
+        let Self { turn, face, .. } = self;
+        turn.core.unasked_since = Some(self.now);
+        if turn.connection().session().application_protocol() == Some(PROTOCOL) {
+            turn.core.is_connected = true;
+            return face.connected(turn);
+        }
+        self.close(Code::NO_ERROR, "this end speaks HTTP/3");
+        self.face.ended(Error::WrongProtocol);
+    }
+
+    fn close(&mut self, code: Code, reason: &str) {
+        let Turn { core, streams, .. } = &mut self.turn;
+        core.http3.close(streams, code, reason);
+    }
+
+    /// Passes on the datagrams that came before the streams were read.
+    fn deliver_datagrams(&mut self) {
+        let Some(busy) = self.turn.core.busy.used() else { return };
+        let mut datagrams = core::mem::take(&mut busy.datagrams);
+        for (stream, payload) in datagrams.drain(..) {
+            self.face.datagram(&mut self.turn, stream, payload);
+        }
+        self.turn.core.busy.datagrams = datagrams;
+    }
+
+    /// Passes the events of the protocol on to the face.
+    fn events(&mut self) {
+        // Writing is postponed, since the event that ends a stream may follow the one that permits writing on it.
+        let mut writable = match self.turn.core.busy.used() {
+            Some(busy) => core::mem::take(&mut busy.writable),
+            None => Vec::new(),
+        };
+        while let Some(event) = self.turn.core.http3.next_event() {
+            match event {
+                Event::Writable { stream } => writable.push(stream),
+                other if self.turn.core.has_refused && self.is_of_refused(&other) => {}
+                other => self.event(other),
             }
         }
-    }
-}
-
-impl Drop for Driver {
-    /// The shard has discarded the connection, or could not create it.
-    fn drop(&mut self) {
-        self.shared
-            .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
-        // Some are left if something has panicked.
-        self.effects.carry_out(&self.shared);
-        if let Some(listener) = &mut self.listener {
-            listener.on_gone();
+        for stream in writable.drain(..) {
+            self.face.writable(&mut self.turn, stream);
+        }
+        if writable.capacity() > 0 {
+            self.turn.core.busy.writable = writable;
+        }
+        // Those that came for requests that have just arrived, or since.
+        let Self { turn, face, .. } = self;
+        while let Some((stream, payload)) = turn.core.http3.next_datagram(&mut turn.streams) {
+            face.datagram(turn, stream, payload);
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bridge::Established;
+    /// Whether an event is that of a request of which the face knows nothing.
+    fn is_of_refused(&self, event: &Event) -> bool {
+        match event {
+            Event::Data { stream }
+            | Event::Trailers { stream, .. }
+            | Event::Finished { stream }
+            | Event::Reset { stream, .. }
+            | Event::Stopped { stream, .. }
+            | Event::Failed { stream, .. }
+            | Event::Priority { stream } => self.turn.core.is_refused(*stream),
+            _ => false,
+        }
+    }
 
-    /// What the shard and the tasks keep of each connection besides the states of the transport and of HTTP/3, which
-    /// `limits/tests/idle.rs` counts: 1,088 bytes when it was measured last. A twentieth more fails.
-    #[test]
-    fn an_idle_connection_takes_little_here() {
-        let sizes = [size_of::<Driver>(), size_of::<Shared>(), size_of::<Established>()];
-        println!("{sizes:?}, of these HTTP/3 {}", size_of::<Http3>());
-        let own = sizes.iter().sum::<usize>() - size_of::<Http3>();
-        assert!(own <= 1_142, "{own} bytes");
+    fn event(&mut self, event: Event) {
+        let Self { turn, face, .. } = self;
+        match event {
+            Event::Request { stream, mut request } => {
+                if early::is_refused(turn, stream, &mut request) {
+                    turn.core.has_refused = true;
+                    turn.core.busy.refused.insert(stream);
+                    return;
+                }
+                self.has_requests = true;
+                face.request(turn, stream, request);
+            }
+            Event::Informational { stream, response } => face.informational(stream, response),
+            Event::Response { stream, response } => face.response(stream, response),
+            Event::Data { stream } => face.readable(turn, stream),
+            Event::Trailers { stream, fields } => {
+                turn.core.busy.trailers.insert(stream, Box::new(fields));
+            }
+            Event::Finished { stream } => {
+                let trailers = turn.core.take_trailers(stream);
+                face.finished(turn, stream, trailers);
+            }
+            Event::Reset { stream, code } => {
+                turn.core.take_trailers(stream);
+                face.reset(turn, stream, code);
+            }
+            Event::Stopped { stream, code } => face.stopped(turn, stream, code),
+            Event::Failed { stream, error } => {
+                turn.core.take_trailers(stream);
+                face.failed(turn, stream, error);
+            }
+            Event::Priority { stream } => face.priority(stream, turn.priority(stream)),
+            Event::GoAway { .. } => face.going_away(),
+            Event::Closed(error) => face.ended(Error::Protocol(error)),
+            _ => {}
+        }
+    }
+
+    /// The connection has ended. What the transport has received is still passed on.
+    fn transport_closed(&mut self, error: ConnectionError) {
+        let Self { turn, face, .. } = self;
+        turn.is_draining = true;
+        let open: Vec<u64> = turn.core.http3.request_streams().collect();
+        for stream in open {
+            turn.core.http3.on_readable(&mut turn.streams, stream);
+            face.readable(turn, stream);
+        }
+        self.events();
+        self.face.ended(Error::from_connection(error));
+        self.turn.core.look_at = None;
+    }
+
+    /// Closes the connection if the application has requested it, or if it is finishing and all messages are complete.
+    fn end_if_due(&mut self) {
+        let unasked_since = &mut self.turn.core.unasked_since;
+        if self.has_requests || unasked_since.is_some_and(|since| self.now >= since + FIRST_REQUEST)
+        {
+            *unasked_since = None;
+        }
+        if let Some((code, reason)) = self.face.take_close() {
+            let reason = core::str::from_utf8(&reason).unwrap_or_default();
+            self.close(Code::new(code.get()), reason);
+        }
+        match self.face.ending() {
+            Ending::No => return,
+            Ending::WhenIdle => {}
+            Ending::Shutdown => {
+                self.face.give_up_unwanted(&mut self.turn);
+                if !self.has_shut_down() {
+                    return;
+                }
+            }
+        }
+        if self.turn.core.is_idle() && self.face.is_idle() {
+            self.close(Code::NO_ERROR, "");
+            self.face.ended(Error::Closed);
+        }
+    }
+
+    /// Tells the peer that the connection is shutting down, a server in two steps (RFC 9114 §5.2), and returns whether no
+    /// more requests can be accepted.
+    fn has_shut_down(&mut self) -> bool {
+        let Turn { core, streams, .. } = &mut self.turn;
+        let may_be_asked = !core.is_connected || core.unasked_since.is_some();
+        if may_be_asked && core.http3.role() == Role::Server {
+            // For the client the handshake may be complete, and a request be in transit.
+            return false;
+        }
+        if !core::mem::replace(&mut core.has_said_goaway, true) {
+            // Before the handshake is complete, nothing of the server can be in transit.
+            match core.is_connected {
+                true => core.http3.shutdown(streams),
+                false => core.http3.goaway(streams),
+            }
+        }
+        core.http3.continue_shutdown(streams)
     }
 }

@@ -1,9 +1,10 @@
 //! Requests in early data (RFC 8470).
 
-use clearway_http3::{Code, Connection as Http3, QuicStreams};
+use clearway_http3::Code;
 use clearway_transport::{Connection, EarlyData};
 use http::{Method, Request, Response, StatusCode};
 
+use super::driver::Turn;
 use super::exchanges::{Exchange, Head};
 
 /// Among the extensions of a request that a server received in early data (RFC 8470): someone on the path may have sent
@@ -37,17 +38,8 @@ pub(super) fn may_be_sent(exchange: &Exchange) -> bool {
 }
 
 /// Marks a request that came in early data. Returns whether it was refused, because its method is not safe.
-pub(super) fn is_refused(
-    streams: &mut QuicStreams<'_>,
-    http3: &mut Http3,
-    stream: u64,
-    request: &mut Request<()>,
-) -> bool {
-    let Some(id) = clearway_wire::VarInt::new(stream).map(clearway_wire::StreamId::from_varint)
-    else {
-        return false;
-    };
-    if !streams.connection_mut().is_early(id) {
+pub(super) fn is_refused(turn: &mut Turn<'_>, stream: u64, request: &mut Request<()>) -> bool {
+    if !turn.is_early(stream) {
         return false;
     }
     if request.method().is_safe() && request.method() != Method::CONNECT {
@@ -57,7 +49,7 @@ pub(super) fn is_refused(
     let mut too_early = Response::new(());
     *too_early.status_mut() = StatusCode::TOO_EARLY;
     // If the client has gone, there is nobody to answer.
-    let _ = http3.send_response(streams, stream, &too_early, true);
-    http3.stop(streams, stream, Code::NO_ERROR);
+    let _ = turn.respond(stream, &too_early, true);
+    turn.stop(stream, Code::NO_ERROR);
     true
 }

@@ -11,8 +11,8 @@ use http::header::EXPECT;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slab::Slab;
 
+use super::Error;
 use super::datagrams::ExchangeDatagrams;
-use super::{Error, Timeouts};
 use crate::bridge::{self, Face, ReceiveBuffer, SendBuffer, SendState, Total};
 
 pub(super) type Shared = bridge::Shared<Exchanges>;
@@ -43,8 +43,6 @@ pub(super) struct Exchanges {
     pub(super) is_rejecting: bool,
     /// The bytes that all streams hold.
     pub(super) totals: Totals,
-    /// The server has requested a check for streams without progress, with these timeouts.
-    pub(super) wants_look: Option<Timeouts>,
     pub(super) wants_statistics: bool,
     /// Number of bytes of a request that are read and discarded once no task reads it; then STOP_SENDING is sent.
     pub(super) discard_limit: u64,

@@ -1,31 +1,31 @@
 //! HTTP/3 servers inside the shard.
 
-use core::net::SocketAddr;
-use std::collections::BTreeMap;
+mod face;
+mod outgoing;
 
-use bytes::{Buf, Bytes};
-use clearway_http3::{
-    Code, Config, Connection as Http3, DatagramError, Event, Priority, QuicStreams, Role, SendError,
-};
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use clearway_http3::{Code, Config, DatagramError, Priority, Role, SendError};
 use clearway_io::{Accept, Acceptor, Application, Decision};
 use clearway_transport::{Connection, Incoming, Statistics};
 use clearway_units::{Random, Timestamp};
 use http::{HeaderMap, Request, Response};
 use rustls::pki_types::CertificateDer;
 
-use super::driver::{EXCHANGE, speaking, supported};
-use super::early;
-use super::exchanges::{continue_response, expects_continue};
-use super::feed::{Undelivered, feed};
+use self::face::{Handling, Responses};
+use self::outgoing::Outgoing;
+use super::Timeouts;
+use super::driver::{Driver, Turn, speaking, supported};
 use crate::{Endpoint, EndpointError, ServerConfig};
 
 /// How much content is pulled from a source, or read from the transport, at once, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// After a first content of at most this many bytes, a source is asked at once whether it has more.
-const SHORT: usize = 16 << 10;
-
 /// Answers the requests of one connection inside the shard. Its methods must not block.
+///
+/// A request is answered in one of the calls for it: the last ones are [`finished`](Self::finished) and [`failed`](Self::failed). If
+/// there is no response then, the stream is reset, with H3_INTERNAL_ERROR or H3_REQUEST_CANCELLED.
 pub trait Handler: Send {
     /// A request was received; its content, if there is any, follows. It may be answered now or in a later
     /// call for the same stream. If it is not answered now, a client that waits for it gets 100 (Continue; RFC 9110 §10.1.1).
@@ -46,10 +46,17 @@ pub trait Handler: Send {
         let _ = (stream, trailers);
     }
 
-    /// A request was cut off or malformed, or its client has stopped reading the response. The response continues if
-    /// the transport can still send it.
+    /// A request was cut off or malformed, its client has stopped reading the response, or has made no progress for longer than
+    /// the [timeouts](Self::timeouts) permit (H3_REQUEST_CANCELLED). A response that has begun continues if the transport can
+    /// still send it.
     fn failed(&mut self, stream: u64, code: Code) {
         let _ = (stream, code);
+    }
+
+    /// Returns how long the client may make no progress; `None`, the default, for as long as the connection lasts. Called in each
+    /// turn of the connection that has requests in progress.
+    fn timeouts(&self) -> Option<Timeouts> {
+        None
     }
 
     /// The connection was discarded, and these are its last metrics.
@@ -79,8 +86,8 @@ impl BodySource for Bytes {
 
 /// One request, for the duration of a call of its [`Handler`].
 pub struct RequestStream<'a> {
-    exchanges: &'a mut Exchanges,
-    streams: QuicStreams<'a>,
+    turn: Turn<'a>,
+    responses: &'a mut Responses,
     id: u64,
 }
 
@@ -92,14 +99,14 @@ impl RequestStream<'_> {
 
     /// The client's current address.
     pub fn remote_address(&self) -> SocketAddr {
-        self.streams.connection().remote_address()
+        self.turn.connection().remote_address()
     }
 
     /// The client's certificate chain, its own certificate first, if the server asks for it
     /// ([`ServerConfig::client_certificates`](crate::ServerConfig::client_certificates)) and the client has one. It was
     /// verified.
     pub fn peer_identity(&self) -> Option<&[CertificateDer<'static>]> {
-        self.streams.connection().session().peer_certificates()
+        self.turn.connection().session().peer_certificates()
     }
 
     /// Sends an interim response (1xx, but not 101).
@@ -107,7 +114,7 @@ impl RequestStream<'_> {
     /// # Errors
     /// If it would be malformed, or the client has stopped reading the response.
     pub fn inform(&mut self, response: &Response<()>) -> Result<(), SendError> {
-        self.exchanges.http3.send_informational(&mut self.streams, self.id, response)
+        self.turn.inform(self.id, response)
     }
 
     /// Sends the response, with the content of `body`.
@@ -121,37 +128,28 @@ impl RequestStream<'_> {
         response: &Response<()>,
         body: Option<Box<dyn BodySource>>,
     ) -> Result<(), SendError> {
-        let Self { exchanges, streams, id } = self;
-        let Some(source) = body else {
-            exchanges.http3.send_response(streams, *id, response, true)?;
-            exchanges.undelivered.add(*id);
-            return Ok(());
-        };
+        let Self { turn, responses, id } = self;
+        let Some(source) = body else { return turn.respond(*id, response, true) };
         // The first content goes with the header section, in one write; the end, too, if it is known already.
         let mut body = Outgoing::new(source);
-        body.prepare();
-        let (first, is_last) = (body.rest.clone(), body.is_last());
-        let (taken, is_over) =
-            exchanges.http3.send_response_with(streams, *id, response, first, is_last)?;
-        if is_over {
-            exchanges.undelivered.add(*id);
-        } else {
-            body.rest.advance(taken.min(body.rest.len()));
-            exchanges.bodies.insert(*id, body);
-            exchanges.pull(streams, *id);
+        let (first, is_last) = body.first();
+        let (taken, is_over) = turn.respond_with(*id, response, first, is_last)?;
+        if !is_over {
+            body.advance(taken);
+            responses.bodies.insert(*id, body);
+            responses.pull(turn, *id);
         }
         Ok(())
     }
 
     /// The priority of the response (RFC 9218): what the client asks for, changed by what was decided here.
     pub fn priority(&self) -> Priority {
-        self.exchanges.http3.priority(self.id).unwrap_or_default()
+        self.turn.priority(self.id)
     }
 
     /// Decides the priority of the response, whatever the client asks for.
     pub fn set_priority(&mut self, priority: Priority) {
-        // An exchange that has ended needs no priority.
-        let _ = self.exchanges.http3.set_priority(&mut self.streams, self.id, priority);
+        self.turn.set_priority(self.id, priority);
     }
 
     /// Sends a datagram that belongs to this extended CONNECT request (RFC 9297).
@@ -159,27 +157,26 @@ impl RequestStream<'_> {
     /// # Errors
     /// If it cannot be sent; see [`DatagramError`].
     pub fn send_datagram(&mut self, payload: &[u8]) -> Result<(), DatagramError> {
-        self.exchanges.http3.send_datagram(&mut self.streams, self.id, payload)
+        self.turn.send_datagram(self.id, payload)
     }
 
     /// Stops reading the rest of the request; with [`Code::NO_ERROR`] if the response does not depend on it
     /// (RFC 9114 §4.1).
     pub fn stop(&mut self, code: Code) {
-        self.exchanges.http3.stop(&mut self.streams, self.id, code);
+        self.turn.stop(self.id, code);
     }
 
     /// Shuts the connection down gracefully: asks the client to send no more requests, accepts those that were in transit
     /// for a round trip, says which ones were accepted (two GOAWAY frames, RFC 9114 §5.2), and closes the connection when
     /// they are answered.
     pub fn shut_down_connection(&mut self) {
-        self.exchanges.is_finishing = true;
+        self.responses.is_finishing = true;
     }
 
     /// Resets the response.
     pub fn reset(&mut self, code: Code) {
-        let Exchanges { http3, bodies, undelivered, .. } = &mut *self.exchanges;
-        bodies.remove(&self.id);
-        undelivered.reset(http3, &mut self.streams, self.id, code);
+        self.responses.bodies.remove(&self.id);
+        self.turn.reset(self.id, code);
     }
 }
 
@@ -189,233 +186,31 @@ impl core::fmt::Debug for RequestStream<'_> {
     }
 }
 
-/// The exchanges of one connection.
-struct Exchanges {
-    http3: Http3,
-    bodies: BTreeMap<u64, Outgoing>,
-    trailers: BTreeMap<u64, HeaderMap>,
-    undelivered: Undelivered,
-    /// The connection is to be closed when the exchanges in progress are complete.
-    is_finishing: bool,
-    has_said_goaway: bool,
-}
-
-/// A body that is being sent.
-struct Outgoing {
-    source: Box<dyn BodySource>,
-    /// What was pulled from the source and the transport has not taken.
-    rest: Bytes,
-    /// What was pulled after it.
-    following: Bytes,
-    /// The source has ended, with these trailers.
-    end: Option<Option<HeaderMap>>,
-}
-
-impl Exchanges {
-    fn stream<'a>(&'a mut self, streams: &'a mut QuicStreams<'_>, id: u64) -> RequestStream<'a> {
-        RequestStream { exchanges: self, streams: streams.reborrow(), id }
-    }
-
-    /// Sends the body on `stream`, as far as the transport accepts it.
-    fn pull(&mut self, streams: &mut QuicStreams<'_>, stream: u64) {
-        let Some(body) = self.bodies.get_mut(&stream) else { return };
-        match body.pull(&mut self.http3, streams, stream) {
-            Ok(false) => {}
-            Ok(true) => {
-                self.bodies.remove(&stream);
-                self.undelivered.add(stream);
-            }
-            Err(_) => {
-                // No effect if the client or the transport has ended the stream.
-                self.undelivered.reset(&mut self.http3, streams, stream, Code::INTERNAL_ERROR);
-                self.bodies.remove(&stream);
-            }
-        }
-    }
-}
-
-impl Exchanges {
-    /// Continues a shutdown, if one was begun.
-    fn finish(&mut self, streams: &mut QuicStreams<'_>) {
-        if !self.is_finishing {
-            return;
-        }
-        if !core::mem::replace(&mut self.has_said_goaway, true) {
-            self.http3.shutdown(streams);
-        }
-        let is_last = self.http3.continue_shutdown(streams);
-        if is_last && self.http3.is_idle() && self.undelivered.is_empty() {
-            self.http3.close(streams, Code::NO_ERROR, "");
-        }
-    }
-}
-
-impl Outgoing {
-    fn new(source: Box<dyn BodySource>) -> Self {
-        Self { source, rest: Bytes::new(), following: Bytes::new(), end: None }
-    }
-
-    /// Pulls the first content, and if it is short, finds out whether more follows.
-    fn prepare(&mut self) {
-        self.rest = self.next();
-        if self.end.is_none() && self.rest.len() <= SHORT {
-            self.following = self.next();
-        }
-    }
-
-    /// Whether nothing follows what was pulled last, not even trailers.
-    fn is_last(&self) -> bool {
-        matches!(self.end, Some(None)) && self.following.is_empty()
-    }
-
-    /// The next content; none at the end, which is noted.
-    fn next(&mut self) -> Bytes {
-        if !self.following.is_empty() {
-            return core::mem::take(&mut self.following);
-        }
-        if self.end.is_some() {
-            return Bytes::new();
-        }
-        let next = self.source.next(CHUNK).unwrap_or_default();
-        if next.is_empty() {
-            self.end = Some(self.source.trailers());
-        }
-        next
-    }
-
-    /// Sends content, as far as the transport accepts it. Returns whether everything was sent.
-    fn pull(
-        &mut self,
-        http3: &mut Http3,
-        streams: &mut QuicStreams<'_>,
-        stream: u64,
-    ) -> Result<bool, SendError> {
-        loop {
-            if self.rest.is_empty() {
-                self.rest = self.next();
-                if self.rest.is_empty() {
-                    break;
-                }
-            }
-            let taken = http3.send_body(streams, stream, self.rest.clone())?;
-            self.rest.advance(taken.min(self.rest.len()));
-            if !self.rest.is_empty() {
-                return Ok(false);
-            }
-        }
-        if let Some(trailers) = self.end.take().flatten() {
-            http3.send_trailers(streams, stream, &trailers)?;
-        }
-        http3.finish(streams, stream)?;
-        Ok(true)
-    }
-}
-
 /// The [`Application`] that runs a [`Handler`].
-pub struct HandlerApplication<H> {
-    handler: H,
-    exchanges: Exchanges,
-}
+pub struct HandlerApplication<H>(Driver<Handling<H>>);
 
 impl<H: Handler> HandlerApplication<H> {
     /// The application of one connection of a server. `random` determines what [`Config::grease`] sends.
     pub fn new(handler: H, config: Config, random: &mut Random) -> Self {
-        let http3 = Http3::new(Role::Server, config, random);
-        let exchanges = Exchanges {
-            http3,
-            bodies: BTreeMap::new(),
-            trailers: BTreeMap::new(),
-            undelivered: Undelivered::default(),
-            is_finishing: false,
-            has_said_goaway: false,
-        };
-        Self { handler, exchanges }
+        Self(Driver::new(Role::Server, Handling::new(handler), config, random))
     }
 }
 
 impl<H: Handler> Application for HandlerApplication<H> {
     fn process(&mut self, now: Timestamp, connection: &mut Connection) {
-        if connection.is_resting() {
-            self.exchanges.http3.rest();
-        }
-        let mut streams = QuicStreams::new(now, connection);
-        if early::is_in_progress(streams.connection()) {
-            self.exchanges.http3.on_streams_available(&mut streams);
-        }
-        // They may have come before what ends their requests.
-        while let Some((stream, data)) =
-            self.exchanges.http3.next_datagram_before_streams(&mut streams)
-        {
-            self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
-        }
-        let Exchanges { http3, undelivered, .. } = &mut self.exchanges;
-        feed(http3, &mut streams, |stream| undelivered.remove(stream));
-        while let Some(event) = self.exchanges.http3.next_event() {
-            self.event(&mut streams, event);
-        }
-        while let Some((stream, data)) = self.exchanges.http3.next_datagram(&mut streams) {
-            self.handler.datagram(&mut self.exchanges.stream(&mut streams, stream), data);
-        }
-        self.exchanges.finish(&mut streams);
+        self.0.process(now, connection);
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        self.0.deadline()
     }
 
     fn held_bytes(&self) -> u64 {
-        let Exchanges { http3, bodies, .. } = &self.exchanges;
-        let pulled: usize =
-            bodies.values().map(|body| body.rest.len() + body.following.len()).sum();
-        let content = http3.buffered_bytes().saturating_add(pulled) as u64;
-        content.saturating_add((bodies.len() as u64).saturating_mul(EXCHANGE))
+        self.0.held_bytes()
     }
 
     fn closed(&mut self, statistics: &Statistics) {
-        self.handler.closed(statistics);
-    }
-}
-
-impl<H: Handler> HandlerApplication<H> {
-    fn event(&mut self, streams: &mut QuicStreams<'_>, event: Event) {
-        match event {
-            Event::Request { stream, mut request } => {
-                if early::is_refused(streams, &mut self.exchanges.http3, stream, &mut request) {
-                    return;
-                }
-                let is_asked_for = expects_continue(&request);
-                self.handler.request(&mut self.exchanges.stream(streams, stream), request);
-                if is_asked_for {
-                    // Not after a response, since the content is not needed then.
-                    let begin = continue_response();
-                    let _ = self.exchanges.http3.send_informational(streams, stream, &begin);
-                }
-            }
-            Event::Data { stream } => {
-                while let Some(content) = self.exchanges.http3.read_body(streams, stream, CHUNK) {
-                    self.handler.data(&mut self.exchanges.stream(streams, stream), content);
-                }
-            }
-            Event::Trailers { stream, fields } => {
-                self.exchanges.trailers.insert(stream, fields);
-            }
-            Event::Finished { stream } => {
-                let trailers = self.exchanges.trailers.remove(&stream);
-                self.handler.finished(&mut self.exchanges.stream(streams, stream), trailers);
-            }
-            Event::Writable { stream } => self.exchanges.pull(streams, stream),
-            Event::Reset { stream, code } => {
-                self.exchanges.trailers.remove(&stream);
-                self.handler.failed(stream, code);
-            }
-            Event::Stopped { stream, code } => {
-                self.exchanges.bodies.remove(&stream);
-                self.handler.failed(stream, code);
-            }
-            Event::Failed { stream, error } => {
-                self.exchanges.bodies.remove(&stream);
-                self.exchanges.trailers.remove(&stream);
-                self.handler.failed(stream, error.code);
-            }
-            Event::Closed(_) => self.exchanges.bodies.clear(),
-            _ => {}
-        }
+        self.0.closed(statistics);
     }
 }
 

@@ -58,19 +58,9 @@ impl Server {
     }
 
     /// Lets the server abandon streams on which the client makes no progress. Without this, it waits for them as long
-    /// as the connection lasts. This must be called inside a tokio runtime with timers enabled.
+    /// as the connection lasts. Only the first timeouts are used.
     pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
-        let (accepting, ended) = (Arc::downgrade(&self.accepting), self.accepting.ended());
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(timeouts.interval()) => {}
-                    () = ended.notified() => return,
-                }
-                let Some(accepting) = accepting.upgrade() else { return };
-                accepting.look(timeouts);
-            }
-        });
+        self.accepting.set_timeouts(timeouts);
         self
     }
 

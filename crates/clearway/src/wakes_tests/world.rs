@@ -107,19 +107,33 @@ fn endpoint(number: u64, server: Option<Arc<ServerConfig>>) -> Endpoint {
     Endpoint::new(config, server, Timestamp::ORIGIN, Random::from_number(number))
 }
 
-fn server_config(protocol: &[u8], transport: Arc<TransportConfig>) -> Arc<ServerConfig> {
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let chain = vec![certified.cert.into()];
-    let tls = TlsServerConfig::with_certificate(chain, key.into(), &[protocol]).unwrap();
-    Arc::new(ServerConfig {
-        sessions: Arc::new(tls),
-        transport,
-        retry_token_lifetime: Duration::from_secs(10),
-        new_token_lifetime: Duration::from_secs(10),
-        shared_tokens: None,
-        preferred_addresses: Default::default(),
-    })
+/// The configurations of both ends. Worlds that share one share the client's TLS sessions, which permit early data.
+pub(crate) struct Configs {
+    client: ClientConfig,
+    server: Arc<ServerConfig>,
+}
+
+impl Configs {
+    /// Both ends have this protocol and these settings.
+    pub(crate) fn new(protocol: &[u8], transport: TransportConfig) -> Self {
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+        let chain = vec![certified.cert.into()];
+        let tls = TlsServerConfig::with_certificate(chain, key.into(), &[protocol]).unwrap();
+        let transport = Arc::new(transport);
+        let server = Arc::new(ServerConfig {
+            sessions: Arc::new(tls.early_data(true)),
+            transport: transport.clone(),
+            retry_token_lifetime: Duration::from_secs(10),
+            new_token_lifetime: Duration::from_secs(10),
+            shared_tokens: None,
+            preferred_addresses: Default::default(),
+        });
+        let settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[protocol]);
+        let sessions = TlsClientConfig::from_settings(settings).unwrap().early_data(true);
+        let client = ClientConfig { sessions: Arc::new(sessions), transport, token: Vec::new() };
+        Self { client, server }
+    }
 }
 
 fn end(endpoint: Endpoint, (application, shared): Side) -> End {
@@ -128,20 +142,18 @@ fn end(endpoint: Endpoint, (application, shared): Side) -> End {
 
 impl World {
     /// A client that begins to connect. Both ends have this configuration.
-    pub(crate) fn new(
-        protocol: &[u8],
-        transport: TransportConfig,
-        [client, server]: [Side; 2],
-    ) -> Self {
+    pub(crate) fn new(protocol: &[u8], transport: TransportConfig, sides: [Side; 2]) -> Self {
+        Self::with(&Configs::new(protocol, transport), sides)
+    }
+
+    /// A client that begins to connect.
+    pub(crate) fn with(configs: &Configs, [client, server]: [Side; 2]) -> Self {
         let now = Timestamp::from_origin(Duration::from_secs(1));
-        let transport = Arc::new(transport);
-        let settings = TlsClientSettings::new(ServerTrust::DangerousAnyone, &[protocol]);
-        let sessions = Arc::new(TlsClientConfig::from_settings(settings).unwrap());
-        let config = ClientConfig { sessions, transport: transport.clone(), token: Vec::new() };
         let mut client = end(endpoint(1, None), client);
-        let server = end(endpoint(2, Some(server_config(protocol, transport))), server);
+        let server = end(endpoint(2, Some(configs.server.clone())), server);
         let remote = "127.0.0.1:443".parse().unwrap();
-        let handle = client.endpoint.connect(now, &config, remote, "localhost", None).unwrap();
+        let handle = client.endpoint.connect(now, &configs.client, remote, "localhost", None);
+        let handle = handle.unwrap();
         client.handle = Some(handle);
         Self {
             now,
@@ -152,6 +164,11 @@ impl World {
             loss: None,
             buffer: vec![0; 65_536],
         }
+    }
+
+    /// When the application of this end wants to be called.
+    pub(crate) fn application_deadline(&self, number: usize) -> Option<Timestamp> {
+        self.ends[number].application.deadline()
     }
 
     /// Starts a task.
@@ -238,7 +255,8 @@ impl World {
     fn advance(&mut self, until: Timestamp) -> bool {
         let deadline = |end: &mut End, now| {
             let deadlines = end.endpoint.deadlines(end.handle?, now);
-            deadlines.own.into_iter().chain(deadlines.silence).min()
+            let of_connection = deadlines.own.into_iter().chain(deadlines.silence);
+            of_connection.chain(end.application.deadline()).min()
         };
         let now = self.now;
         let timers = self.ends.each_mut().map(|end| deadline(end, now));

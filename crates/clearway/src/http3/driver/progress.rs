@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 use clearway_transport::StreamProgress;
 use clearway_units::Timestamp;
 
-/// How long a client may keep a server waiting. What counts is progress: whenever anything is received or acknowledged,
+/// How long a client may keep a server waiting; see [`Server::with_timeouts`](crate::http3::Server::with_timeouts) and
+/// [`Handler::timeouts`](crate::http3::Handler::timeouts). What counts is progress: whenever anything is received or acknowledged,
 /// however little, the time starts again. When a timeout expires, only that stream is abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
     /// How long nothing of an incomplete request may arrive, while its header section is incomplete or a task waits for
-    /// its content. Then the stream is abandoned: with H3_REQUEST_REJECTED if no task has seen the request, otherwise
-    /// with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A tunnel (CONNECT) is not incomplete while nothing is sent in it.
+    /// its content, as a handler always does. Then the stream is abandoned: with H3_REQUEST_REJECTED if neither has seen the
+    /// request, otherwise with H3_REQUEST_CANCELLED (RFC 9114 §8.1). A tunnel (CONNECT) is not incomplete while nothing is sent
+    /// in it.
     pub request: Duration,
     /// How long a client may acknowledge nothing of a response that it blocks, either with its flow control limit for
     /// the stream, or by acknowledging nothing on the whole connection. Then the response is abandoned with

@@ -1,0 +1,78 @@
+//! Looks for streams on which the peer makes no progress.
+
+use std::collections::BTreeSet;
+
+use clearway_http3::Code;
+
+use super::progress::{Look, Stalled, Watch};
+use super::{OpenFace, Running};
+
+impl<O: OpenFace> Running<'_, O> {
+    /// Abandons the streams on which the peer makes no progress, if a check is due, and decides when the next one is. There is
+    /// one while messages are in progress, so that an idle connection need not be woken.
+    pub(super) fn look(&mut self) {
+        let core = &mut *self.turn.core;
+        let timeouts = match core.is_idle() || self.turn.streams.connection().is_closed() {
+            true => None,
+            false => self.face.timeouts(),
+        };
+        let Some(timeouts) = timeouts else {
+            if core.look_at.take().is_some()
+                && let Some(busy) = core.busy.used()
+            {
+                busy.watch = Watch::default();
+            }
+            return;
+        };
+        if core.look_at.is_some_and(|at| self.now < at) {
+            return;
+        }
+        if core.look_at.replace(self.now + timeouts.interval()).is_none() {
+            return;
+        }
+        let mut streams: BTreeSet<u64> = core.http3.request_streams().collect();
+        streams.extend(core.undelivered.iter());
+        let looks: Vec<Look> =
+            streams.into_iter().filter_map(|stream| self.look_at(stream)).collect();
+        for (stream, stalled) in self.turn.core.busy.watch.look(self.now, &timeouts, &looks) {
+            match stalled {
+                Stalled::Request => self.abandon_request(stream),
+                Stalled::Response => self.abandon_response(stream),
+            }
+        }
+    }
+
+    fn look_at(&mut self, stream: u64) -> Option<Look> {
+        let mut progress = self.turn.progress(stream)?;
+        if self.face.awaits_credit(stream) {
+            // There is more to send, which the application has not produced because the client does not permit to send it.
+            progress.outstanding = progress.outstanding.max(1);
+            let credits = self.turn.credit(stream).unwrap_or_default();
+            progress.is_blocked |= credits.stream == 0;
+        }
+        let http3 = &self.turn.core.http3;
+        let awaits_request = http3.awaits_request(stream)
+            || (http3.awaits_content(stream) && self.face.wants_content(stream));
+        Some(Look { stream, progress, awaits_request })
+    }
+
+    fn abandon_request(&mut self, stream: u64) {
+        let Self { turn, face, .. } = self;
+        if turn.core.http3.awaits_request(stream) {
+            turn.reset(stream, Code::REQUEST_REJECTED);
+            turn.stop(stream, Code::REQUEST_REJECTED);
+            return;
+        }
+        turn.stop(stream, Code::REQUEST_CANCELLED);
+        face.request_timed_out(turn, stream, Code::REQUEST_CANCELLED);
+    }
+
+    fn abandon_response(&mut self, stream: u64) {
+        let Self { turn, face, .. } = self;
+        turn.abort(stream, Code::REQUEST_CANCELLED);
+        if turn.core.is_refused(stream) {
+            return;
+        }
+        face.response_timed_out(turn, stream, Code::REQUEST_CANCELLED);
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests in early data, and before the handshake is complete.
+
+use core::time::Duration;
+
+use super::{Face, Pair, SECOND, configs, get, over_each_face};
+use crate::wakes_tests::world::{Configs, DELAY, Scene};
+
+over_each_face! {
+    a_425_that_is_lost_is_delivered_before_a_shutdown_ends
+    a_client_may_ask_once_more_after_the_handshake
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// SETTINGS on a control stream.
+const CONTROL: &[u8] = &[0x00, 0x04, 0x00];
+/// Requests without content for `/`, with fields of QPACK's static table only (RFC 9204 §4.5).
+const POST: &[u8] = b"\x01\x10\x00\x00\xd4\xd7\xc1\x50\x09localhost";
+const GET: &[u8] = b"\x01\x10\x00\x00\xd1\xd7\xc1\x50\x09localhost";
+/// `:status: 425` there.
+const TOO_EARLY: &[u8] = &[0xff, 0x07];
+
+/// Configurations whose client has a session.
+fn with_session(face: Face) -> Configs {
+    let configs = configs();
+    let mut pair = Pair::begin(face, None, &configs);
+    pair.world.run_for(SECOND);
+    pair.answer(get("/first"));
+    pair.world.run_for(SECOND);
+    configs
+}
+
+/// The client knows that its request was refused, and repeats it elsewhere.
+fn a_425_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
+    let mut pair = Pair::raw(face, None, &with_session(face));
+    let client = pair.client.clone();
+    let began = pair.world.now;
+    let request = async move |client: &crate::Connection, bytes: &'static [u8]| {
+        let (mut send, receive) = client.open_bi().await.unwrap();
+        send.write_all(bytes).await.unwrap();
+        send.finish().unwrap();
+        receive
+    };
+    let control = client.clone();
+    let control = pair.get(async move {
+        let mut control = control.open_uni().await.unwrap();
+        control.write_all(CONTROL).await.unwrap();
+        control
+    });
+    assert_eq!(pair.world.now, began, "no early data");
+    // The refusal is lost, and what comes after it is not.
+    let lost = began + DELAY + MILLISECOND * 3;
+    pair.world.loss = Some(Box::new(move |now, to| to == 0 && now == lost));
+    pair.world.run_for(MILLISECOND * 3);
+    let asking = client.clone();
+    let mut refused = pair.get(async move { request(&asking, POST).await });
+    pair.world.run_for(MILLISECOND * 3);
+    let asking = client.clone();
+    let mut answered = pair.get(async move { request(&asking, GET).await });
+    let answer = pair.get(async move { answered.read_to_end(100).await.unwrap() });
+    assert!(!answer.is_empty());
+    let refusal = pair.get(async move { refused.read_to_end(100).await });
+    let refusal = refusal.expect("the connection was closed before");
+    assert!(refusal.windows(2).any(|bytes| bytes == TOO_EARLY), "{refusal:x?}");
+    // Then the shutdown ends.
+    pair.get(async move { client.closed().await });
+    drop(control);
+}
+
+/// With GOAWAY before the end of the handshake, a client whose early requests were refused would have connected in vain.
+fn a_client_may_ask_once_more_after_the_handshake(face: Face) {
+    let mut pair = Pair::begin(face, None, &with_session(face));
+    let early = pair.client.start(get("/")).unwrap();
+    let client = pair.client.clone();
+    let accepted = pair.get(async move { client.early_data_accepted().await });
+    assert!(accepted && pair.has_seen("/"));
+    let late = pair.client.start(get("/late")).expect("no more requests are accepted");
+    assert_eq!(pair.get(late.response()).unwrap().status(), 200);
+    assert_eq!(pair.get(early.response()).unwrap().status(), 200);
+    let closed = pair.client.clone();
+    pair.get(async move { closed.closed().await });
+}

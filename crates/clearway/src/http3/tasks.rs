@@ -1,0 +1,188 @@
+//! Tasks as a face of HTTP/3: what moves between the protocol and their queues.
+
+mod batch;
+mod receiving;
+mod sending;
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use clearway_http3::{Config, Role};
+use clearway_transport::{Connection, Statistics};
+use clearway_units::Random;
+
+use self::batch::Batch;
+use super::driver::{Driver, EXCHANGE, Face};
+use super::exchanges::{Effects, Failure, Shared, Totals};
+use super::{Error, ResponseFailure, Timeouts};
+
+/// Is notified of a connection's requests and of its end.
+pub(super) trait Listener: Send {
+    /// Whether requests are answered while their connection is processed, so that it has to be processed again.
+    fn answers_here(&self) -> bool;
+
+    /// How long clients may make no progress.
+    fn timeouts(&self) -> Option<Timeouts>;
+
+    /// Requests wait in `shared`.
+    fn on_requests(&mut self, shared: &Arc<Shared>);
+
+    /// A response has failed because of this end.
+    fn on_failure(&self, failure: &ResponseFailure);
+
+    /// The connection is gone.
+    fn on_gone(&mut self);
+}
+
+/// The tasks of one connection, as the driver sees them.
+pub(super) struct Tasks {
+    shared: Arc<Shared>,
+    /// What waits between the protocol and the tasks.
+    totals: Totals,
+    /// The exchanges that the protocol or a task still needs.
+    exchanges: u64,
+    listener: Option<Box<dyn Listener>>,
+    /// Kept to reuse its memory.
+    effects: Effects,
+    /// Kept to reuse its memory.
+    changed: Vec<usize>,
+    /// Left set by a panic.
+    is_processing: bool,
+}
+
+impl Driver<Tasks> {
+    pub(super) fn client(shared: Arc<Shared>, config: Arc<Config>, random: &mut Random) -> Self {
+        Self::new(Role::Client, Tasks::new(shared, None), config, random)
+    }
+
+    pub(super) fn server(
+        shared: Arc<Shared>,
+        listener: Box<dyn Listener>,
+        config: Arc<Config>,
+        random: &mut Random,
+    ) -> Self {
+        Self::new(Role::Server, Tasks::new(shared, Some(listener)), config, random)
+    }
+}
+
+/// What a turn leaves for when the lock is released.
+pub(super) struct News {
+    has_requests: bool,
+    failures: Vec<Failure>,
+}
+
+impl Tasks {
+    fn new(shared: Arc<Shared>, listener: Option<Box<dyn Listener>>) -> Self {
+        let totals = shared.lock().face.totals.clone();
+        Self {
+            shared,
+            totals,
+            exchanges: 0,
+            listener,
+            effects: Effects::default(),
+            changed: Vec::new(),
+            is_processing: false,
+        }
+    }
+
+    /// Says which responses have failed because of this end: the task that has answered may not wait for that.
+    fn report(&self, failures: Vec<Failure>, remote_address: SocketAddr) {
+        for Failure { stream, error } in failures {
+            tracing::warn!(stream, %error, "a response failed, and was reset with H3_INTERNAL_ERROR");
+            if let Some(listener) = &self.listener {
+                listener.on_failure(&ResponseFailure { error, remote_address, stream });
+            }
+        }
+    }
+}
+
+impl Face for Tasks {
+    type News = News;
+    type Open<'a> = Batch<'a>;
+
+    fn open(&mut self) -> Batch<'_> {
+        let mut state = self.shared.lock();
+        state.is_attended = false;
+        Batch {
+            state,
+            effects: &mut self.effects,
+            changed: &mut self.changed,
+            exchanges: &mut self.exchanges,
+            listener: self.listener.as_deref(),
+            has_requests: false,
+        }
+    }
+
+    /// Returns whether tasks have answered requests, so that there is more to move.
+    fn after(&mut self, news: News, connection: &Connection) -> bool {
+        let listener = self.listener.as_mut().filter(|_| news.has_requests);
+        let are_answered = listener.as_ref().is_some_and(|listener| listener.answers_here());
+        if let Some(listener) = listener {
+            listener.on_requests(&self.shared);
+        }
+        if !news.failures.is_empty() {
+            self.report(news.failures, connection.remote_address());
+        }
+        are_answered
+    }
+
+    fn begin(&mut self) {
+        self.is_processing = true;
+    }
+
+    fn end(&mut self) {
+        self.effects.carry_out(&self.shared);
+        self.is_processing = false;
+    }
+
+    fn rest(&mut self) {
+        self.effects = Effects::default();
+        self.changed = Vec::new();
+        let mut state = self.shared.lock();
+        state.rest();
+        if self.listener.is_some() {
+            // No task of a server asks for them.
+            state.statistics = None;
+        }
+    }
+
+    fn held_bytes(&self) -> u64 {
+        let content = self.totals.bytes() as u64;
+        content.saturating_add(self.exchanges.saturating_mul(EXCHANGE))
+    }
+
+    fn closed(&mut self, statistics: &Statistics) {
+        self.shared.lock().statistics = Some(Box::new(*statistics));
+    }
+}
+
+impl Drop for Tasks {
+    /// The shard has discarded the connection, or could not create it.
+    fn drop(&mut self) {
+        self.shared
+            .on_gone(Error::from_connection(self.shared.dropped_because(self.is_processing)));
+        // Some are left if something has panicked.
+        self.effects.carry_out(&self.shared);
+        if let Some(listener) = &mut self.listener {
+            listener.on_gone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clearway_http3::Connection as Http3;
+
+    use super::*;
+    use crate::bridge::Established;
+
+    /// What the shard and the tasks keep of each connection besides the states of the transport and of HTTP/3, which
+    /// `limits/tests/idle.rs` counts: 1,088 bytes when it was measured last. A twentieth more fails.
+    #[test]
+    fn an_idle_connection_takes_little_here() {
+        let sizes = [size_of::<Driver<Tasks>>(), size_of::<Shared>(), size_of::<Established>()];
+        println!("{sizes:?}, of these HTTP/3 {}", size_of::<Http3>());
+        let own = sizes.iter().sum::<usize>() - size_of::<Http3>();
+        assert!(own <= 1_142, "{own} bytes");
+    }
+}

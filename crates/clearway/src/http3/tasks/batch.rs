@@ -1,0 +1,327 @@
+//! The tasks of a connection during one turn of the driver, with their lock held.
+
+use std::sync::MutexGuard;
+
+use bytes::Bytes;
+use clearway_http3::{Code, Priority, Role, StreamError};
+use clearway_transport::Event;
+use clearway_wire::VarInt;
+use http::{HeaderMap, Request, Response};
+
+use super::super::driver::{Ending, OpenFace, Turn};
+use super::super::exchanges::{Effects, Exchange, Head, State};
+use super::super::{Error, Timeouts};
+use super::{Listener, News};
+use crate::bridge::{SendState, Signal};
+
+/// One turn of the driver.
+pub(in crate::http3) struct Batch<'a> {
+    pub(super) state: MutexGuard<'a, State>,
+    pub(super) effects: &'a mut Effects,
+    pub(super) changed: &'a mut Vec<usize>,
+    /// See [`Tasks::exchanges`](super::Tasks).
+    pub(super) exchanges: &'a mut u64,
+    pub(super) listener: Option<&'a dyn Listener>,
+    /// The listener has to be notified of requests.
+    pub(super) has_requests: bool,
+}
+
+impl OpenFace for Batch<'_> {
+    type News = News;
+
+    fn begin(&mut self, turn: &mut Turn<'_>) {
+        self.state.note_early_data(turn.connection(), self.effects);
+    }
+
+    fn connected(&mut self, turn: &mut Turn<'_>) {
+        self.state.establish(turn.connection(), self.effects);
+    }
+
+    fn path_event(&mut self, event: Event) {
+        self.state.on_path_event(event, self.effects);
+    }
+
+    fn request(&mut self, turn: &mut Turn<'_>, stream: u64, request: Request<()>) {
+        let face = &mut self.state.face;
+        let mut exchange = Exchange::incoming(stream, request, &face.totals);
+        exchange.priority = turn.priority(stream);
+        let key = face.all.insert(exchange);
+        face.by_stream.insert(stream, key);
+        face.incoming.push_back(key);
+        self.has_requests |= !core::mem::replace(&mut face.is_announced, true);
+    }
+
+    fn informational(&mut self, stream: u64, response: Response<()>) {
+        self.with(stream, |exchange, effects| {
+            exchange.receive.informational.push(response);
+            exchange.receive.buffer.wake(effects);
+        });
+    }
+
+    fn response(&mut self, stream: u64, response: Response<()>) {
+        self.with(stream, |exchange, effects| {
+            exchange.head = Some(Head::Response(response));
+            exchange.receive.buffer.wake(effects);
+        });
+    }
+
+    fn readable(&mut self, turn: &mut Turn<'_>, stream: u64) {
+        self.by_stream(stream, |batch, key| {
+            if let Some(exchange) = batch.state.face.all.get_mut(key) {
+                exchange.receive.buffer.has_more = true;
+            }
+            batch.read(turn, key);
+        });
+    }
+
+    fn finished(&mut self, _: &mut Turn<'_>, stream: u64, trailers: Option<Box<HeaderMap>>) {
+        self.with(stream, |exchange, effects| {
+            exchange.receive.trailers = trailers;
+            exchange.receive.end(effects);
+            exchange.datagrams.end(effects);
+        });
+    }
+
+    fn writable(&mut self, turn: &mut Turn<'_>, stream: u64) {
+        self.by_stream(stream, |batch, key| {
+            if let Some(exchange) = batch.state.face.all.get_mut(key) {
+                exchange.send.buffer.unblock();
+            }
+            batch.write(turn, key);
+        });
+    }
+
+    /// The client abandoned its request, or the server its response.
+    fn reset(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code) {
+        let face = &mut self.state.face;
+        let Some(key) = face.by_stream.get(stream) else { return };
+        let Some(exchange) = face.all.get_mut(key) else { return };
+        exchange.fail_receiving(&Error::Reset(code), self.effects);
+        if exchange.is_queued {
+            // No task has seen the request, and none will.
+            exchange.is_queued = false;
+            exchange.send.end(SendState::Reset, self.effects);
+            face.incoming.retain(|queued| *queued != key);
+            turn.reset(stream, Code::REQUEST_REJECTED);
+        }
+        face.retire(key);
+    }
+
+    fn stopped(&mut self, turn: &mut Turn<'_>, stream: u64, code: Code) {
+        self.with(stream, |exchange, effects| {
+            exchange.send.fail(&Error::Stopped(code), effects);
+        });
+        self.by_stream(stream, |batch, key| batch.read(turn, key));
+    }
+
+    fn failed(&mut self, _: &mut Turn<'_>, stream: u64, error: StreamError) {
+        let error = Error::from_stream(error);
+        let face = &mut self.state.face;
+        let Some(key) = face.by_stream.get(stream) else { return };
+        let Some(exchange) = face.all.get_mut(key) else { return };
+        exchange.send.fail(&error, self.effects);
+        exchange.fail_receiving(&error, self.effects);
+        if core::mem::take(&mut exchange.is_queued) {
+            face.incoming.retain(|queued| *queued != key);
+        }
+        face.retire(key);
+    }
+
+    fn request_timed_out(&mut self, _: &mut Turn<'_>, stream: u64, _: Code) {
+        self.with(stream, |exchange, effects| exchange.fail_receiving(&Error::TimedOut, effects));
+    }
+
+    fn response_timed_out(&mut self, _: &mut Turn<'_>, stream: u64, _: Code) {
+        self.with(stream, |exchange, effects| exchange.send.fail(&Error::TimedOut, effects));
+    }
+
+    fn datagram(&mut self, _: &mut Turn<'_>, stream: u64, payload: Bytes) {
+        self.with(stream, |exchange, effects| exchange.datagrams.receive(payload, effects));
+    }
+
+    fn priority(&mut self, stream: u64, priority: Priority) {
+        self.with(stream, |exchange, _| exchange.priority = priority);
+    }
+
+    fn going_away(&mut self) {
+        self.state.face.is_going_away = true;
+        while let Some(key) = self.state.face.waiting.pop_front() {
+            if let Some(exchange) = self.state.face.all.get_mut(key) {
+                exchange.is_queued = false;
+            }
+            self.give_up(key, &Error::GoingAway);
+        }
+    }
+
+    fn permitted(&mut self, turn: &mut Turn<'_>, streams: &[u64]) {
+        for stream in streams {
+            self.by_stream(*stream, |batch, key| batch.tell_credit(turn, key));
+        }
+    }
+
+    /// Processes the changes by tasks.
+    fn changes(&mut self, turn: &mut Turn<'_>) {
+        if self.state.face.is_rejecting {
+            self.state.reject_incoming();
+        }
+        for (stream, code) in core::mem::take(&mut self.state.face.aborted) {
+            self.with(stream, |exchange, effects| exchange.send.fail(&Error::Cancelled, effects));
+            turn.abort(stream, code);
+        }
+        let mut changed = core::mem::take(self.changed);
+        self.state.take_changed(&mut changed);
+        for key in changed.drain(..) {
+            self.change(turn, key);
+            self.state.face.retire(key);
+        }
+        *self.changed = changed;
+        self.share_returned_credit(turn);
+        self.open_waiting(turn);
+    }
+
+    fn timeouts(&self) -> Option<Timeouts> {
+        self.listener?.timeouts()
+    }
+
+    fn wants_content(&self, stream: u64) -> bool {
+        self.exchange(stream).is_some_and(|exchange| exchange.receive.is_awaited())
+    }
+
+    fn awaits_credit(&self, stream: u64) -> bool {
+        self.exchange(stream).is_some_and(|exchange| exchange.send.buffer.awaits_credit())
+    }
+
+    fn take_close(&mut self) -> Option<(VarInt, Bytes)> {
+        self.state.close.take()
+    }
+
+    fn ending(&self) -> Ending {
+        let face = &self.state.face;
+        match face.is_finishing {
+            _ if self.state.error.is_some() => Ending::No,
+            true => Ending::Shutdown,
+            false if face.is_released => Ending::WhenIdle,
+            false => Ending::No,
+        }
+    }
+
+    /// No request is waited for that is only discarded.
+    fn give_up_unwanted(&mut self, turn: &mut Turn<'_>) {
+        self.stop_discarding(turn);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.state.face.waiting.is_empty() && self.state.face.incoming.is_empty()
+    }
+
+    fn ended(&mut self, error: Error) {
+        self.state.fail(error, self.effects);
+    }
+
+    fn close(mut self, turn: &mut Turn<'_>) -> News {
+        let state = &mut *self.state;
+        if core::mem::take(&mut state.face.wants_statistics) {
+            state.statistics = Some(Box::new(turn.connection().statistics()));
+            self.effects.signal(Signal::Connection);
+        }
+        let answers_here = || self.listener.is_some_and(Listener::answers_here);
+        state.is_attended = self.has_requests && answers_here();
+        #[cfg(any(test, debug_assertions))]
+        state.face.check_caches();
+        *self.exchanges = state.face.all.len() as u64;
+        News {
+            has_requests: self.has_requests,
+            failures: core::mem::take(&mut state.face.failures),
+        }
+    }
+}
+
+impl Batch<'_> {
+    fn exchange(&self, stream: u64) -> Option<&Exchange> {
+        let key = self.state.face.by_stream.get(stream)?;
+        self.state.face.all.get(key)
+    }
+
+    /// Changes the exchange on `stream`, and discards it if it has ended.
+    fn with(&mut self, stream: u64, change: impl FnOnce(&mut Exchange, &mut Effects)) {
+        let face = &mut self.state.face;
+        let Some(key) = face.by_stream.get(stream) else { return };
+        if let Some(exchange) = face.all.get_mut(key) {
+            change(exchange, self.effects);
+        }
+        face.retire(key);
+    }
+
+    fn by_stream(&mut self, stream: u64, act: impl FnOnce(&mut Self, usize)) {
+        if let Some(key) = self.state.face.by_stream.get(stream) {
+            act(self, key);
+            self.state.face.retire(key);
+        }
+    }
+
+    /// Ends an exchange that has no stream.
+    pub(super) fn give_up(&mut self, key: usize, error: &Error) {
+        let face = &mut self.state.face;
+        if let Some(exchange) = face.all.get_mut(key) {
+            exchange.send.fail(error, self.effects);
+            exchange.fail_receiving(error, self.effects);
+        }
+        face.retire(key);
+    }
+
+    /// Processes what a task has changed of an exchange.
+    fn change(&mut self, turn: &mut Turn<'_>, key: usize) {
+        let face = &mut self.state.face;
+        let Some(exchange) = face.all.get_mut(key) else { return };
+        match exchange.stream {
+            Some(_) => {
+                self.cancel(turn, key);
+                self.reprioritize(turn, key);
+                self.send_datagrams(turn, key);
+                self.write(turn, key);
+                self.tell_credit(turn, key);
+                self.read(turn, key);
+            }
+            None if exchange.send.buffer.is_over() || exchange.is_queued => self.check_waiting(key),
+            None => {
+                exchange.is_queued = true;
+                face.waiting.push_back(key);
+                self.check_waiting(key);
+            }
+        }
+    }
+
+    /// Removes a request that waits for a stream if its task has cancelled it.
+    fn check_waiting(&mut self, key: usize) {
+        let face = &mut self.state.face;
+        let Some(exchange) = face.all.get_mut(key) else { return };
+        let is_cancelled = matches!(exchange.send.buffer.state(), SendState::Resetting(_));
+        if exchange.is_queued && is_cancelled {
+            exchange.is_queued = false;
+            face.waiting.retain(|waiting| *waiting != key);
+            self.give_up(key, &Error::Cancelled);
+        }
+    }
+
+    /// Resets and stops the stream, as far as the task has cancelled the exchange.
+    fn cancel(&mut self, turn: &mut Turn<'_>, key: usize) {
+        let Some(exchange) = self.state.face.all.get_mut(key) else { return };
+        let Some(stream) = exchange.stream else { return };
+        if let SendState::Resetting(code) = exchange.send.buffer.state() {
+            turn.reset(stream, Code::new(code.get()));
+            exchange.send.end(SendState::Reset, self.effects);
+        }
+        if let Some(code) = exchange.receive.buffer.take_stop() {
+            turn.stop(stream, Code::new(code.get()));
+            exchange.fail_receiving(&Error::Cancelled, self.effects);
+        }
+    }
+
+    /// The error code of messages that cannot be continued because of this end.
+    pub(super) fn own_failure(turn: &Turn<'_>) -> Code {
+        match turn.role() {
+            Role::Client => Code::REQUEST_CANCELLED,
+            Role::Server => Code::INTERNAL_ERROR,
+        }
+    }
+}
