@@ -43,7 +43,7 @@ pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
 }
 
 /// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
-/// client would make none, and have connected in vain. An idle connection rests by then, so that the driver runs again.
+/// client would make none, and have connected in vain.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What a request in progress counts beside its content, in bytes: the states of its exchange in both protocols, its header fields,
@@ -68,6 +68,8 @@ pub(super) struct Core {
     unasked_since: Option<Timestamp>,
     /// When to look for streams without progress.
     look_at: Option<Timestamp>,
+    /// When to continue a shutdown that waits for the first request.
+    shutdown_at: Option<Timestamp>,
     busy: OnDemand<Busy>,
 }
 
@@ -109,7 +111,6 @@ impl Core {
     /// The connection rests: gives back the memory that only a busy connection needs.
     fn rest(&mut self) {
         self.http3.rest();
-        self.unasked_since = None;
         if self.look_at.is_none() && self.busy.trailers.is_empty() {
             self.has_refused = false;
             self.busy.give_back();
@@ -132,6 +133,7 @@ impl<F> Driver<F> {
             has_refused: false,
             unasked_since: None,
             look_at: None,
+            shutdown_at: None,
             busy: OnDemand::default(),
         };
         Self { core, face }
@@ -161,7 +163,7 @@ impl<F: Face> Application for Driver<F> {
     }
 
     fn deadline(&self) -> Option<Timestamp> {
-        self.core.look_at
+        self.core.look_at.into_iter().chain(self.core.shutdown_at).min()
     }
 
     fn held_bytes(&self) -> u64 {
@@ -333,15 +335,16 @@ impl<O: OpenFace> Running<'_, O> {
         self.events();
         self.face.ended(Error::from_connection(error));
         self.turn.core.look_at = None;
+        self.turn.core.shutdown_at = None;
     }
 
     /// Closes the connection if the application has requested it, or if it is finishing and all messages are complete.
     fn end_if_due(&mut self) {
-        let unasked_since = &mut self.turn.core.unasked_since;
-        if self.has_requests || unasked_since.is_some_and(|since| self.now >= since + FIRST_REQUEST)
-        {
-            *unasked_since = None;
-        }
+        let Core { unasked_since, shutdown_at, .. } = &mut *self.turn.core;
+        let is_patient =
+            |since: &Timestamp| !self.has_requests && self.now < *since + FIRST_REQUEST;
+        *unasked_since = unasked_since.filter(is_patient);
+        *shutdown_at = None;
         if let Some((code, reason)) = self.face.take_close() {
             let reason = core::str::from_utf8(&reason).unwrap_or_default();
             self.close(Code::new(code.get()), reason);
@@ -366,10 +369,12 @@ impl<O: OpenFace> Running<'_, O> {
     /// more requests can be accepted.
     fn has_shut_down(&mut self) -> bool {
         let Turn { core, streams, .. } = &mut self.turn;
-        let may_be_asked = !core.is_connected || core.unasked_since.is_some();
-        if may_be_asked && core.http3.role() == Role::Server {
-            // For the client the handshake may be complete, and a request be in transit.
-            return false;
+        if core.http3.role() == Role::Server {
+            core.shutdown_at = core.unasked_since.map(|since| since + FIRST_REQUEST);
+            if !core.is_connected || core.unasked_since.is_some() {
+                // For the client the handshake may be complete, and a request be in transit.
+                return false;
+            }
         }
         if !core::mem::replace(&mut core.has_said_goaway, true) {
             // Before the handshake is complete, nothing of the server can be in transit.
