@@ -4,7 +4,10 @@ use clearway_http3::Code;
 use http::Method;
 
 use super::program::LARGE;
-use super::{Face, Pair, SECOND, get, over_each_face, post, request, transport, tunnel, whole};
+use super::{
+    Face, Pair, SECOND, WINDOW, get, over_each_face, post, request, trailers, transport, tunnel,
+    whole,
+};
 use crate::http3::{Body, Error};
 use crate::wakes_tests::world::{Configs, DELAY, Scene, now_or_never};
 
@@ -14,6 +17,7 @@ over_each_face! {
     a_shutdown_ends_although_a_request_was_cut_off
     a_reset_that_is_lost_is_delivered_before_a_shutdown_ends
     what_came_before_a_close_is_delivered
+    what_nobody_has_read_is_delivered_after_a_close
     a_connection_of_another_protocol_is_closed
 }
 
@@ -45,7 +49,7 @@ fn a_request_in_transit_is_accepted_by_a_shutdown(face: Face) {
     let mut pair = Pair::new(face);
     let last = pair.client.start(get("/")).unwrap();
     pair.world.run_for(DELAY * 3 / 2);
-    let late = pair.client.start(get("/late")).unwrap();
+    let late = pair.client.start(get("/other")).unwrap();
     assert_eq!(pair.get(last.response()).unwrap().status(), 200);
     assert_eq!(pair.get(late.response()).unwrap().status(), 200);
     let closed = pair.client.clone();
@@ -100,6 +104,22 @@ fn what_came_before_a_close_is_delivered(face: Face) {
     let record = pair.record("/whole");
     assert!(record.is_whole && record.content == b"whole", "{record:?}");
     drop((upload, of_tunnel, response, of_tunnel_response, whole));
+}
+
+/// Tasks read nothing before the connection has ended. A handler has no choice.
+fn what_nobody_has_read_is_delivered_after_a_close(face: Face) {
+    let mut pair = Pair::new(face);
+    // More than is taken from the transport for a task that does not read, but less than that and a window.
+    let content = vec![7; WINDOW as usize * 3 / 2];
+    let body = Body::full(content.clone()).with_trailers(trailers());
+    let pending = pair.client.start(request(Method::POST, "/late", body)).unwrap();
+    pair.world.run_for(SECOND);
+    pair.client.close(Code::NO_ERROR);
+    pair.world.run_for(SECOND);
+    let record = pair.record("/late");
+    assert!(record.is_whole && record.content == content, "{}", record.content.len());
+    assert_eq!(record.trailers, Some(trailers()));
+    drop(pending);
 }
 
 fn a_connection_of_another_protocol_is_closed(face: Face) {

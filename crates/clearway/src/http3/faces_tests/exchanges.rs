@@ -6,7 +6,7 @@ use http::Method;
 use super::program::LARGE;
 use super::{Face, Pair, SECOND, get, over_each_face, post, request, trailers, tunnel};
 use crate::http3::Error;
-use crate::wakes_tests::world::{Scene, now_or_never};
+use crate::wakes_tests::world::{DELAY, Scene, now_or_never};
 
 over_each_face! {
     a_request_comes_whole_and_is_answered
@@ -141,8 +141,10 @@ fn datagrams_come_in_both_directions(face: Face) {
     let (sending, pending) = pair.client.open(tunnel()).unwrap();
     let mut datagrams = pending.datagrams();
     datagrams.send("datagram").unwrap();
-    let echo = pair.get(async move { datagrams.receive().await });
-    assert_eq!(echo.unwrap().unwrap(), "datagram");
+    let echo = pair.world.spawn(async move { datagrams.receive().await });
+    // It comes with its request.
+    let (took, echo) = pair.world.wait(&echo, SECOND).unwrap();
+    assert_eq!((echo.unwrap().unwrap(), took), ("datagram".into(), DELAY * 2));
     assert_eq!(pair.record("/tunnel").datagrams, ["datagram"]);
     drop(sending);
 }

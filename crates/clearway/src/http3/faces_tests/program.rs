@@ -30,6 +30,9 @@ pub(super) struct Record {
 /// The requests by their paths.
 pub(super) type Records = Arc<Mutex<BTreeMap<String, Record>>>;
 
+/// Calls for requests that the program was not shown are noted under this path.
+pub(super) const UNKNOWN: &str = "unknown";
+
 /// The content of large responses.
 pub(super) const LARGE: usize = 3_000_000;
 
@@ -49,7 +52,7 @@ fn ok(path: &str) -> Response<()> {
 
 /// When a request is answered.
 fn is_answered_at_its_end(path: &str) -> bool {
-    ["/echo", "/priority"].contains(&path)
+    ["/echo", "/late", "/priority"].contains(&path)
 }
 
 /// The error code of what a task meets.
@@ -103,6 +106,7 @@ impl Task {
             }
             "/interim" => responder.inform(interim())?,
             "/" => server.close(false),
+            "/late" => drop(responder.cancelled().await),
             _ => {}
         }
         if is_answered_at_its_end(path) {
@@ -187,12 +191,16 @@ impl Answers {
         Self { records, timeouts, paths: BTreeMap::new() }
     }
 
+    fn path(&self, stream: u64) -> &str {
+        self.paths.get(&stream).map_or(UNKNOWN, String::as_str)
+    }
+
     fn note(&self, stream: u64, change: impl FnOnce(&mut Record)) {
-        note(&self.records, &self.paths[&stream], change);
+        note(&self.records, self.path(stream), change);
     }
 
     fn respond(&self, stream: &mut RequestStream<'_>) {
-        let path = &self.paths[&stream.id()];
+        let path = self.path(stream.id());
         let received = self.records.lock().unwrap()[path].content.clone();
         let content = content(path, received, stream.priority());
         let trailers = (path == "/trailers").then(trailers);
@@ -236,7 +244,7 @@ impl Handler for Answers {
             record.trailers = trailers;
             record.is_whole = true;
         });
-        let path = &*self.paths[&stream.id()];
+        let path = self.path(stream.id());
         if is_answered_at_its_end(path) || path == "/tunnel" {
             self.respond(stream);
         }
