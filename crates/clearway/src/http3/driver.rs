@@ -252,10 +252,8 @@ impl<O: OpenFace> Running<'_, O> {
             None => Vec::new(),
         };
         while let Some(event) = self.turn.core.http3.next_event() {
-            match event {
-                Event::Writable { stream } => writable.push(stream),
-                other if self.turn.core.has_refused && self.is_of_refused(&other) => {}
-                other => self.event(other),
+            if !(self.turn.core.has_refused && self.is_of_refused(&event)) {
+                self.event(event, &mut writable);
             }
         }
         for stream in writable.drain(..) {
@@ -277,6 +275,7 @@ impl<O: OpenFace> Running<'_, O> {
             Event::Data { stream }
             | Event::Trailers { stream, .. }
             | Event::Finished { stream }
+            | Event::Writable { stream }
             | Event::Reset { stream, .. }
             | Event::Stopped { stream, .. }
             | Event::Failed { stream, .. }
@@ -285,7 +284,8 @@ impl<O: OpenFace> Running<'_, O> {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    /// Passes an event on. A stream that can be written to is added to `writable`.
+    fn event(&mut self, event: Event, writable: &mut Vec<u64>) {
         let Self { turn, face, .. } = self;
         match event {
             Event::Request { stream, mut request } => {
@@ -307,6 +307,7 @@ impl<O: OpenFace> Running<'_, O> {
                 let trailers = turn.core.take_trailers(stream);
                 face.finished(turn, stream, trailers);
             }
+            Event::Writable { stream } => writable.push(stream),
             Event::Reset { stream, code } => {
                 turn.core.take_trailers(stream);
                 face.reset(turn, stream, code);
