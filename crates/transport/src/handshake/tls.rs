@@ -65,6 +65,7 @@ use server_secrets::CollectingKeyLog;
 use session_trust::ClientSide;
 pub use settings::{ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, EarlyTerms, VersionedSessions, VersionedTicketer};
+use verifier::Verifier;
 
 fn key_log_file() -> Arc<dyn KeyLog> {
     if let Some(path) = std::env::var_os("SSLKEYLOGFILE") {
@@ -87,8 +88,8 @@ fn make_private(path: &Path) {
 #[derive(Clone, Debug)]
 pub struct TlsClientConfig {
     config: Arc<ClientConfig>,
-    /// The session tickets; `None` if the configuration has a store of its own.
-    tickets: Option<ClientTickets>,
+    /// The session tickets, and what verifies the servers; `None` if the configuration has a store and a verifier of its own.
+    tickets: Option<(ClientTickets, Arc<Verifier>)>,
     /// Whether the ClientHello is encrypted, which a server may reject.
     encrypts_hello: bool,
     /// Where the tokens of servers are kept; `None` if they are not.
@@ -110,12 +111,6 @@ impl TlsClientConfig {
         Ok(Self { config, tickets: None, encrypts_hello: false, tokens: None })
     }
 
-    /// Keeps session tickets in memory, those of each version apart.
-    fn with_tickets(config: ClientConfig, side: ClientSide) -> Result<Self, SessionError> {
-        let tickets = Some(ClientTickets::in_memory(side));
-        Ok(Self { tickets, ..Self::new(Arc::new(config))? })
-    }
-
     /// Makes a configuration of `settings`.
     ///
     /// # Errors
@@ -124,7 +119,9 @@ impl TlsClientConfig {
     pub fn from_settings(settings: TlsClientSettings) -> Result<Self, SessionError> {
         let encrypts_hello = settings.encrypted_client_hello.has_config();
         let side = ClientSide::new(&settings.trust, settings.certificate.as_deref());
-        Ok(Self { encrypts_hello, ..Self::with_tickets(settings.into_config()?, side)? })
+        let (config, verifier) = settings.into_config()?;
+        let tickets = Some((ClientTickets::in_memory(side), verifier));
+        Ok(Self { encrypts_hello, tickets, ..Self::new(Arc::new(config))? })
     }
 
     /// Accepts servers whose certificates lead to `roots`, and offers `application_protocols`, the preferred one first.
@@ -163,13 +160,15 @@ impl TlsClientConfig {
     ///
     /// A session that this configuration has received is resumed as one in memory is. One that another configuration has
     /// received, or another process, is resumed only if the server's certificates, which are stored with it, are acceptable
-    /// to this configuration now; and that costs about as much as a full handshake. A session that began without
+    /// to this configuration now. Such a session saves a round trip if it permits [early data](Self::early_data), and no
+    /// processor time: this client takes about 390 us for it, and 290 us for a full handshake. A session that began without
     /// [verification](ServerTrust::DangerousAnyone) is not resumed by a configuration that verifies, nor one that began with
     /// another certificate of the client, or more than a week ago.
     pub fn session_store(mut self, store: Arc<dyn SessionStore>) -> Self {
         self.tokens = Some(store.clone());
-        if let Some(tickets) = &mut self.tickets {
-            tickets.store = Some(store);
+        if let Some((tickets, verifier)) = &mut self.tickets {
+            let verifier = tickets.keep_in(store, verifier.clone());
+            Arc::make_mut(&mut self.config).dangerous().set_certificate_verifier(verifier);
         }
         self
     }
@@ -217,7 +216,7 @@ impl ClientVersion {
     ) -> (Self, Arc<ClientConfig>) {
         let mut config = settings.config.clone();
         let mut tickets = None;
-        if let Some(all) = &settings.tickets {
+        if let Some((all, _)) = &settings.tickets {
             let of_connection =
                 Arc::new(ConnectionTickets::new(all.clone(), first, settings.config.clone()));
             let resumption = Resumption::store(of_connection.clone());

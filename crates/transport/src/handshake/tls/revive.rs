@@ -4,28 +4,32 @@
 //! derived with the suite's HKDF, which a provider may replace, so that is where it is read here. A stored session comes
 //! back by a handshake between a client of the same configuration and a server in the same process: it presents the
 //! chain that the real server presented, which the client verifies as ever, and afterwards sends the real server's ticket;
-//! and where the secret would be derived, the stored one is given. What that server cannot do is sign, so that for this
-//! handshake, on this thread, signatures are not verified.
+//! and where the secret would be derived, the stored one is given. What that server cannot do is sign with the real one's key.
+//! It has a [key of its own](StandInKey) instead, which never leaves the configuration: only a configuration with a store of
+//! sessions has one, and only its [verifier](RevivingVerifier) accepts it.
 
 use core::cell::RefCell;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use core::fmt;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
 use rustls::crypto::{ActiveKeyExchange, CryptoProvider, aws_lc_rs, hmac};
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{self, ClientConnection, ServerConnection};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{
-    CipherSuite, ClientConfig, NamedGroup, NoKeyLog, ServerConfig, SignatureAlgorithm,
+    CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, NoKeyLog, ServerConfig, SignatureAlgorithm,
     SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
 };
 
 use super::super::suites;
 use super::saved::SavedSession;
+use super::verifier::Verifier;
 
 /// What happens to the secret of a session that is derived on this thread.
 #[derive(Default)]
@@ -66,8 +70,93 @@ pub(super) fn reading_secret<T>(derive: impl FnOnce() -> T) -> (T, Option<Vec<u8
     }
 }
 
-pub(super) fn is_reviving() -> bool {
-    DERIVED.with_borrow(|mode| matches!(mode, Derived::Replaced(_)))
+/// The key with which the server that stands for the real one signs its handshake. It is made at random when it is needed first.
+#[derive(Default)]
+pub(super) struct StandInKey(OnceLock<[u8; 32]>);
+
+impl StandInKey {
+    /// The signature of a message; `None` if there is no randomness.
+    fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        if self.0.get().is_none() {
+            let mut key = [0; 32];
+            aws_lc_rs::default_provider().secure_random.fill(&mut key).ok()?;
+            // Another thread may have made one meanwhile.
+            let _ = self.0.set(key);
+        }
+        self.authenticate(message)
+    }
+
+    fn authenticate(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let key = OkmBlock::new(self.0.get()?);
+        let hkdf = suites::all().first()?.hkdf_provider;
+        Some(hkdf.hmac_sign(&key, message).as_ref().to_vec())
+    }
+
+    /// Whether this key has made the signature. The time that this takes does not depend on what is wrong with it.
+    fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.authenticate(message).is_some_and(|own| {
+            let differences = own.iter().zip(signature).map(|(own, other)| own ^ other);
+            own.len() == signature.len() && differences.fold(0, |all, bits| all | bits) == 0
+        })
+    }
+}
+
+impl fmt::Debug for StandInKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StandInKey")
+    }
+}
+
+/// The verifier of a configuration with a store of sessions: the usual one, except that the server which stands for the real one
+/// while a session is revived proves itself by another key. Certificates are always verified.
+#[derive(Debug)]
+pub(super) struct RevivingVerifier {
+    usual: Arc<Verifier>,
+    stand_in: Arc<StandInKey>,
+}
+
+impl RevivingVerifier {
+    pub(super) fn new(usual: Arc<Verifier>, stand_in: Arc<StandInKey>) -> Self {
+        Self { usual, stand_in }
+    }
+}
+
+impl ServerCertVerifier for RevivingVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.usual.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if self.stand_in.has_signed(message, signature.signature()) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        self.usual.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.usual.supported_verify_schemes()
+    }
 }
 
 /// The HKDF of a suite, whose secrets of sessions can be read and replaced.
@@ -163,10 +252,11 @@ pub(super) fn observed(suites: Vec<SupportedCipherSuite>) -> Vec<SupportedCipher
     suites.into_iter().map(known).collect()
 }
 
-/// The session as rustls has it, for connections with this configuration. `None` if its certificates are not acceptable
-/// (any more), or it does not fit the configuration.
+/// The session as rustls has it, for connections with this configuration, whose verifier accepts `stand_in`. `None` if its
+/// certificates are not acceptable (any more), or it does not fit the configuration.
 pub(super) fn revive(
     config: &ClientConfig,
+    stand_in: &Arc<StandInKey>,
     saved: &SavedSession,
     server_name: &ServerName<'static>,
 ) -> Option<Tls13ClientSessionValue> {
@@ -181,7 +271,7 @@ pub(super) fn revive(
     client.key_log = Arc::new(NoKeyLog);
     client.time_provider = clock.clone();
     client.enable_early_data = false;
-    let server = stand_in(saved, suite)?;
+    let server = server(saved, suite, stand_in)?;
     let secret = Derived::Replaced(saved.secret.clone());
     let (exchanged, _) = during(secret, || exchange(client, server, saved, server_name, &clock));
     exchanged?;
@@ -239,12 +329,16 @@ fn ticket_message(saved: &SavedSession) -> Option<Vec<u8>> {
 }
 
 /// The configuration of the server that stands for the real one.
-fn stand_in(saved: &SavedSession, suite: &'static Tls13CipherSuite) -> Option<ServerConfig> {
+fn server(
+    saved: &SavedSession,
+    suite: &'static Tls13CipherSuite,
+    key: &Arc<StandInKey>,
+) -> Option<ServerConfig> {
     let provider = CryptoProvider {
         cipher_suites: vec![SupportedCipherSuite::Tls13(suite)],
         ..aws_lc_rs::default_provider()
     };
-    let certified = Arc::new(CertifiedKey::new(saved.chain(), Arc::new(NoKey)));
+    let certified = Arc::new(CertifiedKey::new(saved.chain(), Arc::new(Key(key.clone()))));
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13])
         .ok()?
@@ -266,15 +360,19 @@ impl ResolvesServerCert for Chain {
 
 /// Stands for the key that only the real server has.
 #[derive(Debug)]
-struct NoKey;
+struct Key(Arc<StandInKey>);
 
 #[derive(Debug)]
-struct NoSigner(SignatureScheme);
+struct KeySigner {
+    key: Arc<StandInKey>,
+    /// What the signature is said to be.
+    scheme: SignatureScheme,
+}
 
-impl SigningKey for NoKey {
+impl SigningKey for Key {
     fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
-        let scheme = offered.first().copied()?;
-        Some(Box::new(NoSigner(scheme)))
+        let scheme = *offered.first()?;
+        Some(Box::new(KeySigner { key: self.0.clone(), scheme }))
     }
 
     fn algorithm(&self) -> SignatureAlgorithm {
@@ -282,13 +380,13 @@ impl SigningKey for NoKey {
     }
 }
 
-impl Signer for NoSigner {
-    fn sign(&self, _: &[u8]) -> Result<Vec<u8>, rustls::Error> {
-        Ok(vec![0; 64])
+impl Signer for KeySigner {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+        self.key.sign(message).ok_or(rustls::Error::FailedToGetRandomBytes)
     }
 
     fn scheme(&self) -> SignatureScheme {
-        self.0
+        self.scheme
     }
 }
 
@@ -343,3 +441,7 @@ impl ClientSessionStore for Caught {
         None
     }
 }
+
+#[cfg(test)]
+#[path = "revive_tests.rs"]
+mod tests;

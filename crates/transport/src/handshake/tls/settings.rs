@@ -86,15 +86,17 @@ impl TlsClientSettings {
         }
     }
 
-    pub(super) fn into_config(self) -> Result<ClientConfig, SessionError> {
+    /// The configuration, and what verifies certificates for it.
+    pub(super) fn into_config(self) -> Result<(ClientConfig, Arc<Verifier>), SessionError> {
         let provider = provider(observed(self.cipher_suites), self.key_exchange_groups);
         let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = match self.encrypted_client_hello.mode()? {
             Some(mode) => builder.with_ech(mode)?,
             None => builder.with_protocol_versions(&[&TLS13])?,
         };
-        let verifier = Verifier::new(self.trust, provider.signature_verification_algorithms);
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = Arc::new(Verifier::new(self.trust, algorithms));
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier.clone());
         let mut config = match self.certificate {
             Some(certificate) => {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)))
@@ -102,7 +104,7 @@ impl TlsClientSettings {
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = self.application_protocols;
-        Ok(config)
+        Ok((config, verifier))
     }
 }
 

@@ -16,9 +16,10 @@ use super::super::early_limits::EarlyLimits;
 use super::binding::SessionBinding;
 use super::context::{CurrentContext, SessionContext};
 use super::memory::{MemorySessionStore, Servers};
-use super::revive::revive;
+use super::revive::{RevivingVerifier, StandInKey, revive};
 use super::saved::{LiveSession, SessionStore};
 use super::session_trust::{ClientSide, SessionTrust};
+use super::verifier::Verifier;
 
 /// How many tickets of each server a client keeps in memory; rustls's number.
 const PER_SERVER: usize = 8;
@@ -31,13 +32,33 @@ pub(super) struct ClientTickets {
     /// The trust of the configuration.
     side: ClientSide,
     /// The application's store. Then the others keep only the groups of earlier key exchanges.
-    pub(super) store: Option<Arc<dyn SessionStore>>,
+    store: Option<Store>,
+}
+
+/// An application's store of sessions.
+#[derive(Clone, Debug)]
+struct Store {
+    sessions: Arc<dyn SessionStore>,
+    /// What revives them.
+    stand_in: Arc<StandInKey>,
 }
 
 impl ClientTickets {
     /// Tickets that are kept in memory.
     pub(super) fn in_memory(side: ClientSide) -> Self {
         Self { version_1: Arc::default(), version_2: Arc::default(), side, store: None }
+    }
+
+    /// Keeps the sessions in `sessions`, whose servers are verified by `verifier`. Returns the verifier of the configuration, which
+    /// is able to revive them.
+    pub(super) fn keep_in(
+        &mut self,
+        sessions: Arc<dyn SessionStore>,
+        verifier: Arc<Verifier>,
+    ) -> Arc<RevivingVerifier> {
+        let stand_in = Arc::<StandInKey>::default();
+        self.store = Some(Store { sessions, stand_in: stand_in.clone() });
+        Arc::new(RevivingVerifier::new(verifier, stand_in))
     }
 
     fn of(&self, version: Version) -> &InMemory {
@@ -153,19 +174,19 @@ impl ConnectionTickets {
             return Some(ticket)
                 .filter(|(_, _, began)| permits(SessionTrust { side, began: *began }));
         };
-        let saved = store.take_session(&server_name.to_str(), self.first)?;
+        let saved = store.sessions.take_session(&server_name.to_str(), self.first)?;
         if saved.version() != self.first || !permits(saved.trust) {
             return None;
         }
         // Reviving a session costs more than a full handshake.
         let live = saved.live.take(&self.config);
-        let session = live.or_else(|| revive(&self.config, &saved, server_name))?;
+        let session = live.or_else(|| revive(&self.config, &store.stand_in, &saved, server_name))?;
         Some((session, saved.context, saved.trust.began))
     }
 
     /// The application's store.
     pub(super) fn store(&self) -> Option<&Arc<dyn SessionStore>> {
-        self.tickets.store.as_ref()
+        self.tickets.store.as_ref().map(|store| &store.sessions)
     }
 
     /// The session of the last ticket, if it has not been taken yet, and goes to the application's store.

@@ -8,13 +8,12 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::chain;
-use super::revive::is_reviving;
 use super::settings::ServerTrust;
 use super::signatures::{ValidSignatures, bounded};
 
 /// Checks the certificates of servers as `trust` says: with roots as rustls's own verifier does (RFC 5280 §6, RFC 9525), except that a
 /// signature of a certificate that was found valid is not verified again. Whatever the trust, a server has to prove that it has the
-/// key of its certificate, except on the thread that revives a session, and for that time.
+/// key of its certificate.
 #[derive(Debug)]
 pub(super) struct Verifier {
     trust: ServerTrust,
@@ -79,9 +78,6 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        if is_reviving() {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
         verify_tls13_signature(message, certificate, signature, &self.algorithms)
     }
 
