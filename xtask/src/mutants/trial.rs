@@ -1,8 +1,9 @@
 //! Runs tests on mutants until one fails.
 //!
 //! All mutants of an area are built together, each behind a switch, because building takes longer than testing. A first run of each
-//! test program notes which mutants it reaches; only these programs are run on a mutant, the fastest first. What cannot have a switch
-//! is built by itself: constant functions, for example, and what does not build at all.
+//! test program notes which mutants it reaches; only these programs are run on a mutant, the fastest first. Of a program that takes
+//! long, each test notes this by itself, and only the tests that reach a mutant are run on it. What cannot have a switch is built by
+//! itself: constant functions, for example, and what does not build at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,6 +27,8 @@ const SLOWER: u32 = 4;
 const LONGER: Duration = Duration::from_secs(15);
 /// How long a test program may take without a mutant.
 const LONGEST: Duration = Duration::from_secs(900);
+/// A program that takes this long has its tests selected for each mutant.
+const LONG: Duration = Duration::from_secs(15);
 /// How much memory it may have.
 const MEMORY: &str = "--as=8589934592";
 
@@ -122,7 +125,7 @@ fn try_alone(
         programs.retain(|program| !has_run.contains(&program.name));
         programs.sort_by_key(pace);
         for program in programs {
-            if !run(&program, &[], limit(pace(&program)))?.is_passed {
+            if !run(&program, &[], &[], limit(pace(&program)))?.is_passed {
                 return Ok(Some(Some(program.name)));
             }
             has_run.insert(program.name);
@@ -144,6 +147,69 @@ struct Sound<'a> {
     took: Duration,
     /// The mutants that it reaches.
     reached: BTreeSet<usize>,
+    /// The tests that reach each mutant, if the program takes long.
+    tests: BTreeMap<usize, Vec<String>>,
+}
+
+impl<'a> Sound<'a> {
+    /// Runs a program without a mutant.
+    fn new(program: &'a TestProgram) -> Result<Self, String> {
+        let (outcome, reached) = reach(program, &[])?;
+        if !outcome.is_passed {
+            return Err(format!("{} fails without a mutant", program.name));
+        }
+        Ok(Self { program, took: outcome.took, reached, tests: BTreeMap::new() })
+    }
+
+    /// Finds out what each test reaches. One that fails by itself is left out, and its mutants are tried with the others.
+    fn look_into(&mut self) -> Result<(), String> {
+        for test in list(self.program)? {
+            let (outcome, reached) = reach(self.program, &["--exact", &test])?;
+            if outcome.is_passed {
+                for number in reached {
+                    self.tests.entry(number).or_default().push(test.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the tests pass on this mutant.
+    fn passes(&self, number: usize) -> Result<bool, String> {
+        let active = number.to_string();
+        let tests = self.tests.get(&number).into_iter().flatten().map(String::as_str);
+        let mut arguments: Vec<&str> = tests.collect();
+        if !arguments.is_empty() {
+            arguments.push("--exact");
+        }
+        let switch = [("MUTANT", active.as_ref())];
+        Ok(run(self.program, &arguments, &switch, limit(self.took))?.is_passed)
+    }
+}
+
+/// Runs a program without a mutant, and notes what it reaches.
+fn reach(program: &TestProgram, arguments: &[&str]) -> Result<(Outcome, BTreeSet<usize>), String> {
+    let folder = target().join("mutants/reached");
+    let _ = fs::remove_dir_all(&folder);
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(failed)?;
+    let noting = [("MUTANTS_REACHED", folder.as_os_str())];
+    let mut outcome = run(program, arguments, &noting, LONGEST)?;
+    if !outcome.is_passed {
+        // Noting may have been what a test failed for that counts allocations.
+        outcome = run(program, arguments, &[], LONGEST)?;
+    }
+    let names = fs::read_dir(&folder).map_err(failed)?.flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    Ok((outcome, names.filter_map(number).collect()))
+}
+
+/// The tests of a program.
+fn list(program: &TestProgram) -> Result<Vec<String>, String> {
+    let mut command = Command::new(&program.file);
+    command.args(["--list", "--format=terse"]).current_dir(&program.folder);
+    let listed = command::output("listing tests", &mut command)?;
+    Ok(listed.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
 }
 
 struct Trial<'a> {
@@ -156,27 +222,14 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// Runs each program without a mutant.
     fn new(area: &Area, programs: &'a [TestProgram]) -> Result<Self, String> {
-        let mut sound = Vec::new();
-        for program in programs {
-            let folder = target().join("mutants/reached");
-            let _ = fs::remove_dir_all(&folder);
-            let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
-            fs::create_dir_all(&folder).map_err(failed)?;
-            let noting = [("MUTANTS_REACHED", folder.as_os_str())];
-            let mut outcome = run(program, &noting, LONGEST)?;
-            if !outcome.is_passed {
-                // Noting may have been what a test failed for that counts allocations.
-                outcome = run(program, &[], LONGEST)?;
-            }
-            if !outcome.is_passed {
-                return Err(format!("{} fails without a mutant", program.name));
-            }
-            let names = fs::read_dir(&folder).map_err(failed)?.flatten();
-            let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-            let reached: BTreeSet<usize> = names.filter_map(number).collect();
-            sound.push(Sound { program, took: outcome.took, reached });
-        }
+        let mut sound = programs.iter().map(Sound::new).collect::<Result<Vec<_>, _>>()?;
         sound.sort_by_key(|program| program.took);
+        let is_long =
+            |program: &&mut Sound<'_>| program.took >= LONG && !program.reached.is_empty();
+        for program in sound.iter_mut().filter(is_long) {
+            eprintln!("xtask: {}: running each test of {}", area.name, program.program.name);
+            program.look_into()?;
+        }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self { programs: sound, threads: if area.is_slow { 1 } else { cores } })
     }
@@ -211,10 +264,8 @@ impl<'a> Trial<'a> {
 
     /// The name of the program that catches this mutant.
     fn try_one(&self, number: usize) -> Result<Option<String>, String> {
-        let active = number.to_string();
-        let switch = [("MUTANT", active.as_ref())];
         for sound in self.programs.iter().filter(|sound| sound.reached.contains(&number)) {
-            if !run(sound.program, &switch, limit(sound.took))?.is_passed {
+            if !sound.passes(number)? {
                 return Ok(Some(sound.program.name.clone()));
             }
         }
@@ -248,12 +299,13 @@ impl Drop for Running {
 /// Runs a test program until it ends, a test fails, or it takes longer than `limit`.
 fn run(
     program: &TestProgram,
+    arguments: &[&str],
     environment: &[(&str, &std::ffi::OsStr)],
     limit: Duration,
 ) -> Result<Outcome, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", program.name);
     let mut command = Command::new("prlimit");
-    command.arg(MEMORY).arg(&program.file).current_dir(&program.folder);
+    command.arg(MEMORY).arg(&program.file).args(arguments).current_dir(&program.folder);
     command.env("CARGO_MANIFEST_DIR", &program.folder).envs(environment.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let began = Instant::now();
@@ -288,7 +340,7 @@ mod tests {
         fs::set_permissions(&file, mode).unwrap();
         let folder = PathBuf::from("/");
         let program = TestProgram { name: "script".to_owned(), file: file.clone(), folder };
-        let outcome = run(&program, &[("SAID", "yes".as_ref())], limit).unwrap();
+        let outcome = run(&program, &[], &[("SAID", "yes".as_ref())], limit).unwrap();
         fs::remove_file(file).unwrap();
         outcome
     }
