@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use crate::support::{Pair, code, pattern, run};
 use bytes::Bytes;
@@ -172,18 +172,21 @@ fn a_stream_opened_for_a_dropped_future_is_that_of_the_next() {
         let pair = Pair::with(transport, |server| server);
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server));
+        let mut used = 0;
         for _ in 0..20 {
             let mut opening = Box::pin(client.open_bi());
             let opened = Arc::new(Woken::default());
             let waker = Waker::from(opened.clone());
-            if opening.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-                opened.0.notified().await;
+            match opening.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => opened.0.notified().await,
+                // On a busy machine, the stream may be there at once.
+                Poll::Ready(_) => used += 1,
             }
             // The stream was opened, but the future that wanted it is dropped.
             drop(opening);
         }
         let (mut send, mut recv) = client.open_bi().await.unwrap();
-        assert_eq!(send.id().index(), 0, "no other stream was used");
+        assert_eq!(send.id().index(), used, "no other stream was used");
         send.write_all(b"here").await.unwrap();
         send.finish().unwrap();
         assert_eq!(recv.read_to_end(10).await.unwrap(), b"here");
