@@ -1,5 +1,5 @@
 //! A custom congestion controller: its window grows by half of what is acknowledged as long as nothing
-//! is lost, and shrinks by a quarter, once per round trip, when something is. It is unfair to other traffic:
+//! is lost or marked, and shrinks by a quarter, once per round trip, when something is. It is unfair to other traffic:
 //! an example, not a recommendation.
 //!
 //!     cargo run --example custom_controller
@@ -37,7 +37,7 @@ struct State {
     window: u64,
     minimum: u64,
     maximum: u64,
-    /// Losses of packets sent before this belong to a congestion event for which the window was reduced already.
+    /// Losses and marks of packets sent before this belong to a congestion event for which the window was reduced already.
     recovery_until: Option<SendIndex>,
     suppressors: Suppressors,
     events: u64,
@@ -51,10 +51,11 @@ impl Controller for State {
     fn on_sent(&mut self, _packet: &SentPacket, _bytes_in_flight: u64) {}
 
     fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> CongestionResponse {
-        let is_answered =
-            |packet: &SentPacket| self.recovery_until.is_some_and(|until| packet.index < until);
+        let is_new = |index: SendIndex| self.recovery_until.is_none_or(|until| index >= until);
+        // ACKs only count marked packets: take the largest acknowledged one for a marked one.
+        let is_marked = event.newly_ce_marked > 0 && event.largest_acked.is_some_and(is_new);
         let mut response = CongestionResponse::None;
-        if event.lost.iter().any(|packet| !is_answered(packet)) {
+        if is_marked || event.lost.iter().any(|packet| is_new(packet.index)) {
             self.window = (self.window - self.window / 4).max(self.minimum);
             self.recovery_until = Some(event.next_index);
             self.events += 1;
@@ -149,7 +150,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if received == SIZE { Ok(()) } else { Err("the download is too short".into()) }
 }
 
-/// Whoever writes a controller tests it like this.
+/// A test that every controller of your own should have.
 #[cfg(test)]
 #[test]
 fn it_keeps_the_contract_of_controllers() {
