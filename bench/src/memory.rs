@@ -131,11 +131,9 @@ impl End {
             for datagram in buffer[..transmit.size].chunks_mut(size) {
                 let (remote, socket, ecn) = (self.address, transmit.socket, transmit.ecn);
                 let arrival = Arrival { remote, socket, local_ip: None, ecn };
-                match peer.endpoint.receive(now, arrival, datagram) {
-                    Received::Incoming(incoming) => {
-                        peer.handle = peer.endpoint.accept(now, incoming, None).ok();
-                    }
-                    _ => {}
+                let received = peer.endpoint.receive(now, arrival, datagram);
+                if let Received::Incoming(incoming) = received {
+                    peer.handle = peer.endpoint.accept(now, incoming, None).ok();
                 }
             }
             if let Some(handle) = peer.handle

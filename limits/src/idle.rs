@@ -331,13 +331,11 @@ impl Visit {
     ) {
         let (now, home) = (server.now, self.home);
         runner(Side::Server, self.server_stage(server), &mut || {
-            match server.endpoint.receive(now, arrival(home), &mut payload) {
-                Received::Incoming(incoming) => {
-                    let handle = server.endpoint.accept(now, incoming, None).expect("a client");
-                    let http3 = http3_end(Role::Server, &server.http3, self.seed);
-                    self.server = Some(Box::new(Peer { handle, http3, answered: 0 }));
-                }
-                _ => {}
+            let received = server.endpoint.receive(now, arrival(home), &mut payload);
+            if let Received::Incoming(incoming) = received {
+                let handle = server.endpoint.accept(now, incoming, None).expect("a client");
+                let http3 = http3_end(Role::Server, &server.http3, self.seed);
+                self.server = Some(Box::new(Peer { handle, http3, answered: 0 }));
             }
             let Some(peer) = &mut self.server else { return };
             let connection = server.endpoint.connection_mut(peer.handle).expect("a connection");

@@ -194,7 +194,7 @@ impl Path {
                 Err(release) => SendLimit::Pacer(release),
                 Ok(()) => {
                     if let Offer::Interval(interval) = offer {
-                        self.offered_at = self.offered_at + interval;
+                        self.offered_at += interval;
                     }
                     self.transmit(fate);
                     continue;
