@@ -48,7 +48,7 @@ type Build<'a> = &'a dyn Fn(&ControllerParameters) -> Box<dyn Controller>;
 /// - **growth**: the window does not grow while the sender is not limited by it (§7.8), and by no more than was acknowledged.
 /// - **liveness**: after losses, persistent congestion, silence, little traffic, or late packets, the sender uses the path again.
 /// - **repetition**: the same events lead to the same windows.
-/// - **packing**: a controller that was packed goes on as it would have.
+/// - **packing**: a controller that was packed and unpacked behaves as if it had not been.
 ///
 /// # Panics
 /// If a test fails.

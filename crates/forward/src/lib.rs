@@ -256,7 +256,7 @@ fn bind(options: &Options) -> io::Result<Vec<Socket>> {
     Ok(listening)
 }
 
-/// Those of the process that this one replaces, and what its threads hand over.
+/// Adopts the sockets of the process that this one replaces, and what its threads hand over.
 fn adopt(inherited: Vec<(UdpSocket, Bequest)>) -> io::Result<(Vec<Socket>, Vec<Bequest>)> {
     let adopt = |(socket, bequest)| Ok((Socket::bound(socket)?, bequest));
     inherited.into_iter().map(adopt).collect()

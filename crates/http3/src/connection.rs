@@ -251,7 +251,7 @@ impl Connection {
         })
     }
 
-    /// Whether the response on `stream` can be sent and has not begun, but for interim responses (server).
+    /// Whether the response on `stream` can be sent and has not begun; interim responses do not count (server).
     pub fn awaits_response(&self, stream: u64) -> bool {
         let request = self.requests.get(&stream);
         request.is_some_and(|request| request.send.check_leading().is_ok())

@@ -6,7 +6,7 @@
 //! built, and the connection's [`Application`] is called, once per batch, without a lock or a task hop.
 //! Other threads reach a shard through its handle, with at most one lock per batch. Several shards that share nothing can
 //! listen at one port: [`spawn_group`]. A process can take the port of another one over while that serves: [`HotRestart`]; also one
-//! whose threads are no shards: [`hand_over`].
+//! whose threads are not shards: [`hand_over`].
 //!
 //! ```
 //! use clearway_io::{Application, ConnectRequest, spawn};

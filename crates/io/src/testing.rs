@@ -28,7 +28,7 @@ pub fn endpoint_config() -> EndpointConfig {
     EndpointConfig {
         id_generator: Arc::new(RandomIds),
         reset_key: ResetKey::new(&[1; 32]),
-        // Which shard a client comes to is random: one may get many more than its part.
+        // Clients are assigned to shards at random: one may get many more than its share.
         max_connections: 1_000,
     }
 }

@@ -159,7 +159,7 @@ impl SocketArray {
     /// One with `size` places, all empty.
     ///
     /// # Errors
-    /// Those of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
     pub fn create(size: u32) -> io::Result<Self> {
         let map_type = MAP_TYPE_REUSEPORT_SOCKARRAY;
         let map = MapCreate { map_type, key_size: 4, value_size: 4, max_entries: size };
@@ -169,7 +169,7 @@ impl SocketArray {
     /// Puts a socket into a place, counted from 0. It has to be bound, with the option SO_REUSEPORT.
     ///
     /// # Errors
-    /// Those of the system, such as that there is no such place.
+    /// Errors of the system, for example if there is no such place.
     pub fn put(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let socket = socket.as_raw_fd();
         let (key, value) = (Address::of(&place), Address::of(&socket));
@@ -192,7 +192,7 @@ impl Counters {
     /// `size` of them, all 0.
     ///
     /// # Errors
-    /// Those of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
+    /// Errors of the system, such as [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF.
     pub fn create(size: u32) -> io::Result<Self> {
         let map_type = MAP_TYPE_ARRAY;
         let map = MapCreate { map_type, key_size: 4, value_size: 8, max_entries: size };
@@ -202,7 +202,7 @@ impl Counters {
     /// The value of one, counted from 0.
     ///
     /// # Errors
-    /// Those of the system, such as that there is no such counter.
+    /// Errors of the system, for example if there is no such counter.
     pub fn read(&self, place: u32) -> io::Result<u64> {
         let mut count = 0;
         let (key, value) = (Address::of(&place), ExclusiveAddress::of(&mut count));
@@ -221,7 +221,7 @@ impl AsRawFd for Counters {
 /// open, or it is [attached](attach).
 ///
 /// # Errors
-/// Those of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
+/// Errors of the system: [`PermissionDenied`](io::ErrorKind::PermissionDenied) without CAP_BPF, and
 /// [`InvalidInput`](io::ErrorKind::InvalidInput) or others if the kernel cannot prove that the program ends and reads nothing else.
 pub fn load_choice(program: &[Instruction]) -> io::Result<OwnedFd> {
     load(PROG_TYPE_SK_REUSEPORT, program)
@@ -255,7 +255,7 @@ fn load(program_type: u32, program: &[Instruction]) -> io::Result<OwnedFd> {
 /// Has a program choose among the sockets at the address of `socket`, which keep it from here on.
 ///
 /// # Errors
-/// Those of the system, such as that the program is of another type.
+/// Errors of the system, for example if the program has another type.
 pub fn attach(socket: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let value: c_int = program.as_raw_fd();
     let (level, name) = (SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF);

@@ -63,7 +63,7 @@ impl DropReasons {
     ///
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub fn read(&self) -> io::Result<BTreeMap<String, u64>> {
         let mut counts = BTreeMap::new();
         for (number, name) in self.names.range(..MAX_REASONS as u32) {

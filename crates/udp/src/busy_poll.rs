@@ -30,7 +30,7 @@ pub enum Waited {
 /// Waits, and decides before which sleeps a thread looks for something to do.
 ///
 /// To fall asleep and to be woken can take longer than the next datagram. Where datagrams are further apart, a moment of looking is
-/// wasted. So after attempts in vain, more and more sleeps begin without one.
+/// wasted. So after futile attempts, more and more sleeps begin without one.
 #[derive(Debug, Default)]
 pub struct BusyPoll {
     /// How many sleeps in a row begin without looking, since the last attempt was in vain.

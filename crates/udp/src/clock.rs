@@ -27,7 +27,7 @@ impl Clock {
 /// ready.
 ///
 /// # Errors
-/// Those of ppoll(2), such as that a signal came.
+/// Errors of ppoll(2), such as an interruption by a signal.
 pub fn poll(
     descriptors: &mut [PollFd<'_>],
     timeout: Option<Duration>,

@@ -10,8 +10,8 @@
 //! buffers of [`SOCKET_BUFFER_SIZE`].
 //!
 //! No call of a socket waits, and none has state of its own between calls: what was sent of a batch is the caller's `progress`, so a
-//! caller may stop after any of them, whether it is a thread or a task, and nothing is lost that the kernel has not taken. There
-//! are no threads and no connections here. An instance serves one thread at a time.
+//! caller may stop after any of them, whether it is a thread or a task, and nothing is lost that the kernel has not taken. It has
+//! neither threads nor connections. An instance serves one thread at a time.
 //!
 //! ```
 //! use std::time::Duration;

@@ -26,7 +26,7 @@ pub const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
 pub const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
 const RECEIVE_BUFFER_SIZE: usize = 1 << 16;
-/// The size of a socket's buffer in bytes that is asked for, in both directions; the kernel may give less.
+/// The size that is requested for a socket's buffers, in bytes for each direction; the kernel may give less.
 pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 /// A batch is at most this many bytes: the largest UDP payload in IPv4. A kernel takes no more in one call, however many
 /// datagrams it is divided into.
@@ -118,7 +118,7 @@ impl Socket {
     /// A socket at `address`. One at the unspecified IPv6 address also serves IPv4 where the platform supports that.
     ///
     /// # Errors
-    /// Those of the operating system: for example that the address is in use.
+    /// Errors of the operating system: for example that the address is in use.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         Self::bind_beside(address, None)
     }
@@ -128,7 +128,7 @@ impl Socket {
     /// socket of this user could take an address away.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn bind_beside(address: SocketAddr, other: Option<&Self>) -> io::Result<Self> {
         let is_covering =
             |local: SocketAddr| local.ip().is_unspecified() && local.port() == address.port();
@@ -152,7 +152,7 @@ impl Socket {
     /// else's sockets.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn permit_twins(&self) -> io::Result<()> {
         Ok(setsockopt(&self.socket, ReusePort, &true)?)
     }
@@ -163,7 +163,7 @@ impl Socket {
     /// This one must [permit](Self::permit_twins) it, and so must all that have a part of its addresses.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn bind_twin(&self) -> io::Result<Self> {
         let socket = unbound(self.local_address)?;
         setsockopt(&socket, ReusePort, &true)?;
@@ -174,7 +174,7 @@ impl Socket {
     /// A socket that was bound elsewhere: by the process before, or by a service manager.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// Errors of the operating system.
     pub fn bound(socket: UdpSocket) -> io::Result<Self> {
         Self::configure(socket.into())
     }
@@ -235,7 +235,7 @@ impl Socket {
     /// are passed one by one. Returns how many there were.
     ///
     /// # Errors
-    /// Those of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
+    /// Errors of the operating system, except that there is nothing to receive (which is `Ok(0)`), and ICMP errors of
     /// earlier datagrams (see [`unreachable`](Self::unreachable)).
     pub fn receive(
         &mut self,

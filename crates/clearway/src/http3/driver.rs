@@ -43,7 +43,7 @@ pub(super) fn speaking(config: ServerConfig, http3: &Config) -> ServerConfig {
 }
 
 /// How long a server that shuts down waits for the first request of a client that has just connected: after GOAWAY the
-/// client would make none, and have connected in vain.
+/// client would make none, and the handshake would be wasted.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// What a request in progress counts beside its content, in bytes: the states of its exchange in both protocols, its header fields,
@@ -82,7 +82,7 @@ struct Busy {
     writable: Vec<u64>,
     /// The trailer sections of messages whose end has not come.
     trailers: BTreeMap<u64, Box<HeaderMap>>,
-    /// The streams of requests that were refused, of which the face knows nothing.
+    /// The streams of requests that were refused, which were not passed to the face.
     refused: BTreeSet<u64>,
     watch: Watch,
 }
@@ -262,14 +262,14 @@ impl<O: OpenFace> Running<'_, O> {
         if writable.capacity() > 0 {
             self.turn.core.busy.writable = writable;
         }
-        // Those that came for requests that have just arrived, or since.
+        // Datagrams for requests that have just arrived, and those that arrived since.
         let Self { turn, face, .. } = self;
         while let Some((stream, payload)) = turn.core.http3.next_datagram(&mut turn.streams) {
             face.datagram(turn, stream, payload);
         }
     }
 
-    /// Whether an event is that of a request of which the face knows nothing.
+    /// Whether an event belongs to a request that was not passed to the face.
     fn is_of_refused(&self, event: &Event) -> bool {
         match event {
             Event::Data { stream }

@@ -180,7 +180,7 @@ fn section_2_1_datagrams_before_and_after_their_request() {
     assert!(client.connection.busy.early_datagrams.is_empty());
 }
 
-/// A connection that rests is asked for datagrams, too, and takes no memory for that.
+/// Asking a resting connection for datagrams allocates no memory.
 #[test]
 fn a_connection_that_rests_and_has_no_datagrams_goes_on_resting() {
     let (mut link, _, mut server) = connected(with_datagrams(), with_datagrams());

@@ -1,4 +1,4 @@
-//! Hot restart of threads that are no shards, such as those of a load balancer.
+//! Hot restart of threads that are not shards, such as those of a load balancer.
 //!
 //! A shard keeps its connections when another process replaces its own, and only its listening sockets change hands. Other threads
 //! hand over all that they have, so that their process can end at once: further sockets, and what they know, in bytes of a format of
@@ -76,8 +76,8 @@ impl Bequest {
     ///
     /// # Errors
     /// [`UnexpectedEof`](ErrorKind::UnexpectedEof) if that thread ends before it has given anything,
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing comes in time, [`InvalidData`](ErrorKind::InvalidData) if it is of another
-    /// form; others of the system.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing comes in time, [`InvalidData`](ErrorKind::InvalidData) if it has another
+    /// form, and other errors of the system.
     pub fn receive(self) -> io::Result<(Vec<UdpSocket>, Vec<u8>)> {
         let conversation = conversation(self.0)?;
         let foreign = || io::Error::from(ErrorKind::InvalidData);

@@ -76,7 +76,7 @@ pub(super) struct PacketContext {
 pub(super) enum PacketOutcome {
     /// Its protection was not removed: it was dropped, or is held until there are keys.
     Sealed,
-    /// It was authentic, and dropped: it had been received before, or is of another attempt.
+    /// It was authentic, and dropped: it had been received before, or belongs to another attempt.
     Opened,
     /// Its frames were processed.
     Received,

@@ -68,7 +68,7 @@ pub(in crate::http3) trait OpenFace {
         let _ = turn;
     }
 
-    /// An event of the transport that is none of streams.
+    /// An event of the transport that does not belong to a stream.
     fn path_event(&mut self, event: Event) {
         let _ = event;
     }

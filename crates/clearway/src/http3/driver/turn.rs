@@ -141,7 +141,7 @@ impl<'a> Turn<'a> {
     /// Abandons this end's message, also if it is complete and the peer has not acknowledged all of it.
     pub(in crate::http3) fn abort(&mut self, stream: u64, code: Code) {
         self.reset(stream, code);
-        // The protocol may have finished the stream already and discarded it, so the transport is told, too.
+        // The protocol may have finished the stream already and discarded it, so reset the transport's stream as well.
         self.streams.reset(stream, code.get());
     }
 

@@ -70,7 +70,7 @@ fn a_425_that_is_lost_is_delivered_before_a_shutdown_ends(face: Face) {
     drop(control);
 }
 
-/// With GOAWAY before the end of the handshake, a client whose early requests were refused would have connected in vain.
+/// With GOAWAY before the end of the handshake, a client whose early requests were refused would have connected for nothing.
 fn a_client_has_a_second_after_the_handshake_to_ask(face: Face) {
     for (wait, is_in_time) in [(MILLISECOND * 950, true), (MILLISECOND * 1050, false)] {
         let mut pair = Pair::begin(face, None, &with_session(face));

@@ -22,7 +22,7 @@ pub(super) struct Record {
     pub(super) trailers: Option<HeaderMap>,
     /// The request is complete.
     pub(super) is_whole: bool,
-    /// With which code the request was cut off, or the response stopped.
+    /// The codes with which requests were reset, or responses stopped.
     pub(super) failed: Vec<Code>,
     pub(super) datagrams: Vec<Bytes>,
 }

@@ -53,7 +53,7 @@ fn a_request_whose_header_section_does_not_come_is_rejected(face: Face) {
     assert!(pair.client.close_reason().is_none());
 }
 
-/// The program is told, and its client, too; and the connection goes on.
+/// Both the program and its client learn of it, and the connection stays open.
 fn a_request_whose_content_does_not_come_is_abandoned(face: Face) {
     let mut pair = patient(face);
     let (mut sending, pending) = pair.client.open(post("/echo")).unwrap();

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use super::super::driver::Turn;
 use super::{BodySource, CHUNK};
 
-/// After a first content of at most this many bytes, a source is asked at once whether it has more.
+/// If the first content has at most this many bytes, the source is polled again at once.
 const SHORT: usize = 16 << 10;
 
 /// A body that is being sent.

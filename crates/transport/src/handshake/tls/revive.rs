@@ -23,8 +23,8 @@ use rustls::sign::{CertifiedKey, Signer, SigningKey};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{
-    CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, NoKeyLog, ServerConfig, SignatureAlgorithm,
-    SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
+    CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, NoKeyLog, ServerConfig,
+    SignatureAlgorithm, SignatureScheme, SupportedCipherSuite, Tls13CipherSuite,
 };
 
 use super::super::suites;

@@ -180,7 +180,8 @@ impl ConnectionTickets {
         }
         // Reviving a session costs more than a full handshake.
         let live = saved.live.take(&self.config);
-        let session = live.or_else(|| revive(&self.config, &store.stand_in, &saved, server_name))?;
+        let session =
+            live.or_else(|| revive(&self.config, &store.stand_in, &saved, server_name))?;
         Some((session, saved.context, saved.trust.began))
     }
 
