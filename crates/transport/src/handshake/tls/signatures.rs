@@ -1,7 +1,7 @@
 //! Verification of the signatures in a certificate chain: each once, and only so many.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::Error;
@@ -21,13 +21,13 @@ pub(super) fn bounded<T, E>(
     valid: &ValidSignatures,
     search: impl FnOnce(&[&dyn SignatureVerificationAlgorithm]) -> Result<T, E>,
 ) -> Result<Result<T, E>, Error> {
-    let verified = AtomicUsize::new(0);
-    let once = |algorithm: &&'static _| Once { algorithm: *algorithm, valid, verified: &verified };
+    let own = Search::default();
+    let once = |algorithm: &&'static _| Once { algorithm: *algorithm, valid, search: &own };
     let algorithms: Vec<Once<'_>> = supported.all.iter().map(once).collect();
     let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
         algorithms.iter().map(|once| once as _).collect();
     let found = search(&algorithms);
-    match verified.load(Ordering::Relaxed) > MAX_CHAIN_SIGNATURES {
+    match own.verified.load(Ordering::Relaxed) > MAX_CHAIN_SIGNATURES {
         true if found.is_err() => Err(chain::refused(CertificateChainLimit::Signatures)),
         _ => Ok(found),
     }
@@ -75,13 +75,28 @@ impl core::fmt::Debug for ValidSignatures {
     }
 }
 
+/// One search for a path, with all algorithms.
+#[derive(Debug, Default)]
+struct Search {
+    /// How many signatures were verified.
+    verified: AtomicUsize,
+    /// The signatures that are valid, at most [`MAX_CHAIN_SIGNATURES`]: in [`ValidSignatures`], another one may have taken
+    /// the place of each.
+    valid: Mutex<Vec<Fingerprint>>,
+}
+
+impl Search {
+    fn valid(&self) -> MutexGuard<'_, Vec<Fingerprint>> {
+        self.valid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// An algorithm that is not asked again about a valid signature, nor about too many.
 #[derive(Debug)]
 struct Once<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,
     valid: &'a ValidSignatures,
-    /// How many signatures the search has had verified, with all algorithms.
-    verified: &'a AtomicUsize,
+    search: &'a Search,
 }
 
 impl Once<'_> {
@@ -106,13 +121,15 @@ impl SignatureVerificationAlgorithm for Once<'_> {
         signature: &[u8],
     ) -> Result<(), InvalidSignature> {
         let fingerprint = self.fingerprint(public_key, message, signature);
-        if !self.valid.contains(&fingerprint) {
-            if self.verified.fetch_add(1, Ordering::Relaxed) >= MAX_CHAIN_SIGNATURES {
-                return Err(InvalidSignature);
-            }
-            self.algorithm.verify_signature(public_key, message, signature)?;
-            self.valid.insert(fingerprint);
+        if self.search.valid().contains(&fingerprint) || self.valid.contains(&fingerprint) {
+            return Ok(());
         }
+        if self.search.verified.fetch_add(1, Ordering::Relaxed) >= MAX_CHAIN_SIGNATURES {
+            return Err(InvalidSignature);
+        }
+        self.algorithm.verify_signature(public_key, message, signature)?;
+        self.search.valid().push(fingerprint);
+        self.valid.insert(fingerprint);
         Ok(())
     }
 
