@@ -28,7 +28,7 @@ use crate::steering::Steering;
 
 pub use error::HotRestartError;
 pub(crate) use hand_over::{HandOver, Replaceable};
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::{Keeper, end_all};
 use keeper::{Kept, SocketPath};
 pub(crate) use message::Conversation;
 use message::{Message, Offer, Role, Secrets};

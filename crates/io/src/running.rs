@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::mailbox::{Command, Mailbox};
+use crate::restart;
 
 struct Running {
     number: u64,
@@ -58,12 +59,14 @@ pub(crate) fn start(mailbox: Arc<Mailbox>, run: impl FnOnce() + Send + 'static) 
 }
 
 /// Ends all shards of this process and returns when their threads have ended. Each processes the commands that it has
-/// received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it does not wait for its peers.
+/// received, and sends the resulting datagrams, such as a CONNECTION_CLOSE; it does not wait for its peers. No other process can
+/// replace this one any more (see [`HotRestart`](crate::HotRestart)), and the socket for that is removed.
 ///
 /// For a program that is about to exit: the cryptographic library releases its state before the process ends, and a
 /// thread in the middle of a handshake would then abort the process. This waits for a shard whose application blocks,
 /// but not for the shard that calls it.
 pub fn halt() {
+    restart::end_all();
     let running = std::mem::take(&mut registry().shards);
     for shard in &running {
         // One that has ended already takes nothing more.

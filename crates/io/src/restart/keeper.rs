@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -99,13 +99,42 @@ pub(super) struct Kept {
     pub(super) on_replaced: Box<dyn FnOnce() + Send>,
 }
 
-/// The thread that waits for the process that replaces this one. It ends with this.
+/// The thread that waits for the process that replaces this one. It ends with this, and with [`halt`](crate::halt).
 #[derive(Debug)]
 pub struct Keeper {
     /// Taken once the thread has something to keep.
     begin: Option<Sender<Kept>>,
+    waiting: Arc<Waiting>,
+}
+
+/// What ends the thread.
+#[derive(Debug)]
+struct Waiting {
     stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Waiting {
+    /// Ends the thread, which has something to keep or gets nothing more.
+    fn end(&self) {
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // It ends by itself where this is the thread: what is called when a process was replaced may drop the last handle.
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The threads that keep something.
+static WAITING: Mutex<Vec<Weak<Waiting>>> = Mutex::new(Vec::new());
+
+/// Ends the threads of all [`Keeper`]s: no process can replace this one any more, and no socket is left in the file system.
+pub(crate) fn end_all() {
+    let all = std::mem::take(&mut *WAITING.lock().unwrap_or_else(PoisonError::into_inner));
+    all.iter().filter_map(Weak::upgrade).for_each(|waiting| waiting.end());
 }
 
 impl Keeper {
@@ -120,13 +149,17 @@ impl Keeper {
                 kept.wait(&stopped);
             }
         })?;
-        Ok(Self { begin: Some(begin), stop, thread: Some(thread) })
+        let waiting = Waiting { stop, thread: Mutex::new(Some(thread)) };
+        Ok(Self { begin: Some(begin), waiting: Arc::new(waiting) })
     }
 
     pub(super) fn begin(&mut self, kept: Kept) {
         if let Some(begin) = self.begin.take() {
             // The thread waits for it.
             let _ = begin.send(kept);
+            let mut all = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|other| other.strong_count() > 0);
+            all.push(Arc::downgrade(&self.waiting));
         }
     }
 }
@@ -134,13 +167,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.begin = None;
-        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        // It ends by itself where this is the thread: what is called when a process was replaced may drop the last handle.
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != thread::current().id()
-        {
-            let _ = thread.join();
-        }
+        self.waiting.end();
     }
 }
 
