@@ -166,6 +166,11 @@ impl Books {
         let (server, metrics) = tokio::task::block_in_place(|| serve(scratch, &more));
         let books = Self { server, metrics, descriptors: 0 };
         books.check("at the beginning", |_| true);
+        // By then, the server's own diagnosis has all of its descriptors.
+        books.scrape_until("the first verdict", |samples| {
+            std::thread::sleep(Duration::from_millis(50));
+            samples.one("clearway_doctor_verdict{outcome=\"unknown\"}") == 0.0
+        });
         let descriptors = books.server.descriptors();
         Self { descriptors, ..books }
     }

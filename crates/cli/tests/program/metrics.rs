@@ -63,7 +63,7 @@ impl Samples {
         self.0.iter().filter(|(sample, _)| is_of_name(sample)).map(|(_, value)| *value).collect()
     }
 
-    fn one(&self, sample: &str) -> f64 {
+    pub(crate) fn one(&self, sample: &str) -> f64 {
         let found = self.0.iter().find(|(name, _)| name == sample);
         found.unwrap_or_else(|| panic!("there is no {sample}")).1
     }
