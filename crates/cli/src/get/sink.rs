@@ -2,10 +2,11 @@
 
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use tokio::fs::{self, File};
-use tokio::io::{AsyncWriteExt, Stdout};
+use tokio::io::AsyncWriteExt;
 
 use crate::failure::Failure;
 use crate::whole_file;
@@ -17,7 +18,7 @@ const MAX_LINKS: usize = 40;
 /// and is not a regular file, such as a pipe or `/dev/null`.
 #[derive(Debug)]
 pub(super) enum Sink {
-    Standard(Stdout),
+    Standard(File),
     File(Download),
     Special { file: File, name: PathBuf },
 }
@@ -47,7 +48,7 @@ impl Sink {
     /// The file `target`, or standard output if there is none.
     pub(super) async fn open(target: Option<&Path>) -> Result<Self, Failure> {
         match target {
-            None => Ok(Self::Standard(tokio::io::stdout())),
+            None => standard_output().map(Self::Standard).map_err(not_printed),
             Some(target) if is_special(target) => Self::special(target).await,
             Some(target) => Download::create(&behind_links(target)?).map(Self::File),
         }
@@ -170,6 +171,13 @@ fn unwritten(target: &Path, error: &io::Error) -> Failure {
         }
         _ => failure,
     }
+}
+
+/// Standard output without the buffer that the program writes at its end: a reader that does not read would keep it from
+/// ending.
+fn standard_output() -> io::Result<File> {
+    let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
+    Ok(File::from_std(std::fs::File::from(descriptor)))
 }
 
 fn not_printed(error: io::Error) -> Failure {

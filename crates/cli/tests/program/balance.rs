@@ -124,7 +124,10 @@ fn downloads_from_three_servers_are_byte_for_byte_and_counted() {
     let count = |pointer: &str| summary.pointer(pointer).and_then(|it| it.as_u64()).unwrap();
     assert!(count("/to_clients/sent_bytes") > 2_000_000, "{summary}");
     let of_servers: u64 = ["/servers/a", "/servers/b", "/servers/c"].map(count).iter().sum();
-    assert_eq!(of_servers, count("/to_servers/sent"), "{summary}");
+    // One in 32 of the packets whose QUIC bit a client has cleared looks like a preface, and is dropped.
+    let (sent, dropped) = (count("/to_servers/sent"), count("/to_servers/dropped"));
+    assert_eq!(of_servers, sent + dropped, "{summary}");
+    assert!(dropped < 5, "{summary}");
     // Each client began once.
     assert_eq!(count("/means/hash"), 21, "{summary}");
     for name in served.keys() {
