@@ -1,5 +1,7 @@
 //! What clients do that harms others, and servers that lead back to the balancer.
 
+use std::sync::atomic::AtomicU8;
+
 use clearway_units::Timestamp;
 
 use super::peers::STRAY;
@@ -129,9 +131,11 @@ impl Routing for Everything {
     }
 }
 
-/// An address that is free, for a forwarder.
+/// An address for a forwarder. Its port is below those that the kernel chooses, of which each forwarder takes many.
 fn free() -> SocketAddr {
-    UdpSocket::bind(loopback()).unwrap().local_addr().unwrap()
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let port = 10_000 + (std::process::id() % 20_000) as u16;
+    ([127, 9, 2, NEXT.fetch_add(1, Ordering::Relaxed)], port).into()
 }
 
 /// A balancer that is its own server, and two that are each other's: a datagram passes each thread a few times at most.
