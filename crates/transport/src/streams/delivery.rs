@@ -6,7 +6,7 @@ use clearway_wire::StreamId;
 
 use super::receive_half::ReceiveHalf;
 use super::send_half::SendHalf;
-use super::state::SendState;
+use super::state::{SendState, StreamEnd};
 use super::{StreamEvent, Streams};
 use crate::token::Token;
 
@@ -43,12 +43,14 @@ impl Streams {
     fn on_data_acknowledged(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
         let Some((key, stream)) = self.table.find_mut(id) else { return };
         let Some(send) = stream.send.as_deref_mut() else { return };
-        let was_received = send.state() == SendState::DataReceived;
+        let was_received = matches!(send.state(), SendState::DataReceived(_));
         let released = send.on_acknowledged(range, fin);
-        if send.state() == SendState::DataReceived && !was_received {
-            self.queues.events.push(match send.is_partially_reset() {
-                true => StreamEvent::ResetAcknowledged(id),
-                false => StreamEvent::Finished(id),
+        if let SendState::DataReceived(end) = send.state()
+            && !was_received
+        {
+            self.queues.events.push(match end {
+                StreamEnd::ResetAt { .. } => StreamEvent::ResetAcknowledged(id),
+                StreamEnd::Fin => StreamEvent::Finished(id),
             });
         }
         let acknowledged = &mut self.statistics.bytes_acknowledged;

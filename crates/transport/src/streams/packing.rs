@@ -5,7 +5,7 @@ use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_units::{pack_fields, pack_variants};
 
 use super::events::PerDirection;
-use super::state::{ReceiveState, SendState};
+use super::state::ReceiveState;
 use super::{FlowControlBlock, PeerLimits, StreamEvent, StreamWindows, Streams, StreamsStatistics};
 use crate::Side;
 use crate::packable::{Packable, Packing};
@@ -13,7 +13,6 @@ use crate::packable::{Packable, Packing};
 pack_fields!(PeerLimits { are_known, opened_here, opened_by_peer });
 pack_fields!(StreamWindows { initial, maximum });
 pack_variants!(Side { Client, Server });
-pack_variants!(SendState { Ready, Send, DataSent, DataReceived, ResetSent, ResetReceived });
 pack_variants!(ReceiveState {
     Receive,
     SizeKnown,

@@ -2,13 +2,12 @@ use core::ops::Range;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use clearway_units::pack_variants;
 use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::VarInt;
 
 use super::flow::SendCredit;
 use super::range_set::RangeSet;
-use super::state::{SendInput, SendState};
+use super::state::{Delivery, SendInput, SendState, StreamEnd};
 use super::{StreamProgress, WriteError};
 use clearway_units::memory::{OnDemand, Unused};
 
@@ -18,21 +17,6 @@ struct Segment {
     start: u64,
     data: Bytes,
 }
-
-/// The state of the stream's FIN; after a partial reset, of the RESET_STREAM_AT in its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
-    /// The application may write more.
-    Open,
-    /// It is to be sent, for the first time or again.
-    Owed,
-    /// It is in flight.
-    Sent,
-    /// It was acknowledged.
-    Acknowledged,
-}
-
-pack_variants!(End { Open, Owed, Sent, Acknowledged });
 
 /// Data that is not acknowledged.
 #[derive(Debug, Default)]
@@ -51,13 +35,6 @@ impl Unused for SendData {
         };
         &UNUSED
     }
-}
-
-/// A reset that leaves the beginning of the stream to be delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct PartialReset {
-    code: VarInt,
-    reliable_size: u64,
 }
 
 /// The contents of a STREAM frame.
@@ -97,11 +74,6 @@ pub(super) struct SendHalf {
     data: OnDemand<SendData>,
     base: u64,
     written: u64,
-    end: End,
-    reset_code: Option<VarInt>,
-    pending_reset: bool,
-    partial: Option<PartialReset>,
-    stopped: Option<VarInt>,
 }
 
 /// Only one that [is plain](SendHalf::is_plain) is packed.
@@ -111,7 +83,6 @@ impl Pack for SendHalf {
         self.credit.pack(into);
         self.base.pack(into);
         self.written.pack(into);
-        self.end.pack(into);
     }
 
     fn unpack(from: &mut Unpacker<'_>) -> Self {
@@ -120,7 +91,6 @@ impl Pack for SendHalf {
             credit: Pack::unpack(from),
             base: Pack::unpack(from),
             written: Pack::unpack(from),
-            end: Pack::unpack(from),
             ..Self::new(0)
         }
     }
@@ -130,16 +100,11 @@ impl SendHalf {
     /// A stream with a limit of `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self {
-            state: SendState::Ready,
+            state: SendState::Ready(None),
             credit: SendCredit::new(limit),
             data: OnDemand::default(),
             base: 0,
             written: 0,
-            end: End::Open,
-            reset_code: None,
-            pending_reset: false,
-            partial: None,
-            stopped: None,
         }
     }
 
@@ -163,13 +128,12 @@ impl SendHalf {
     pub(super) fn restart(&mut self) {
         self.credit = SendCredit::new(0);
         self.data.lost.clear();
-        if self.end == End::Sent {
-            self.end = End::Owed;
-        }
-        match self.state {
-            SendState::Send | SendState::DataSent => self.state = SendState::Ready,
-            SendState::ResetSent => self.pending_reset = true,
-            SendState::Ready | SendState::DataReceived | SendState::ResetReceived => {}
+        match &mut self.state {
+            SendState::Send(_) | SendState::DataSent(..) => {
+                self.state = SendState::Ready(self.state.end());
+            }
+            SendState::ResetSent { is_owed, .. } => *is_owed = true,
+            SendState::Ready(_) | SendState::DataReceived(_) | SendState::ResetReceived { .. } => {}
         }
     }
 
@@ -181,12 +145,8 @@ impl SendHalf {
     }
 
     /// Whether there is no data, and nobody has reset or stopped the stream.
-    pub(super) const fn is_plain(&self) -> bool {
-        !self.data.is_used()
-            && self.reset_code.is_none()
-            && !self.pending_reset
-            && self.partial.is_none()
-            && self.stopped.is_none()
+    pub(super) fn is_plain(&self) -> bool {
+        !self.data.is_used() && self.state.is_plain()
     }
 
     /// The state of RFC 9000 §3.1.
@@ -201,15 +161,16 @@ impl SendHalf {
 
     /// Whether the FIN was sent.
     pub(super) const fn has_sent_end(&self) -> bool {
-        matches!(self.state, SendState::DataSent | SendState::DataReceived)
+        matches!(self.state, SendState::DataSent(..) | SendState::DataReceived(_))
     }
 
     /// Whether the application may write.
     pub(super) fn check_writable(&self) -> Result<(), WriteError> {
-        match self.stopped {
-            Some(code) => Err(WriteError::Stopped(code)),
-            None if self.state.carries_data() && self.end == End::Open => Ok(()),
-            None => Err(WriteError::Closed),
+        match self.state {
+            SendState::Ready(None) | SendState::Send(None) => Ok(()),
+            SendState::ResetSent { stopped: Some(code), .. }
+            | SendState::ResetReceived { stopped: Some(code) } => Err(WriteError::Stopped(code)),
+            _ => Err(WriteError::Closed),
         }
     }
 
@@ -224,16 +185,16 @@ impl SendHalf {
 
     /// The application writes no more.
     pub(super) fn finish(&mut self) {
-        if self.end == End::Open {
-            self.end = End::Owed;
+        if let SendState::Ready(end @ None) | SendState::Send(end @ None) = &mut self.state {
+            *end = Some(StreamEnd::Fin);
         }
     }
 
     /// The end of the data that is kept until it is acknowledged.
     const fn kept_end(&self) -> u64 {
-        match self.partial {
-            Some(partial) => partial.reliable_size,
-            None => self.written,
+        match self.state.end() {
+            Some(StreamEnd::ResetAt { reliable_size, .. }) => reliable_size,
+            _ => self.written,
         }
     }
 
@@ -265,12 +226,11 @@ impl SendHalf {
 
     /// Abandons data that is not acknowledged; a RESET_STREAM is to be sent. Returns whether that was still possible.
     pub(super) fn reset(&mut self, code: VarInt) -> bool {
-        if !self.advance(SendInput::Resets) {
+        // The error code must not change (draft-ietf-quic-reliable-stream-reset §5.2).
+        let code = self.partial_code().unwrap_or(code);
+        if !self.advance(SendInput::Resets(code)) {
             return false;
         }
-        // The error code must not change (draft-ietf-quic-reliable-stream-reset §5.2).
-        self.reset_code = Some(self.partial.map_or(code, |partial| partial.code));
-        self.pending_reset = true;
         self.data.give_back();
         true
     }
@@ -278,15 +238,17 @@ impl SendHalf {
     /// Abandons the data from `reliable_size` on; what is before it is delivered, and then a RESET_STREAM_AT is to be sent.
     /// Does nothing if everything is acknowledged, or a reset before this one leaves no more to be delivered.
     pub(super) fn reset_at(&mut self, code: VarInt, reliable_size: u64) {
-        let reliable_size = reliable_size.min(self.kept_end());
-        if !self.state.carries_data()
-            || self.partial.is_some_and(|before| before.reliable_size <= reliable_size)
-        {
+        let (kept, before) = (self.kept_end(), self.partial_code());
+        let reliable_size = reliable_size.min(kept);
+        if before.is_some() && kept <= reliable_size {
             return;
         }
-        let code = self.partial.map_or(code, |before| before.code);
-        self.partial = Some(PartialReset { code, reliable_size });
-        self.end = End::Owed;
+        let new = StreamEnd::ResetAt { code: before.unwrap_or(code), reliable_size };
+        match &mut self.state {
+            SendState::Ready(end) | SendState::Send(end) => *end = Some(new),
+            SendState::DataSent(end, delivery) => (*end, *delivery) = (new, Delivery::Owed),
+            _ => return,
+        }
         // The final size: what was sent already, and what is still to be sent.
         self.written = self.credit.used().max(reliable_size);
         self.data.lost.remove(reliable_size..u64::MAX);
@@ -305,35 +267,67 @@ impl SendHalf {
     /// The error code, final size and reliable size of the RESET_STREAM_AT to send, if any. It follows the data before the
     /// reliable size, so that the peer's limits permit the final size.
     pub(super) fn pending_reset_at(&self) -> Option<(VarInt, u64, u64)> {
-        let partial = self.partial.filter(|_| self.state.carries_data())?;
-        let is_due = self.end == End::Owed && self.credit.used() == self.written;
-        is_due.then_some((partial.code, self.written, partial.reliable_size))
+        let StreamEnd::ResetAt { code, reliable_size } = self.state.owed_end()? else {
+            return None;
+        };
+        (self.credit.used() == self.written).then_some((code, self.written, reliable_size))
     }
 
     /// The RESET_STREAM_AT was sent.
     pub(super) fn on_reset_at_sent(&mut self) {
-        self.end = End::Sent;
+        self.on_end_sent();
+    }
+
+    /// The frame with the end was sent.
+    fn on_end_sent(&mut self) {
         self.advance(SendInput::SendsFrame);
-        self.advance(SendInput::SendsEnd);
+        if let Some(end) = self.state.owed_end()
+            && !self.advance(SendInput::SendsEnd(end))
+        {
+            self.state = SendState::DataSent(end, Delivery::InFlight);
+        }
+    }
+
+    /// The frame with the end was lost.
+    fn on_end_lost(&mut self) {
+        if let SendState::DataSent(_, delivery @ Delivery::InFlight) = &mut self.state {
+            *delivery = Delivery::Owed;
+        }
+    }
+
+    /// The frame with the end was acknowledged.
+    fn on_end_acknowledged(&mut self) {
+        if let SendState::DataSent(_, delivery) = &mut self.state {
+            *delivery = Delivery::Acknowledged;
+        }
     }
 
     /// A RESET_STREAM_AT with `reliable_size` was lost.
     pub(super) fn on_reset_at_lost(&mut self, reliable_size: u64) {
-        if self.end == End::Sent && self.is_newest_reset_at(reliable_size) {
-            self.end = End::Owed;
+        if self.is_newest_reset_at(reliable_size) {
+            self.on_end_lost();
         }
     }
 
     /// A RESET_STREAM_AT with `reliable_size` was acknowledged. Returns whether this ends the stream.
     pub(super) fn on_reset_at_acknowledged(&mut self, reliable_size: u64) -> bool {
         if self.is_newest_reset_at(reliable_size) {
-            self.end = End::Acknowledged;
+            self.on_end_acknowledged();
         }
         self.end_if_acknowledged()
     }
 
-    fn is_newest_reset_at(&self, reliable_size: u64) -> bool {
-        self.partial.is_some_and(|partial| partial.reliable_size == reliable_size)
+    fn is_newest_reset_at(&self, size: u64) -> bool {
+        let end = self.state.end();
+        matches!(end, Some(StreamEnd::ResetAt { reliable_size, .. }) if reliable_size == size)
+    }
+
+    /// The error code of a reset that leaves the beginning of the stream to be delivered.
+    const fn partial_code(&self) -> Option<VarInt> {
+        match self.state.end() {
+            Some(StreamEnd::ResetAt { code, .. }) => Some(code),
+            _ => None,
+        }
     }
 
     /// Whether anything was written.
@@ -343,37 +337,47 @@ impl SendHalf {
 
     /// Whether a reset leaves the beginning of the stream to be delivered.
     pub(super) const fn is_partially_reset(&self) -> bool {
-        self.partial.is_some()
+        self.partial_code().is_some()
     }
 
     /// A STOP_SENDING was received: the stream is reset with its code (RFC 9000 §3.5). Returns whether this is new to the
     /// application.
     pub(super) fn on_stop_sending(&mut self, code: VarInt) -> bool {
         let resets = self.reset(code);
-        if resets {
-            self.stopped = Some(code);
+        if let SendState::ResetSent { stopped, .. } = &mut self.state
+            && resets
+        {
+            *stopped = Some(code);
         }
         resets
     }
 
     /// The error code and final size of the RESET_STREAM to send, if any.
     pub(super) fn pending_reset(&self) -> Option<(VarInt, u64)> {
-        self.reset_code.filter(|_| self.pending_reset).map(|code| (code, self.credit.used()))
+        match self.state {
+            SendState::ResetSent { code, is_owed: true, .. } => Some((code, self.credit.used())),
+            _ => None,
+        }
     }
 
     /// The RESET_STREAM was sent.
     pub(super) fn on_reset_sent(&mut self) {
-        self.pending_reset = false;
+        self.set_reset_owed(false);
     }
 
     /// The RESET_STREAM was lost.
     pub(super) fn on_reset_lost(&mut self) {
-        self.pending_reset = self.state == SendState::ResetSent;
+        self.set_reset_owed(true);
+    }
+
+    fn set_reset_owed(&mut self, is_owed: bool) {
+        if let SendState::ResetSent { is_owed: before, .. } = &mut self.state {
+            *before = is_owed;
+        }
     }
 
     /// The RESET_STREAM was acknowledged. Returns whether for the first time.
     pub(super) fn on_reset_acknowledged(&mut self) -> bool {
-        self.pending_reset = false;
         self.advance(SendInput::ResetAcknowledged)
     }
 
@@ -405,18 +409,16 @@ impl SendHalf {
     /// What is to be sent.
     pub(super) fn needs(&self) -> SendNeeds {
         if !self.state.carries_data() {
-            return SendNeeds { control: self.pending_reset, ..SendNeeds::default() };
+            let control = matches!(self.state, SendState::ResetSent { is_owed: true, .. });
+            return SendNeeds { control, ..SendNeeds::default() };
         }
         let has_fresh = self.written > self.credit.used();
         let is_blocked = has_fresh && self.credit.available() == 0;
-        let is_end_due = self.end == End::Owed && !has_fresh;
-        let bare_end = is_end_due && self.partial.is_none();
-        let resets_at = is_end_due && self.partial.is_some();
+        let end = self.state.owed_end().filter(|_| !has_fresh);
+        let resets_at = matches!(end, Some(StreamEnd::ResetAt { .. }));
         SendNeeds {
-            control: self.pending_reset
-                || resets_at
-                || is_blocked && self.credit.is_report_pending(),
-            creditless: bare_end || !self.data.lost.is_empty(),
+            control: resets_at || is_blocked && self.credit.is_report_pending(),
+            creditless: end == Some(StreamEnd::Fin) || !self.data.lost.is_empty(),
             fresh: has_fresh && !is_blocked,
             blocked: is_blocked,
         }
@@ -437,14 +439,17 @@ impl SendHalf {
         if let Some(range) = self.data.lost.first() {
             return Some(self.chunk(range));
         }
-        let bare_end =
-            self.partial.is_none() && self.end == End::Owed && self.credit.used() == self.written;
+        let bare_end = self.owes_fin() && self.credit.used() == self.written;
         bare_end.then(|| self.chunk(self.written..self.written))
     }
 
     fn chunk(&self, range: Range<u64>) -> Chunk {
-        let fin = self.partial.is_none() && self.end == End::Owed && range.end == self.written;
+        let fin = self.owes_fin() && range.end == self.written;
         Chunk { range, fin }
+    }
+
+    fn owes_fin(&self) -> bool {
+        self.state.owed_end() == Some(StreamEnd::Fin)
     }
 
     /// Copies the data from `offset` on into `space`.
@@ -477,10 +482,10 @@ impl SendHalf {
         if fresh == 0 {
             self.data.lost.remove(sent.range.clone());
         }
-        self.advance(SendInput::SendsFrame);
         if sent.fin {
-            self.end = End::Sent;
-            self.advance(SendInput::SendsEnd);
+            self.on_end_sent();
+        } else {
+            self.advance(SendInput::SendsFrame);
         }
         fresh
     }
@@ -505,8 +510,8 @@ impl SendHalf {
         }
         self.release_segments();
         // After a partial reset the FIN, which may have been sent before it, is of use only if all data arrives.
-        if fin && (self.partial.is_none() || self.base == self.written) {
-            self.end = End::Acknowledged;
+        if fin && (!self.is_partially_reset() || self.base == self.written) {
+            self.on_end_acknowledged();
         }
         self.end_if_acknowledged();
         kept.saturating_sub(self.buffered())
@@ -514,7 +519,7 @@ impl SendHalf {
 
     /// Ends the stream if everything that has to be delivered is acknowledged. Returns whether this was so just now.
     fn end_if_acknowledged(&mut self) -> bool {
-        self.end == End::Acknowledged
+        matches!(self.state, SendState::DataSent(_, Delivery::Acknowledged))
             && self.base >= self.kept_end()
             && self.advance(SendInput::AllAcknowledged)
     }
@@ -529,8 +534,8 @@ impl SendHalf {
         for gap in acknowledged.gaps(unacknowledged) {
             lost.insert(gap);
         }
-        if fin && self.partial.is_none() && self.end == End::Sent {
-            self.end = End::Owed;
+        if fin && !self.is_partially_reset() {
+            self.on_end_lost();
         }
     }
 

@@ -24,7 +24,7 @@ fn fresh_data_keeps_to_both_limits() {
     half.credit_mut().raise(200);
     half.finish();
     assert_eq!(send(&mut half, 50), Chunk { range: 60..100, fin: true });
-    assert_eq!(half.state(), SendState::DataSent);
+    assert_eq!(half.state(), SendState::DataSent(StreamEnd::Fin, Delivery::InFlight));
     assert!(!half.is_blocked());
 }
 
@@ -66,7 +66,7 @@ fn a_lost_end_that_is_acknowledged_late_is_not_sent_again() {
     assert_eq!(half.next_creditless(), Some(Chunk { range: 0..10, fin: true }));
     half.on_acknowledged(0..10, true);
     assert_eq!(half.next_creditless(), None);
-    assert_eq!(half.state(), SendState::DataReceived);
+    assert_eq!(half.state(), SendState::DataReceived(StreamEnd::Fin));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_stop_resets_with_its_code_once_and_not_after_everything_arrived() {
     send(&mut done, 10);
     done.on_acknowledged(0..10, true);
     assert!(!done.on_stop_sending(VarInt::from_u32(3)));
-    assert_eq!(done.state(), SendState::DataReceived);
+    assert_eq!(done.state(), SendState::DataReceived(StreamEnd::Fin));
 }
 
 proptest! {
@@ -164,7 +164,7 @@ proptest! {
             prop_assert_eq!(half.buffered(), (acknowledged.len() - base) as u64);
         }
         let mut rounds = 0;
-        while half.state() != SendState::DataReceived {
+        while half.state() != SendState::DataReceived(StreamEnd::Fin) {
             rounds += 1;
             prop_assert!(rounds < 2000, "everything comes to its end");
             if !send(&mut half, &mut under_way, 100) {

@@ -1,20 +1,59 @@
 //! The state machines of RFC 9000 §3. There are no transitions other than those in the RFC's figures.
 
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_wire::VarInt;
+
+/// How the peer learns that a stream ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StreamEnd {
+    /// From the FIN bit of a STREAM frame.
+    Fin,
+    /// From a RESET_STREAM_AT frame: the stream is reset, but what is before `reliable_size` is delivered
+    /// (draft-ietf-quic-reliable-stream-reset).
+    ResetAt {
+        /// The application's error code.
+        code: VarInt,
+        /// How many bytes at the beginning are delivered.
+        reliable_size: u64,
+    },
+}
+
+/// The delivery of the frame that ends a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Delivery {
+    /// It is to be sent, after it was lost or has changed.
+    Owed,
+    /// It is in flight.
+    InFlight,
+    /// It was acknowledged, but not all of the data.
+    Acknowledged,
+}
+
 /// The sending part of a stream (RFC 9000 §3.1, figure 2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
-    /// Open, with nothing sent yet.
-    Ready,
-    /// Data is being sent.
-    Send,
-    /// All data and the FIN were sent. Lost data is sent again.
-    DataSent,
+    /// Nothing was sent yet. The application may write until there is an end.
+    Ready(Option<StreamEnd>),
+    /// Data is being sent. The application may write until there is an end.
+    Send(Option<StreamEnd>),
+    /// All data and the end were sent. What is lost is sent again.
+    DataSent(StreamEnd, Delivery),
     /// Everything was acknowledged.
-    DataReceived,
-    /// RESET_STREAM was sent.
-    ResetSent,
+    DataReceived(StreamEnd),
+    /// RESET_STREAM is sent, and the data is abandoned.
+    ResetSent {
+        /// The error code of the frame.
+        code: VarInt,
+        /// That of the peer's STOP_SENDING, if this was the cause.
+        stopped: Option<VarInt>,
+        /// The frame is to be sent, for the first time or again.
+        is_owed: bool,
+    },
     /// RESET_STREAM was acknowledged.
-    ResetReceived,
+    ResetReceived {
+        /// The error code of the peer's STOP_SENDING, if this was the cause.
+        stopped: Option<VarInt>,
+    },
 }
 
 /// An event of the sending part.
@@ -22,12 +61,12 @@ pub(super) enum SendState {
 pub(super) enum SendInput {
     /// A STREAM or STREAM_DATA_BLOCKED frame was sent.
     SendsFrame,
-    /// A STREAM frame with the FIN was sent.
-    SendsEnd,
-    /// All data and the FIN were acknowledged.
+    /// The frame with the end was sent, after all data.
+    SendsEnd(StreamEnd),
+    /// All data and the end were acknowledged.
     AllAcknowledged,
-    /// The application resets the stream, or a STOP_SENDING was received.
-    Resets,
+    /// The application resets the stream with a code, or a STOP_SENDING was received.
+    Resets(VarInt),
     /// The RESET_STREAM was acknowledged.
     ResetAcknowledged,
 }
@@ -36,23 +75,83 @@ impl SendState {
     /// The state after `input`; `None` if `input` changes nothing.
     pub(super) const fn after(self, input: SendInput) -> Option<Self> {
         match (self, input) {
-            (Self::Ready, SendInput::SendsFrame) => Some(Self::Send),
-            (Self::Send, SendInput::SendsEnd) => Some(Self::DataSent),
-            (Self::DataSent, SendInput::AllAcknowledged) => Some(Self::DataReceived),
-            (Self::Ready | Self::Send | Self::DataSent, SendInput::Resets) => Some(Self::ResetSent),
-            (Self::ResetSent, SendInput::ResetAcknowledged) => Some(Self::ResetReceived),
+            (Self::Ready(end), SendInput::SendsFrame) => Some(Self::Send(end)),
+            (Self::Send(_), SendInput::SendsEnd(end)) => {
+                Some(Self::DataSent(end, Delivery::InFlight))
+            }
+            (Self::DataSent(end, _), SendInput::AllAcknowledged) => Some(Self::DataReceived(end)),
+            (Self::Ready(_) | Self::Send(_) | Self::DataSent(..), SendInput::Resets(code)) => {
+                Some(Self::ResetSent { code, stopped: None, is_owed: true })
+            }
+            (Self::ResetSent { stopped, .. }, SendInput::ResetAcknowledged) => {
+                Some(Self::ResetReceived { stopped })
+            }
             _ => None,
         }
     }
 
     /// Whether this is a terminal state.
     pub(super) const fn is_terminal(self) -> bool {
-        matches!(self, Self::DataReceived | Self::ResetReceived)
+        matches!(self, Self::DataReceived(_) | Self::ResetReceived { .. })
     }
 
     /// Whether data is sent, or sent again when lost.
     pub(super) const fn carries_data(self) -> bool {
-        matches!(self, Self::Ready | Self::Send | Self::DataSent)
+        matches!(self, Self::Ready(_) | Self::Send(_) | Self::DataSent(..))
+    }
+
+    /// How the stream ends, unless that is open or it is reset as a whole.
+    pub(super) const fn end(self) -> Option<StreamEnd> {
+        match self {
+            Self::Ready(end) | Self::Send(end) => end,
+            Self::DataSent(end, _) | Self::DataReceived(end) => Some(end),
+            Self::ResetSent { .. } | Self::ResetReceived { .. } => None,
+        }
+    }
+
+    /// The end that is to be sent, once all data was.
+    pub(super) const fn owed_end(self) -> Option<StreamEnd> {
+        match self {
+            Self::Ready(end) | Self::Send(end) => end,
+            Self::DataSent(end, Delivery::Owed) => Some(end),
+            _ => None,
+        }
+    }
+}
+
+/// The states that [can be packed](SendState::is_plain), each at the place of its number.
+const PLAIN: [SendState; 8] = {
+    use SendState::{DataReceived, DataSent, Ready, Send};
+    [
+        Ready(None),
+        Ready(Some(StreamEnd::Fin)),
+        Send(None),
+        Send(Some(StreamEnd::Fin)),
+        DataSent(StreamEnd::Fin, Delivery::Owed),
+        DataSent(StreamEnd::Fin, Delivery::InFlight),
+        DataSent(StreamEnd::Fin, Delivery::Acknowledged),
+        DataReceived(StreamEnd::Fin),
+    ]
+};
+
+impl SendState {
+    /// Whether nobody has reset or stopped the stream.
+    pub(super) fn is_plain(self) -> bool {
+        PLAIN.contains(&self)
+    }
+}
+
+/// Only one that [is plain](SendState::is_plain) is packed.
+impl Pack for SendState {
+    fn pack(&self, into: &mut Packer) {
+        let number = PLAIN.iter().position(|state| state == self);
+        debug_assert!(number.is_some(), "{self:?} is packed");
+        (number.unwrap_or_default() as u8).pack(into);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        let number = u8::unpack(from);
+        PLAIN.get(usize::from(number)).copied().unwrap_or(Self::Ready(None))
     }
 }
 
@@ -122,16 +221,22 @@ mod tests {
     fn sending_part_has_exactly_the_arrows_of_figure_2() {
         use SendInput::*;
         use SendState::*;
-        let states = [Ready, Send, DataSent, DataReceived, ResetSent, ResetReceived];
-        let inputs = [SendsFrame, SendsEnd, AllAcknowledged, Resets, ResetAcknowledged];
+        let (end, code) = (StreamEnd::Fin, VarInt::from_u32(7));
+        let (ends, resets) = (SendsEnd(end), Resets(code));
+        let data_sent = DataSent(end, Delivery::InFlight);
+        let reset_sent = ResetSent { code, stopped: None, is_owed: true };
+        let reset_received = ResetReceived { stopped: None };
+        let states =
+            [Ready(None), Send(None), data_sent, DataReceived(end), reset_sent, reset_received];
+        let inputs = [SendsFrame, ends, AllAcknowledged, resets, ResetAcknowledged];
         let arrows = [
-            (Ready, SendsFrame, Send),
-            (Send, SendsEnd, DataSent),
-            (DataSent, AllAcknowledged, DataReceived),
-            (Ready, Resets, ResetSent),
-            (Send, Resets, ResetSent),
-            (DataSent, Resets, ResetSent),
-            (ResetSent, ResetAcknowledged, ResetReceived),
+            (Ready(None), SendsFrame, Send(None)),
+            (Send(None), ends, data_sent),
+            (data_sent, AllAcknowledged, DataReceived(end)),
+            (Ready(None), resets, reset_sent),
+            (Send(None), resets, reset_sent),
+            (data_sent, resets, reset_sent),
+            (reset_sent, ResetAcknowledged, reset_received),
         ];
         for state in states {
             for input in inputs {
@@ -173,10 +278,24 @@ mod tests {
 
     #[test]
     fn nothing_leaves_a_terminal_state() {
-        assert!(SendState::DataReceived.is_terminal() && SendState::ResetReceived.is_terminal());
+        let code = VarInt::from_u32(7);
+        let received = SendState::DataReceived(StreamEnd::Fin);
+        let reset_sent = SendState::ResetSent { code, stopped: None, is_owed: false };
+        assert!(received.is_terminal());
+        assert!(SendState::ResetReceived { stopped: None }.is_terminal());
         assert!(ReceiveState::DataRead.is_terminal() && ReceiveState::ResetRead.is_terminal());
-        assert!(!SendState::ResetSent.is_terminal() && !ReceiveState::ResetReceived.is_terminal());
-        assert_eq!(SendState::DataReceived.after(SendInput::Resets), None);
+        assert!(!reset_sent.is_terminal() && !ReceiveState::ResetReceived.is_terminal());
+        assert_eq!(received.after(SendInput::Resets(code)), None);
         assert_eq!(ReceiveState::DataRead.after(ReceiveInput::Reset), None);
+    }
+
+    #[test]
+    fn plain_states_are_packed() {
+        for state in PLAIN {
+            let mut packer = Packer::new();
+            state.pack(&mut packer);
+            assert_eq!(SendState::unpack(&mut Unpacker::new(&packer.finish())), state);
+        }
+        assert!(!SendState::ResetReceived { stopped: None }.is_plain());
     }
 }
