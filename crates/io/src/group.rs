@@ -224,8 +224,8 @@ pub(crate) fn spawn_steered(
         }
     };
     let census = Arc::<Census>::default();
-    let mailboxes = (0..count).map(|_| Mailbox::of_group(census.clone()).map(Arc::new));
-    let mailboxes = mailboxes.collect::<io::Result<Vec<_>>>()?;
+    let mailboxes: Vec<_> =
+        (0..count).map(|_| Arc::new(Mailbox::of_group(census.clone()))).collect();
     let generation = hot_restart.as_ref().map(HotRestart::generation).unwrap_or_default();
     let quic_lb = quic_lb.map(|config| SharedQuicLb::new(config, format, generation));
     let quic_lb = quic_lb.transpose()?.map(Arc::new);

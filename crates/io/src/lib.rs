@@ -69,6 +69,7 @@ mod group;
 mod guarded;
 mod mailbox;
 mod memory_budget;
+mod poller;
 mod quic_lb;
 mod random;
 mod restart;

@@ -3,18 +3,16 @@
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
 use clearway_udp::{MAX_BUSY_POLL, Socket};
 use clearway_wire::VarInt;
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted, ShardFailure};
 use crate::census::{Census, Counted};
+use crate::poller::Waker;
 use crate::restart::{HandOver, Replaceable};
 use crate::statistics::{ShardStatistics, SharedStatistics};
 use crate::tasks::Task;
@@ -52,7 +50,7 @@ pub(crate) struct MigrateRequest {
     pub(crate) on_start: MigrationStarted,
 }
 
-/// Commands for a shard. The event descriptor is written only while the shard sleeps.
+/// Commands for a shard, which is woken only while it sleeps.
 pub(crate) struct Mailbox {
     inbox: Mutex<Inbox>,
     /// The inbox is not empty. Read without the lock, so that a turn without commands takes none.
@@ -60,7 +58,8 @@ pub(crate) struct Mailbox {
     /// A task of the shard's thread can continue.
     has_ready_tasks: AtomicBool,
     is_sleeping: AtomicBool,
-    event: OwnedFd,
+    /// Wakes the shard, once that has started.
+    waker: OnceLock<Waker>,
     /// See [`ShardHandle::set_busy_poll`]; in nanoseconds.
     busy_poll: AtomicU64,
     pub(crate) statistics: SharedStatistics,
@@ -78,23 +77,29 @@ struct Inbox {
 
 impl Mailbox {
     /// The mailbox of a shard that is alone.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> Self {
         Self::of_group(Arc::default())
     }
 
     /// The mailbox of a shard whose connections `census` counts.
-    pub(crate) fn of_group(census: Arc<Census>) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn of_group(census: Arc<Census>) -> Self {
+        Self {
             census,
             inbox: Mutex::default(),
             has_commands: AtomicBool::new(false),
             has_ready_tasks: AtomicBool::new(false),
             is_sleeping: AtomicBool::new(false),
-            event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            waker: OnceLock::new(),
             busy_poll: AtomicU64::new(0),
             statistics: SharedStatistics::default(),
             failure: OnceLock::new(),
-        })
+        }
+    }
+
+    /// The shard starts, which `waker` wakes.
+    pub(crate) fn wake_with(&self, waker: Waker) {
+        // A mailbox is that of one shard.
+        let _ = self.waker.set(waker);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
@@ -130,9 +135,10 @@ impl Mailbox {
 
     /// Wakes the shard, if it sleeps.
     pub(crate) fn rouse(&self) {
-        if self.is_sleeping.swap(false, Ordering::SeqCst) {
-            // A full counter means that the shard is being woken already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        if self.is_sleeping.swap(false, Ordering::SeqCst)
+            && let Some(waker) = self.waker.get()
+        {
+            waker.wake();
         }
     }
 
@@ -161,21 +167,14 @@ impl Mailbox {
         may_sleep
     }
 
-    /// The shard is awake; `was_roused` if the event descriptor is readable.
-    pub(crate) fn awake(&self, was_roused: bool) {
+    /// The shard is awake.
+    pub(crate) fn awake(&self) {
         self.is_sleeping.store(false, Ordering::SeqCst);
-        if was_roused {
-            let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        }
     }
 
     /// How long the shard looks for something to do before it sleeps.
     pub(crate) fn busy_poll(&self) -> Duration {
         Duration::from_nanos(self.busy_poll.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn event(&self) -> BorrowedFd<'_> {
-        self.event.as_fd()
     }
 
     /// The shard ends although nobody has asked it to.
@@ -419,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_task_for_a_shard_that_has_ended_is_dropped() {
-        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let mailbox = Arc::new(Mailbox::new());
         assert!(mailbox.close().is_empty());
         let target = WakeTarget::new(0, 0);
         let (sender, receiver) = mpsc::channel::<()>();
@@ -432,7 +431,7 @@ mod tests {
 
     #[test]
     fn a_shard_does_not_sleep_while_a_task_can_continue() {
-        let mailbox = Mailbox::new().unwrap();
+        let mailbox = Mailbox::new();
         assert!(mailbox.prepare_to_sleep());
         mailbox.note_ready_task();
         assert!(!mailbox.prepare_to_sleep());

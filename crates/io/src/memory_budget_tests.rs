@@ -22,7 +22,7 @@ fn address(network: u8, host: u8) -> SocketAddr {
 
 impl Shard {
     fn new(limit: u64) -> Self {
-        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let mailbox = Arc::new(Mailbox::new());
         Self { budget: MemoryBudget::new(limit), mailbox, all: Vec::new() }
     }
 

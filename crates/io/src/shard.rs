@@ -22,6 +22,7 @@ mod warnings;
 use core::net::SocketAddr;
 use core::slice;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use clearway_transport::{
@@ -29,13 +30,13 @@ use clearway_transport::{
 };
 use clearway_udp::{BusyPoll, Clock, Socket, Verdict};
 use clearway_units::{Random, Timestamp};
-use rustix::event::{PollFd, PollFlags};
 
 use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup, ShardFailure};
 use crate::balancers::Balancers;
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
+use crate::poller::{Poller, Sources};
 use crate::random::seed;
 use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
@@ -85,7 +86,7 @@ pub(crate) fn spawn_within(
         long_headers::open(slice::from_mut(&mut sockets));
         long_headers::divide(slice::from_ref(&sockets));
     }
-    let mailbox = Arc::new(Mailbox::new()?);
+    let mailbox = Arc::new(Mailbox::new());
     start(Start {
         sockets,
         config,
@@ -158,8 +159,11 @@ pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
     if !balancers.is_empty() {
         connections.behind_balancers();
     }
+    let (poller, waker) = Poller::new()?;
+    mailbox.wake_with(waker);
     let mut shard = Shard {
         clock,
+        poller,
         sockets,
         balancers,
         connections,
@@ -255,6 +259,7 @@ struct Shard {
     statistics: ShardStatistics,
     turn_began: Timestamp,
     frontier: Frontier,
+    poller: Poller,
     busy_poll: BusyPoll,
     mailbox: Arc<Mailbox>,
     siblings: Option<Siblings>,
@@ -472,7 +477,7 @@ impl Shard {
         // As for commands: a shard that has handed something over looks whether this one sleeps after that.
         let has_waiting = self.siblings.as_mut().is_some_and(Siblings::has_waiting);
         if has_waiting {
-            self.mailbox.awake(false);
+            self.mailbox.awake();
         }
         !has_waiting
     }
@@ -498,26 +503,20 @@ impl Shard {
             return;
         }
         let deadline = self.connections.next_deadline().into_iter().chain(paused_until).min();
-        let event = PollFd::from_borrowed_fd(self.mailbox.event(), PollFlags::IN);
-        let (indices, sockets): (Vec<_>, Vec<_>) = self.sockets.interest(now, blocked).unzip();
-        let partner =
-            self.partner.as_ref().map(|partner| PollFd::new(partner.pipe(), PollFlags::IN));
-        let has_partner = partner.is_some();
-        let mut descriptors: Vec<_> =
-            core::iter::once(event).chain(partner).chain(sockets).collect();
+        let sources = Sources {
+            pipe: self.partner.as_ref().map(|partner| partner.pipe().as_fd()),
+            sockets: self.sockets.interest(now, blocked).collect(),
+        };
+        let Self { poller, busy_poll, clock, .. } = self;
         let limit = self.mailbox.busy_poll();
-        let waited = self.busy_poll.wait(&self.clock, limit, deadline, &mut descriptors);
+        let (waited, ready) = poller.wait(busy_poll, clock, limit, deadline, sources);
         self.statistics.on_waited(waited);
-        let mut ready = descriptors.iter().map(PollFd::revents);
-        let is_roused = ready.next().is_some_and(|event| event.intersects(PollFlags::IN));
-        let is_partner_ready = has_partner && ready.next().is_some_and(|it| !it.is_empty());
-        let ready: Vec<_> = indices.into_iter().zip(ready).collect();
-        self.mailbox.awake(is_roused);
-        if let Some(partner) = self.partner.as_mut().filter(|_| is_partner_ready) {
+        self.mailbox.awake();
+        if let Some(partner) = self.partner.as_mut().filter(|_| ready.pipe) {
             partner.note_readiness();
         }
-        for (index, ready) in ready {
-            self.sockets.note_readiness(index, ready);
+        for (index, readiness) in ready.sockets {
+            self.sockets.note_readiness(index, readiness);
         }
         self.turn_began = self.clock.now();
         if let Some(deadline) = deadline {

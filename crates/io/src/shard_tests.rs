@@ -238,7 +238,7 @@ fn a_turn_receives_what_waits() {
         acceptor: Some(Box::new(Accepting)),
         retry_above: usize::MAX,
         balancers: Balancers::default(),
-        mailbox: Arc::new(Mailbox::new().unwrap()),
+        mailbox: Arc::new(Mailbox::new()),
         siblings: None,
         predecessor: None,
         memory_budget: None,
@@ -354,7 +354,7 @@ fn what_cannot_be_started_is_reported() {
 
 /// How many connections a forged report makes a shard look at that has `others` to other addresses.
 fn looked_at(others: u16) -> (usize, usize) {
-    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let mailbox = Arc::new(Mailbox::new());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
     let endpoint = Endpoint::new(config, None, Timestamp::ORIGIN, Random::from_seed([1; 32]));
     let mut connections = Connections::new(endpoint, None, usize::MAX, mailbox.clone());

@@ -8,7 +8,7 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn tasks() -> Tasks {
-    Tasks::new(Arc::new(Mailbox::new().unwrap()))
+    Tasks::new(Arc::new(Mailbox::new()))
 }
 
 /// Waits until it was polled `times`, and wakes itself each time.

@@ -6,10 +6,8 @@
 
 use core::time::Duration;
 
+use crate::clock::Clock;
 use clearway_units::Timestamp;
-use rustix::event::PollFd;
-
-use crate::clock::{Clock, poll};
 
 /// The longest time that a thread should look for something before it sleeps.
 pub const MAX_BUSY_POLL: Duration = Duration::from_millis(1);
@@ -40,18 +38,18 @@ pub struct BusyPoll {
 }
 
 impl BusyPoll {
-    /// Waits until one of `descriptors` is ready, whose results then say which, or until `deadline`. Before it sleeps, it may look
-    /// for at most `limit`. An interruption by a signal ends it.
+    /// Waits with `poll` until something is ready, or until `deadline`. Before it sleeps, it may look for at most `limit`. `poll`
+    /// waits for the given time, or without end, and returns whether something is ready; an interruption by a signal counts as that.
     pub fn wait(
         &mut self,
         clock: &Clock,
         limit: Duration,
         deadline: Option<Timestamp>,
-        descriptors: &mut [PollFd<'_>],
+        poll: &mut dyn FnMut(Option<Duration>) -> bool,
     ) -> Waited {
         let looks = !limit.is_zero() && self.begins();
         if looks {
-            let has_found = look(clock, clock.now() + limit, deadline, descriptors);
+            let has_found = look(clock, clock.now() + limit, deadline, poll);
             self.on_end(has_found);
             if has_found {
                 return Waited::Looked;
@@ -59,7 +57,7 @@ impl BusyPoll {
         }
         let timeout = deadline.map(|deadline| deadline.saturating_since(clock.now()));
         // An interruption by a signal is a wake-up for nothing.
-        let _ = poll(descriptors, timeout);
+        poll(timeout);
         if looks { Waited::LookedInVain } else { Waited::Slept }
     }
 
@@ -82,10 +80,10 @@ fn look(
     clock: &Clock,
     end: Timestamp,
     deadline: Option<Timestamp>,
-    descriptors: &mut [PollFd<'_>],
+    poll: &mut dyn FnMut(Option<Duration>) -> bool,
 ) -> bool {
     loop {
-        if poll(descriptors, Some(Duration::ZERO)) != Ok(0) {
+        if poll(Some(Duration::ZERO)) {
             return true;
         }
         let now = clock.now();
@@ -102,9 +100,10 @@ fn look(
 mod tests {
     use std::os::fd::AsFd;
 
-    use rustix::event::{EventfdFlags, PollFlags, eventfd};
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
     use super::*;
+    use crate::clock::poll;
 
     #[test]
     fn a_wait_ends_with_something_to_do_or_at_its_deadline() {
@@ -113,7 +112,8 @@ mod tests {
         let soon = || Some(clock.now() + Duration::from_millis(2));
         let wait = |busy_poll: &mut BusyPoll, limit: Duration, deadline, event| {
             let mut descriptors = [PollFd::from_borrowed_fd(event, PollFlags::IN)];
-            let waited = busy_poll.wait(&clock, limit, deadline, &mut descriptors);
+            let mut poll = |timeout| poll(&mut descriptors, timeout) != Ok(0);
+            let waited = busy_poll.wait(&clock, limit, deadline, &mut poll);
             (waited, descriptors[0].revents().contains(PollFlags::IN))
         };
         let mut busy_poll = BusyPoll::default();

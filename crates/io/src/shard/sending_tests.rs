@@ -91,7 +91,7 @@ impl Application for Counting {
 fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command>) -> ShardHandle {
     let mut socket = Socket::bind("127.0.60.1:0".parse().unwrap()).unwrap();
     socket.inject(Faults::shortage(every));
-    let mailbox = Arc::new(Mailbox::new().unwrap());
+    let mailbox = Arc::new(Mailbox::new());
     for command in first {
         assert!(mailbox.send(command).is_ok());
     }

@@ -11,7 +11,7 @@ use crate::restart::Pipe;
 use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
 
 fn siblings(count: usize) -> Vec<Siblings> {
-    let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new())).collect();
     let (format, generation) = (IdFormat::new(Layout::OWN, count), Generation::Even);
     Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] })
 }
@@ -99,7 +99,7 @@ fn what_belongs_to_a_shard_that_ended_stays() {
 /// A group of three that has replaced another one, and the ends of the pipes that the other one has.
 fn replacing(generation: Generation) -> (Vec<Siblings>, Vec<Pipe>) {
     let format = IdFormat::with_generations(Layout::OWN, 3);
-    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();
     let (predecessors, theirs): (Vec<_>, Vec<_>) = (0..3)
         .map(|_| {
             let (ours, theirs) = Pipe::pair().unwrap();
@@ -154,7 +154,7 @@ fn a_full_pipe_is_counted_and_a_closed_one_is_none() {
 /// The shard octet is the last of the ID, and the first octet may be any.
 #[test]
 fn a_datagram_with_an_id_of_quic_lb_gets_to_its_shard() {
-    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new().unwrap())).collect();
+    let mailboxes: Vec<_> = (0..3).map(|_| Arc::new(Mailbox::new())).collect();
     let (format, generation) = (IdFormat::new(Layout::quic_lb(12), 3), Generation::Even);
     let mut all =
         Siblings::all(GroupStart { format, generation, mailboxes: &mailboxes, predecessors: &[] });

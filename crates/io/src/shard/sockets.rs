@@ -10,9 +10,9 @@ use std::sync::Arc;
 use clearway_transport::SocketIndex;
 use clearway_udp::{ReceiveBuffer, ReceiveFailures, Socket};
 use clearway_units::Timestamp;
-use rustix::event::{PollFd, PollFlags};
 
 use crate::application::MigrateFailure;
+use crate::poller::{Interest, Readiness};
 
 /// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.
 pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;
@@ -214,23 +214,23 @@ impl Sockets {
         &self,
         now: Timestamp,
         blocked: Option<SocketIndex>,
-    ) -> impl Iterator<Item = (SocketIndex, PollFd<'_>)> {
+    ) -> impl Iterator<Item = Interest<'_>> {
         self.open.iter().filter_map(move |(index, open)| {
             if open.failures.paused_until(now).is_some() {
                 return None;
             }
-            let mut flags = PollFlags::empty();
-            flags.set(PollFlags::IN, self.is_listening || open.users.is_some());
-            flags.set(PollFlags::OUT, blocked == Some(*index));
-            (!flags.is_empty()).then(|| (*index, PollFd::new(&open.socket, flags)))
+            let receives = self.is_listening || open.users.is_some();
+            let sends = blocked == Some(*index);
+            let interest = Interest { index: *index, socket: &open.socket, receives, sends };
+            (receives || sends).then_some(interest)
         })
     }
 
     /// The result of waiting for a socket.
-    pub(super) fn note_readiness(&mut self, index: SocketIndex, ready: PollFlags) {
+    pub(super) fn note_readiness(&mut self, index: SocketIndex, readiness: Readiness) {
         let Some(open) = self.open.get_mut(&index) else { return };
-        open.is_readable = ready.intersects(PollFlags::IN | PollFlags::ERR);
-        if ready.intersects(PollFlags::ERR) {
+        open.is_readable = readiness.receives;
+        if readiness.has_error {
             open.socket.note_errors();
         }
     }

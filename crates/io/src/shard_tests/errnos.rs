@@ -244,7 +244,7 @@ impl Place {
             acceptor: acceptor.map(|echo| Box::new(echo) as Box<dyn Acceptor>),
             retry_above: usize::MAX,
             balancers: Balancers::default(),
-            mailbox: Arc::new(Mailbox::new().unwrap()),
+            mailbox: Arc::new(Mailbox::new()),
             siblings: None,
             predecessor: None,
             memory_budget: None,

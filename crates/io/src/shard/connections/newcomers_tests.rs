@@ -112,7 +112,7 @@ impl Server {
         let config = acceptor.is_some().then(|| Arc::new(server_config()));
         let random = Random::from_seed([if config.is_some() { 1 } else { 2 }; 32]);
         let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
-        let mailbox = Arc::new(Mailbox::new().unwrap());
+        let mailbox = Arc::new(Mailbox::new());
         let sockets = Sockets::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
         Self(Connections::new(endpoint, acceptor, retry_above, mailbox), sockets)
     }
