@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::net::UdpSocket;
 use std::sync::{Arc, OnceLock};
 
-use clearway_io::{HotRestart, MAX_SHARDS, MemoryBudget, QuicLb};
+#[cfg(feature = "quic-lb")]
+use clearway_io::QuicLb;
+use clearway_io::{HotRestart, MAX_SHARDS, MemoryBudget};
 use clearway_transport::{
     ClientRoots, ClientSessions, ClientTrust, EarlyDataContext, EncryptedClientHello,
     MemorySessionStore, PreferredAddresses, ServerSessions, ServerTrust, SessionStore,
@@ -65,6 +67,7 @@ impl ClientConfig {
     ///
     /// # Errors
     /// If no root certificates of the platform are found.
+    #[cfg(feature = "native-roots")]
     pub fn with_native_roots() -> Result<Self, ConfigError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
@@ -127,8 +130,8 @@ impl ClientConfig {
         self
     }
 
-    /// The key exchange groups to offer, the preferred one first. By default X25519MLKEM768, X25519, secp256r1 and
-    /// secp384r1: what is recorded of a connection today then withstands quantum computers of a later day, if the server
+    /// The key exchange groups to offer, the preferred one first. By default X25519MLKEM768 (with the cargo feature
+    /// `aws-lc-rs`; ring does not have it), X25519, secp256r1 and secp384r1: what is recorded of a connection today then withstands quantum computers of a later day, if the server
     /// knows X25519MLKEM768, too. Key shares are sent of the first group and, if that is X25519MLKEM768 and X25519 is
     /// offered, of X25519. A server that knows neither asks for another (HelloRetryRequest), which costs a round trip.
     ///
@@ -162,6 +165,7 @@ impl ClientConfig {
     /// # Errors
     /// A malformed list, or one without a supported configuration, is an error when a connection is begun:
     /// [`SessionError::EncryptedClientHello`](crate::transport::SessionError::EncryptedClientHello).
+    #[cfg(feature = "aws-lc-rs")]
     pub fn encrypted_client_hello(mut self, config_list: impl Into<Vec<u8>>) -> Self {
         self.encrypted_client_hello = EncryptedClientHello::ConfigList(config_list.into());
         self.sessions = Arc::default();
@@ -171,6 +175,7 @@ impl ClientConfig {
     /// Sends what looks like an encrypted ClientHello, with random content (GREASE, RFC 9849 §6.2): nothing is hidden,
     /// but a path that lets such a ClientHello pass lets encrypted ones pass, too. Off by default, since it makes the
     /// ClientHello some 300 bytes longer.
+    #[cfg(feature = "aws-lc-rs")]
     pub fn grease_encrypted_client_hello(mut self) -> Self {
         self.encrypted_client_hello = EncryptedClientHello::Grease;
         self.sessions = Arc::default();
@@ -288,6 +293,7 @@ pub struct ServerConfig {
     preferred_addresses: PreferredAddresses,
     pub(crate) sockets: Vec<UdpSocket>,
     pub(crate) hot_restart: Option<HotRestart>,
+    #[cfg(feature = "quic-lb")]
     pub(crate) quic_lb: Option<QuicLb>,
     /// `None` for that of the process.
     pub(crate) memory_budget: Option<MemoryBudget>,
@@ -357,6 +363,7 @@ impl ServerConfig {
             preferred_addresses: PreferredAddresses::default(),
             sockets: Vec::new(),
             hot_restart: None,
+            #[cfg(feature = "quic-lb")]
             quic_lb: None,
             memory_budget: None,
         }
@@ -583,6 +590,7 @@ impl ServerConfig {
     /// Has connection IDs follow a configuration of QUIC-LB: balancers that have it, too, find this server whatever address a
     /// client moves to. [`Endpoint::rotate_quic_lb`](crate::Endpoint::rotate_quic_lb) replaces it while the server runs. Of
     /// two processes of a [hot restart](Self::hot_restart) both have one, with IDs of the same length, or neither.
+    #[cfg(feature = "quic-lb")]
     pub fn quic_lb(mut self, config: QuicLb) -> Self {
         self.quic_lb = Some(config);
         self

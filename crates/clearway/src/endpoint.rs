@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
     Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision, GroupOptions,
-    GroupServerSetup, MemoryBudget, QuicLb, RotateQuicLbError, ShardFailure, ShardGroup,
-    ShardHandle, ShardStatistics, Steering,
+    GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle, ShardStatistics,
+    Steering,
 };
+#[cfg(feature = "quic-lb")]
+use clearway_io::{QuicLb, RotateQuicLbError};
 use clearway_transport::{
     EndpointConfig, Incoming, RandomIds, ResetKey, SharedTokens, Side, TicketKeys,
 };
@@ -250,8 +252,12 @@ impl Endpoint {
         };
         let sockets = core::mem::take(&mut config.sockets);
         let balancers = core::mem::take(&mut config.balancers);
-        let quic_lb = config.quic_lb.take();
         let memory_budget = config.memory_budget.take();
+        let mut options = GroupOptions::default();
+        #[cfg(feature = "quic-lb")]
+        {
+            options.quic_lb = config.quic_lb.take();
+        }
         // Before a hot restart adds keys that end with its processes.
         let bound = sockets.first().and_then(|socket| socket.local_addr().ok()).unwrap_or(bind);
         let keys = config.ticket_keys.clone();
@@ -274,10 +280,8 @@ impl Endpoint {
             retry_above,
             balancers,
         };
-        let mut options = GroupOptions::default();
         options.sockets = sockets;
         options.hot_restart = hot_restart;
-        options.quic_lb = quic_lb;
         options.memory_budget = memory_budget.or_else(MemoryBudget::of_process);
         let (max, shared) = (max_connections.div_ceil(shards.get()), shared.clone());
         Ok(Self::start(bind, shards, max, Some(setup), options, reset_key, shared)?)
@@ -508,6 +512,7 @@ impl Endpoint {
     /// # Errors
     /// If the endpoint was started without QUIC-LB, IDs would have another length than before, or the system provides no
     /// random seed. The configuration before stays in use.
+    #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         self.owner.group.rotate_quic_lb(config)
     }

@@ -14,6 +14,7 @@ use crate::config::ClientConfig;
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::error::{ConfigError, ConnectError};
+#[cfg(feature = "http3")]
 use crate::http3;
 
 /// Time after which the next address is tried while the attempts before it have no outcome: the Connection Attempt Delay
@@ -238,6 +239,7 @@ impl Endpoint {
     }
 }
 
+#[cfg(feature = "http3")]
 impl http3::Client {
     /// Connects to the first of `addresses` that answers, whose certificate must be valid for `server_name`, and waits until
     /// the handshake is complete: with [early data](ClientConfig::early_data), too, since a server that does not answer must

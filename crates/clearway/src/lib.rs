@@ -36,6 +36,25 @@
 //! None of them may block: the connections of the shard wait as long as it takes, and lose nothing unless that is longer than
 //! their idle timeout.
 //!
+//! # Features
+//!
+//! | cargo feature | by default | what it adds |
+//! |---|---|---|
+//! | `aws-lc-rs` | yes | TLS with [aws-lc-rs](https://docs.rs/aws-lc-rs): key exchange that withstands quantum computers (X25519MLKEM768), and the encrypted ClientHello |
+//! | `ring` | no | TLS and packet protection with [ring](https://docs.rs/ring), which builds faster and has neither of the two |
+//! | `ring-packet-protection` | yes | packet protection with ring, which on many processors is faster than aws-lc-rs |
+//! | `http3` | yes | the module [`http3`] |
+//! | `native-roots` | yes | `ClientConfig::with_native_roots`, which trusts the servers that the platform trusts |
+//! | `quic-lb` | no | `ServerConfig::quic_lb`: connection IDs that load balancers can route |
+//!
+//! One of `aws-lc-rs` and `ring` is required. With both, aws-lc-rs does TLS. The feature `ring` is also that of rustls, which has no
+//! default cryptographic library if both are enabled: a program that uses rustls on its own then has to install one.
+//!
+//! ```toml
+//! # QUIC without HTTP/3, and ring only:
+//! clearway = { version = "0.1", default-features = false, features = ["ring"] }
+//! ```
+//!
 //! # A client
 //!
 //! ```no_run
@@ -89,6 +108,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod happy_eyeballs;
+#[cfg(feature = "http3")]
 pub mod http3;
 mod observe;
 mod path;
@@ -105,9 +125,10 @@ pub use clearway_io::{
     Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectionWaker, Decision,
     HotRestart, HotRestartError, MAX_BALANCERS, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART,
     MemoryBudget, MemoryStatistics, MigrateFailure, Migration, MigrationStarted,
-    PreferredAddressUnusable, QuicLb, RotateQuicLbError, ShardFailure, ShardHandle,
-    ShardStatistics, Steering, halt,
+    PreferredAddressUnusable, ShardFailure, ShardHandle, ShardStatistics, Steering, halt,
 };
+#[cfg(feature = "quic-lb")]
+pub use clearway_io::{QuicLb, RotateQuicLbError};
 pub use clearway_transport::{
     ClientRoots, ConnectionError, DatagramId, DatagramOutcome, DatagramStatistics, EarlyData,
     Event, HandshakePackets, IgnoredAddress, InvalidSetting, MemorySessionStore, MigrationError,
@@ -154,6 +175,7 @@ pub mod wire {
     };
 
     /// What [`QuicLb`](crate::QuicLb) consists of.
+    #[cfg(feature = "quic-lb")]
     pub mod quic_lb {
         pub use clearway_wire::quic_lb::{ConfigError, ConfigId, ServerId};
     }

@@ -15,6 +15,7 @@ use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
+#[cfg(feature = "quic-lb")]
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
 use crate::shard::{
@@ -50,6 +51,7 @@ pub struct GroupOptions {
     pub hot_restart: Option<HotRestart>,
     /// Has connection IDs follow this configuration, so that balancers can route them. The process that is replaced by a hot
     /// restart has to have IDs of the same length, or neither has QUIC-LB.
+    #[cfg(feature = "quic-lb")]
     pub quic_lb: Option<QuicLb>,
     /// Bounds the memory that peers make all shards keep in connections. By default nothing does.
     pub memory_budget: Option<MemoryBudget>,
@@ -60,6 +62,7 @@ pub struct GroupOptions {
 pub struct ShardGroup {
     shards: Vec<ShardHandle>,
     steering: Option<Steering>,
+    #[cfg(feature = "quic-lb")]
     quic_lb: Option<Arc<SharedQuicLb>>,
     /// Waits for the process that replaces this one.
     _keeper: Option<Arc<Keeper>>,
@@ -105,6 +108,7 @@ impl ShardGroup {
     ///
     /// # Errors
     /// If the group was started without QUIC-LB, IDs would have another length, or the system provides no random seed.
+    #[cfg(feature = "quic-lb")]
     pub fn rotate_quic_lb(&self, config: QuicLb) -> Result<(), RotateQuicLbError> {
         let shared = self.quic_lb.as_ref().ok_or(RotateQuicLbError::NotConfigured)?;
         if shared.rotate(config)? {
@@ -181,7 +185,11 @@ pub(crate) fn spawn_steered(
     steering: Steering,
 ) -> io::Result<ShardGroup> {
     let count = count.get();
-    let GroupOptions { sockets: given, hot_restart, quic_lb, memory_budget } = options;
+    #[cfg(feature = "quic-lb")]
+    let id_len = options.quic_lb.as_ref().map(QuicLb::id_len);
+    #[cfg(not(feature = "quic-lb"))]
+    let id_len: Option<usize> = None;
+    let GroupOptions { sockets: given, hot_restart, memory_budget, .. } = options;
     check_count(count, hot_restart.is_some())?;
     let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
     let balancers = server.as_ref().map(|it| it.balancers.clone()).unwrap_or_default();
@@ -189,18 +197,23 @@ pub(crate) fn spawn_steered(
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
     // It shares its address with no other.
     let is_alone = count == 1 && given.is_empty() && hot_restart.is_none();
-    if is_alone && quic_lb.is_none() {
+    if is_alone && id_len.is_none() {
         let server = server.zip(acceptor(0));
         let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above, balancers };
         let server = server.map(setup);
         let shards = vec![spawn_within(address, config, server, memory_budget)?];
-        return Ok(ShardGroup { shards, steering: None, quic_lb: None, _keeper: None });
+        return Ok(ShardGroup {
+            shards,
+            steering: None,
+            #[cfg(feature = "quic-lb")]
+            quic_lb: None,
+            _keeper: None,
+        });
     }
     let balancers = Balancers::new(&balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
     let is_replacing = inherited.is_some();
-    let id_len = quic_lb.as_ref().map(QuicLb::id_len);
     // It is at most 20.
     let layout = Layout::from_quic_lb_len(id_len.map(|length| length as u8));
     let format = match &hot_restart {
@@ -227,8 +240,12 @@ pub(crate) fn spawn_steered(
     let mailboxes: Vec<_> =
         (0..count).map(|_| Arc::new(Mailbox::of_group(census.clone()))).collect();
     let generation = hot_restart.as_ref().map(HotRestart::generation).unwrap_or_default();
-    let quic_lb = quic_lb.map(|config| SharedQuicLb::new(config, format, generation));
-    let quic_lb = quic_lb.transpose()?.map(Arc::new);
+    #[cfg(feature = "quic-lb")]
+    let quic_lb = options
+        .quic_lb
+        .map(|config| SharedQuicLb::new(config, format, generation))
+        .transpose()?
+        .map(Arc::new);
     let prepare = |hot_restart: HotRestart| {
         let shards = mailboxes.iter().map(|it| it.clone() as Arc<dyn Replaceable>);
         hot_restart.prepare(sockets::duplicates(&sockets)?, shards.collect(), steering, layout)
@@ -242,9 +259,12 @@ pub(crate) fn spawn_steered(
     });
     let all = sockets.into_iter().zip(mailboxes).zip(places).enumerate();
     let shards = all.map(|(shard, ((mut sockets, mailbox), siblings))| {
-        let id_generator: Arc<dyn ConnectionIdGenerator> = match &quic_lb {
+        let id_generator: Arc<dyn ConnectionIdGenerator> =
+            Arc::new(ShardIds::new(format, shard, generation));
+        #[cfg(feature = "quic-lb")]
+        let id_generator = match &quic_lb {
             Some(shared) => Arc::new(BalancedIds::new(shared.clone(), shard)),
-            None => Arc::new(ShardIds::new(format, shard, generation)),
+            None => id_generator,
         };
         let config = EndpointConfig { id_generator, ..config.clone() };
         let (server, acceptor) = (server.clone(), acceptor(shard));
@@ -267,7 +287,13 @@ pub(crate) fn spawn_steered(
     });
     let shards = shards.collect::<io::Result<_>>()?;
     let keeper = prepared.map(Prepared::take_over).transpose()?.map(Arc::new);
-    Ok(ShardGroup { shards, steering, quic_lb, _keeper: keeper })
+    Ok(ShardGroup {
+        shards,
+        steering,
+        #[cfg(feature = "quic-lb")]
+        quic_lb,
+        _keeper: keeper,
+    })
 }
 
 /// Opens the sockets of all shards: of servers also those for long headers, unless a preface of `balancers` hides the header.

@@ -70,6 +70,7 @@ mod guarded;
 mod mailbox;
 mod memory_budget;
 mod poller;
+#[cfg(feature = "quic-lb")]
 mod quic_lb;
 mod random;
 mod restart;
@@ -91,6 +92,7 @@ pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_g
 pub use guarded::guard;
 pub use mailbox::{ConnectionWaker, ShardHandle};
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
+#[cfg(feature = "quic-lb")]
 pub use quic_lb::{QuicLb, RotateQuicLbError};
 pub use random::seed;
 pub use restart::{HotRestart, HotRestartError, hand_over};

@@ -38,6 +38,7 @@ pub(crate) enum Command {
     /// This process receives from now on, or again.
     Listen,
     /// New connection IDs follow another configuration: replace those of all connections.
+    #[cfg_attr(not(feature = "quic-lb"), expect(dead_code, reason = "only QUIC-LB replaces IDs"))]
     ReplaceIds,
     /// The program is about to end.
     Halt,
@@ -279,6 +280,7 @@ impl ShardHandle {
     }
 
     /// Replaces the connection IDs of all connections, if new ones follow another configuration.
+    #[cfg(feature = "quic-lb")]
     pub(crate) fn replace_ids(&self) {
         // A shard that is gone has no connections.
         let _ = self.0.mailbox.send(Command::ReplaceIds);

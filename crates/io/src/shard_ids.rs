@@ -162,6 +162,7 @@ impl IdFormat {
     }
 
     /// How many issuers of IDs there are: shards, of each generation.
+    #[cfg(feature = "quic-lb")]
     pub(crate) const fn slots(self) -> u16 {
         self.slots
     }

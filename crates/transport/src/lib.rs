@@ -108,6 +108,7 @@ mod ack_frequency;
 mod config;
 mod connection;
 mod contents;
+mod crypto;
 mod datagram;
 mod drops;
 mod ecn;

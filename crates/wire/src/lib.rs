@@ -34,6 +34,7 @@ pub mod header;
 mod packet_number;
 mod packet_type;
 pub mod preface;
+#[cfg(feature = "quic-lb")]
 pub mod quic_lb;
 #[cfg(test)]
 mod strategies;

@@ -53,6 +53,7 @@ impl<E> ReceiveBuffer<E> {
 
     /// Whether there is room for another piece, in buffers whose bytes are not bounded by flow control. `windows` are the largest
     /// receive windows of a stream and of the connection: no more may wait in these buffers than in the transport.
+    #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self, windows: [u64; 2]) -> bool {
         let [own, all] = windows.map(|window| usize::try_from(window).unwrap_or(usize::MAX));
         self.held.room_of(own, all) > 0
@@ -82,6 +83,7 @@ impl<E> ReceiveBuffer<E> {
     }
 
     /// Takes everything for the task, into the empty `pieces`.
+    #[cfg(feature = "http3")]
     pub(crate) fn take_all(&mut self, pieces: &mut VecDeque<Bytes>) {
         core::mem::swap(&mut self.pieces, pieces);
         self.held.clear();
@@ -137,6 +139,7 @@ impl<E> ReceiveBuffer<E> {
     }
 
     /// Whether a task waits for more.
+    #[cfg(feature = "http3")]
     pub(crate) fn is_awaited(&self) -> bool {
         self.reader.is_waited_on() && self.pieces.is_empty() && self.end.is_none()
     }

@@ -101,11 +101,13 @@ impl<E> SendBuffer<E> {
     }
 
     /// Whether nothing is buffered.
+    #[cfg(feature = "http3")]
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Whether there is room.
+    #[cfg(feature = "http3")]
     pub(crate) fn has_room(&self) -> bool {
         self.held.room() > 0
     }
@@ -283,6 +285,7 @@ impl<E> SendBuffer<E> {
     }
 
     /// Wakes the task that waits, whether for room or for the end.
+    #[cfg(feature = "http3")]
     pub(crate) fn wake<F: Face>(&mut self, effects: &mut Effects<F>) {
         self.task.wake(effects);
     }

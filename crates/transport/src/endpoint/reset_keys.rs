@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::hmac;
-
+use crate::crypto::sealing::hmac;
 use crate::handshake::TicketKeys;
 use crate::ids::{ResetKey, ResetKeySource};
 

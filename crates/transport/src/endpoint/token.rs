@@ -6,11 +6,11 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Reader, Version};
 use rustls::time_provider::TimeProvider;
 
+use crate::crypto::sealing::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use crate::handshake::TicketKeys;
 
 /// What endpoints need to accept each other's address validation tokens (RFC 9000 §8.1.3): they may be in different

@@ -5,13 +5,13 @@
 //! while a connection rests, take the secrets from rustls's key log instead.
 
 use clearway_wire::Version;
-use ring::hkdf::{HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
 use rustls::CipherSuite;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, Keys, PacketKey, PacketKeySet};
 
 use super::packet_keys::{Cipher, IV_LEN, unusable_key};
 use super::session::{KeySchedule, PhaseKeys};
 use crate::Side;
+use crate::crypto::packets::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
 
 /// The longest secret, that of SHA-384, in bytes. Keys are shorter.
 const MAX_SECRET_LEN: usize = 48;
@@ -21,7 +21,7 @@ const MAX_KEY_LEN: usize = 32;
 /// A cipher suite of TLS 1.3 as QUIC uses it.
 #[derive(Clone, Copy)]
 struct Suite {
-    hash: ring::hkdf::Algorithm,
+    hash: hkdf::Algorithm,
     secret_len: usize,
     cipher: &'static Cipher,
 }

@@ -1,13 +1,13 @@
 //! Protection with keys that anyone on the path can compute: of Initial packets (RFC 9001 §5.2) and Retry packets (§5.8),
 //! each with the constants of its version (RFC 9369 §3.3).
 
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use clearway_wire::header::{Retry, retry_pseudo_packet};
 use clearway_wire::{ConnectionId, Version};
 use rustls::CipherSuite;
 use rustls::quic::{self, Keys};
 
 use super::suites;
+use crate::crypto::sealing::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use crate::{Side, TransportError};
 
 /// The secrets of the Retry Integrity Tag, which are no secrets.

@@ -1,16 +1,17 @@
 //! Packet protection and header protection with the AEADs of TLS 1.3's cipher suites (RFC 9001 §5.3, §5.4).
 //!
-//! Their code is ring's; everything else of TLS is aws-lc-rs's. On processors with VAES but without AVX-512, ring's AES-GCM
-//! takes half the time that aws-lc's takes for a packet (`docs/decisions/0050-packet-protection-with-ring.md`).
+//! Their code is ring's by default; everything else of TLS is aws-lc-rs's. On processors with VAES but without AVX-512, ring's
+//! AES-GCM takes half the time that aws-lc's takes for a packet (`docs/decisions/0050-packet-protection-with-ring.md`).
 
 use clearway_wire::header;
-use ring::aead::quic::{self, AES_128, AES_256, CHACHA20};
-use ring::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
 use rustls::crypto::cipher::{self, AeadKey, Iv};
 use rustls::quic::{HeaderProtectionKey, PacketKey, Tag};
 use rustls::{CipherSuite, Error};
+
+use crate::crypto::packets::aead::quic::{self, AES_128, AES_256, CHACHA20};
+use crate::crypto::packets::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+};
 
 /// The length of an IV, in bytes.
 pub(super) const IV_LEN: usize = 12;

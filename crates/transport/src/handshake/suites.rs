@@ -1,12 +1,10 @@
 //! The cipher suites of TLS 1.3 as QUIC uses them: with the hashes of aws-lc-rs, with the HMAC and the [packet
-//! protection](super::packet_keys) of ring, which take less time, and without keys of TLS records, of which QUIC has none
-//! (RFC 9001 §4).
+//! protection](super::packet_keys) of ring, which take less time (both by default), and without keys of TLS records, of which
+//! QUIC has none (RFC 9001 §4).
 
 use std::sync::LazyLock;
 
-use ring::hmac;
 use rustls::crypto::CipherSuiteCommon;
-use rustls::crypto::aws_lc_rs::DEFAULT_CIPHER_SUITES;
 use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, Iv, MessageDecrypter, MessageEncrypter,
     OutboundOpaqueMessage, OutboundPlainMessage, Tls13AeadAlgorithm, UnsupportedOperationError,
@@ -18,9 +16,11 @@ use rustls::{
 };
 
 use super::packet_keys::Cipher;
+use crate::crypto::packets::hmac;
+use crate::crypto::tls::DEFAULT_CIPHER_SUITES;
 
-static SHA256: HkdfUsingHmac<'_> = HkdfUsingHmac(&RingHmac(&hmac::HMAC_SHA256));
-static SHA384: HkdfUsingHmac<'_> = HkdfUsingHmac(&RingHmac(&hmac::HMAC_SHA384));
+static SHA256: HkdfUsingHmac<'_> = HkdfUsingHmac(&PacketHmac(&hmac::HMAC_SHA256));
+static SHA384: HkdfUsingHmac<'_> = HkdfUsingHmac(&PacketHmac(&hmac::HMAC_SHA384));
 
 static SUITES: LazyLock<Vec<Tls13CipherSuite>> = LazyLock::new(|| {
     DEFAULT_CIPHER_SUITES.iter().filter_map(|suite| suite.tls13()).map(of_quic).collect()
@@ -58,12 +58,12 @@ pub(super) fn in_order<const N: usize>(names: [CipherSuite; N]) -> Vec<Supported
     names.into_iter().filter_map(find).map(SupportedCipherSuite::Tls13).collect()
 }
 
-/// ring's HMAC as rustls asks for it.
-struct RingHmac(&'static hmac::Algorithm);
+/// The HMAC of the library that protects packets, with the interface of rustls.
+struct PacketHmac(&'static hmac::Algorithm);
 
-impl Hmac for RingHmac {
+impl Hmac for PacketHmac {
     fn with_key(&self, key: &[u8]) -> Box<dyn Key> {
-        Box::new(RingHmacKey(hmac::Key::new(*self.0, key)))
+        Box::new(PacketHmacKey(hmac::Key::new(*self.0, key)))
     }
 
     fn hash_output_len(&self) -> usize {
@@ -71,9 +71,9 @@ impl Hmac for RingHmac {
     }
 }
 
-struct RingHmacKey(hmac::Key);
+struct PacketHmacKey(hmac::Key);
 
-impl Key for RingHmacKey {
+impl Key for PacketHmacKey {
     fn sign_concat(&self, first: &[u8], middle: &[&[u8]], last: &[u8]) -> Tag {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(first);

@@ -1,4 +1,4 @@
-//! TLS 1.3 with rustls and the cryptography of aws-lc-rs.
+//! TLS 1.3 with rustls.
 
 mod binding;
 mod chain;
@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use clearway_wire::Version;
 use rustls::client::Resumption;
-use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::quic::{
     self, ClientConnection, Connection, DirectionalKeys, KeyChange, ServerConnection,
@@ -46,6 +45,7 @@ use super::session::{
     SessionError,
 };
 use super::tls_error::{client_hello_error, transport_error};
+use crate::crypto::tls::default_provider;
 use crate::{SpaceId, TransportError};
 use binding::SessionBinding;
 use client_trust::ClientPolicy;
@@ -607,7 +607,7 @@ const EARLY_DATA: u32 = 0xffff_ffff;
 pub fn prepare_randomness() {
     let mut bytes = [0; 32];
     // A failing source of entropy is reported by the handshake that needs it.
-    let _ = aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
+    let _ = default_provider().secure_random.fill(&mut bytes);
 }
 
 fn owned(application_protocols: &[&[u8]]) -> Vec<Vec<u8>> {

@@ -1,9 +1,10 @@
 use core::fmt;
 use std::sync::Arc;
 
-use aws_lc_rs::hmac;
 use clearway_units::Random;
 use clearway_wire::{ConnectionId, ResetToken};
+
+use crate::crypto::sealing::hmac;
 
 /// Generates the connection IDs of an endpoint. All of them have the same length, since short headers do not contain
 /// it.

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aws_lc_rs::hmac;
 use clearway_wire::Writer;
 use proptest::prelude::*;
 
 use super::*;
+use crate::crypto::sealing::hmac;
 use crate::ids::{RandomIds, ResetKeySource};
 
 fn local_ids() -> (LocalIds, Random) {

@@ -4,7 +4,6 @@ use core::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, SecureRandom, WebPkiSupportedAlgorithms};
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -16,6 +15,7 @@ use webpki::{EndEntityCert, KeyUsage};
 use super::chain;
 use super::signatures::{ValidSignatures, bounded};
 use crate::SessionError;
+use crate::crypto::packets::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 
 /// Whether a server asks its clients for certificates (RFC 8446 §4.3.2).
 #[derive(Clone, Debug, Default)]

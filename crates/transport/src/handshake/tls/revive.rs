@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls13ClientSessionValue};
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock, OutputLengthError};
-use rustls::crypto::{ActiveKeyExchange, CryptoProvider, aws_lc_rs, hmac};
+use rustls::crypto::{ActiveKeyExchange, CryptoProvider, hmac};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::quic::{self, ClientConnection, ServerConnection};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -30,6 +30,7 @@ use rustls::{
 use super::super::suites;
 use super::saved::SavedSession;
 use super::verifier::Verifier;
+use crate::crypto::tls::default_provider;
 
 /// What happens to the secret of a session that is derived on this thread.
 #[derive(Default)]
@@ -79,7 +80,7 @@ impl StandInKey {
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         if self.0.get().is_none() {
             let mut key = [0; 32];
-            aws_lc_rs::default_provider().secure_random.fill(&mut key).ok()?;
+            default_provider().secure_random.fill(&mut key).ok()?;
             // Another thread may have made one meanwhile.
             let _ = self.0.set(key);
         }
@@ -336,7 +337,7 @@ fn server(
 ) -> Option<ServerConfig> {
     let provider = CryptoProvider {
         cipher_suites: vec![SupportedCipherSuite::Tls13(suite)],
-        ..aws_lc_rs::default_provider()
+        ..default_provider()
     };
     let certified = Arc::new(CertifiedKey::new(saved.chain(), Arc::new(Key(key.clone()))));
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))

@@ -7,12 +7,13 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hmac;
 use clearway_wire::Reader;
 use rustls::crypto::SecureRandom;
 use rustls::server::StoresServerSessions;
 use rustls::time_provider::TimeProvider;
+
+use crate::crypto::sealing::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use crate::crypto::sealing::hmac;
 
 /// The keys with which a server seals session tickets and address validation tokens: one in use, and the one before, whose
 /// tickets and tokens are still accepted. Clones are the same keys. Processes with the same keys accept each other's

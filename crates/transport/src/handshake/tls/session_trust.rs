@@ -5,11 +5,11 @@
 //! with a client certificate is not used with another certificate or without one.
 
 use clearway_wire::Reader;
-use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use rustls::sign::CertifiedKey;
 
 use super::saved::MAX_LIFETIME;
 use super::settings::ServerTrust;
+use crate::crypto::packets::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 /// How a client's configuration verifies servers, and the certificate that it has for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

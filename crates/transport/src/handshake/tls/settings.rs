@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ResolvesServerCert;
@@ -16,6 +15,7 @@ use super::encrypted_client_hello::EncryptedClientHello;
 use super::revive::observed;
 use super::verifier::Verifier;
 use crate::SessionError;
+use crate::crypto::tls::{default_provider, kx_group};
 
 /// The cipher suites of TLS 1.3, the preferred one first.
 pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
@@ -28,18 +28,24 @@ pub(super) fn default_cipher_suites() -> Vec<SupportedCipherSuite> {
 
 /// The key exchange groups, the preferred one first. X25519MLKEM768 protects what is recorded today against quantum
 /// computers of a later day. A client sends a share of X25519 with it, so that a server that only knows that one needs no
-/// further round trip.
+/// further round trip. ring does not have it.
 pub(super) fn default_groups() -> Vec<&'static dyn SupportedKxGroup> {
-    vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1]
+    vec![
+        #[cfg(feature = "aws-lc-rs")]
+        kx_group::X25519MLKEM768,
+        kx_group::X25519,
+        kx_group::SECP256R1,
+        kx_group::SECP384R1,
+    ]
 }
 
-/// Always aws-lc-rs. The process-wide default of rustls depends on which part of a program ran first, and a library must
-/// not.
+/// The library that this crate is built with. The process-wide default of rustls depends on which part of a program ran first,
+/// and a library must not.
 fn provider(
     cipher_suites: Vec<SupportedCipherSuite>,
     kx_groups: Vec<&'static dyn SupportedKxGroup>,
 ) -> Arc<CryptoProvider> {
-    Arc::new(CryptoProvider { cipher_suites, kx_groups, ..aws_lc_rs::default_provider() })
+    Arc::new(CryptoProvider { cipher_suites, kx_groups, ..default_provider() })
 }
 
 /// Which servers a client accepts.
@@ -73,8 +79,8 @@ pub struct TlsClientSettings {
 }
 
 impl TlsClientSettings {
-    /// The default settings: all cipher suites of TLS 1.3, X25519MLKEM768 preferred, no certificate, no encrypted
-    /// ClientHello.
+    /// The default settings: all cipher suites of TLS 1.3, X25519MLKEM768 preferred (with the cargo feature `aws-lc-rs`), no
+    /// certificate, no encrypted ClientHello.
     pub fn new(trust: ServerTrust, application_protocols: &[&[u8]]) -> Self {
         Self {
             trust,
@@ -128,7 +134,8 @@ pub struct TlsServerSettings {
 }
 
 impl TlsServerSettings {
-    /// The default settings: X25519MLKEM768 and the groups of elliptic curves, and no certificates of clients.
+    /// The default settings: X25519MLKEM768 (with the cargo feature `aws-lc-rs`) and the groups of elliptic curves, and no
+    /// certificates of clients.
     pub fn new(certificates: Arc<dyn ResolvesServerCert>, application_protocols: &[&[u8]]) -> Self {
         Self {
             certificates,
@@ -159,5 +166,5 @@ pub fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 ) -> Result<CertifiedKey, rustls::Error> {
-    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+    CertifiedKey::from_der(chain, key, &default_provider())
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustls::Error;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm};
 
 use super::chain;
+use crate::crypto::packets::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use crate::{CertificateChainLimit, MAX_CHAIN_SIGNATURES};
 
 /// Runs a search for a path to a root, with algorithms that verify no signature that is known to be valid, and at most
