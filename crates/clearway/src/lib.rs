@@ -45,6 +45,7 @@
 //! | `ring-packet-protection` | yes | packet protection with ring, which on many processors is faster than aws-lc-rs |
 //! | `http3` | yes | the module [`http3`] |
 //! | `native-roots` | yes | `ClientConfig::with_native_roots`, which trusts the servers that the platform trusts |
+//! | `qlog` | no | the module `qlog`, which writes a log of each connection |
 //! | `quic-lb` | no | `ServerConfig::quic_lb`: connection IDs that load balancers can route |
 //!
 //! One of `aws-lc-rs` and `ring` is required. With both, aws-lc-rs does TLS. The feature `ring` is also that of rustls, which has no
@@ -112,6 +113,8 @@ mod happy_eyeballs;
 pub mod http3;
 mod observe;
 mod path;
+#[cfg(feature = "qlog")]
+pub mod qlog;
 mod recv_stream;
 mod reset_key;
 mod send_stream;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use clearway_qlog::{QlogDirectory, QlogError, QlogSummary, TraceOptions, WritingThread};
+use clearway::qlog::{QlogDirectory, QlogError, QlogSummary, TraceOptions, WritingThread};
 
 use crate::events::{Event, note};
 use crate::failure::Failure;
@@ -126,7 +126,7 @@ fn shortfalls(summary: &QlogSummary) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use clearway_qlog::Finished;
+    use clearway::qlog::Finished;
 
     use super::*;
 

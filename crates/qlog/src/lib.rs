@@ -57,6 +57,10 @@
 //! | model: points of a series, packets, spans of a lane | 2,097,152 each; frames as text 256 MiB | thinned; the page says that packets are left out |
 //! | model: packets outstanding; names of a lane; metrics of a controller | 65,536; 256, of 100 characters; 16, of 64 | the oldest, or the names beyond it, are left out |
 //!
+//! # Features
+//!
+//! `read`, which is on by default, is everything but writing. Without it, the crate has no further dependencies.
+//!
 //! Events that the drafts do not define are in Clearway's own namespace, `clearway`, whose schema is
 //! [`CLEARWAY_SCHEMA`].
 #![deny(
@@ -68,11 +72,15 @@
 )]
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
+#[cfg(feature = "read")]
 pub mod convert;
+#[cfg(feature = "read")]
 pub mod findings;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+#[cfg(feature = "read")]
 pub mod model;
+#[cfg(feature = "read")]
 pub mod read;
 mod write;
 

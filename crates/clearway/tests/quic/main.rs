@@ -10,6 +10,7 @@ mod happy_eyeballs;
 mod memory_budget;
 mod migration;
 mod path_mtu;
+mod qlog;
 mod quic_lb;
 mod shards;
 mod streams;
