@@ -59,6 +59,22 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
+/// The path of a tool from crates.io, such as cargo-mutants: the installed one if there is one, otherwise it is built in the target
+/// folder.
+pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
+    let is_installed = Command::new(name).arg("--version").output();
+    if is_installed.is_ok_and(|output| output.status.success()) {
+        return Ok(PathBuf::from(name));
+    }
+    let place = target().join("tools");
+    let built = place.join("bin").join(name);
+    if !built.is_file() {
+        let mut install = cargo(&["install", name, "--locked", "--root"]);
+        run(&format!("building {name}"), install.arg(&place))?;
+    }
+    Ok(built)
+}
+
 /// The profile of what is built for the gallery, and of the programs whose instructions are counted.
 pub(crate) const GALLERY: &str = "gallery";
 

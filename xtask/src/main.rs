@@ -11,6 +11,7 @@ mod check;
 mod command;
 mod cost;
 mod doctor;
+mod features;
 mod fuzz;
 mod gallery;
 mod handshakes;
@@ -39,6 +40,7 @@ The project's development tasks.
         --viewer             also check that the viewer's committed page matches its source, and test it, and HTTP/3,
                              in a browser
         --cost               also run `cargo xtask cost`
+        --features           also run `cargo xtask features`
         --fuzz               also run `cargo xtask fuzz`
         --doctor             also run `cargo xtask doctor-test` with one run of each fault (needs root)
   cargo xtask check          what a change has to pass before it is proposed: format, lints, all tests of the crates that
@@ -152,6 +154,8 @@ The project's development tasks.
         --picture FILE       where the picture goes instead
   cargo xtask viewer --types generate the TypeScript types of what the program sends to the viewer's page from the
                              Rust types
+  cargo xtask features       compile the library `clearway` with each of several sets of its cargo features, run an example with
+                             either cryptographic library alone, and look for unused dependencies (cargo-machete)
   cargo xtask fuzz [TARGET]… fuzz every decoder of files and of bytes from a peer, guided by code coverage
         --seconds N          how long each target runs (default 20)
   cargo xtask peers-debian   run curl, nginx, HAProxy, Caddy, Chromium and Firefox of Debian sid against Clearway, in both
@@ -221,6 +225,7 @@ fn main() -> ExitCode {
         ["cost", rest @ ..] => cost::run(rest),
         ["doctor-reader", rest @ ..] => doctor::reader::run(rest),
         ["doctor-test", rest @ ..] => doctor::run(rest),
+        ["features", rest @ ..] => features::run(rest),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["gallery", rest @ ..] => gallery::run(rest),
         ["handshakes", rest @ ..] => handshakes::run(rest),

@@ -21,6 +21,7 @@ use self::areas::{AREAS, Area};
 use self::sample::Mutant;
 use self::survivors::Survivors;
 use self::trial::{Fate, Trials};
+use crate::command;
 
 /// How many mutants of each area are tried by default.
 const SAMPLE: usize = 100;
@@ -88,7 +89,7 @@ pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<&'static str> {
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let options = parse(arguments)?;
-    let tool = trial::tool()?;
+    let tool = command::tool("cargo-mutants")?;
     let known = survivors::read()?;
     let mut outcomes = Vec::new();
     for area in &options.areas {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, QUINN, cargo, root, target};
-use crate::{cost, doctor, fuzz, gallery, interop, viewer};
+use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
 /// With this feature there are the tests that need the peers.
 const PEERS: &str = "clearway-interop/peers";
@@ -20,6 +20,8 @@ struct Options {
     /// Check that no operation becomes more expensive in proportion to the number of things that a peer created; needs
     /// valgrind.
     cost: bool,
+    /// Compile the library with each set of its features, and look for unused dependencies.
+    features: bool,
     /// Run each fuzz target for a short time.
     fuzz: bool,
     /// Let each fault of a host happen once, and compare what the doctor says; needs root.
@@ -49,6 +51,9 @@ fn run_all(options: &Options) -> Result<(), String> {
     }
     if options.cost {
         cost::run(&[])?;
+    }
+    if options.features {
+        features::run(&[])?;
     }
     if options.fuzz {
         fuzz::run(&[])?;
@@ -83,11 +88,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             "--gallery" => options.gallery = true,
             "--viewer" => options.viewer = true,
             "--cost" => options.cost = true,
+            "--features" => options.features = true,
             "--fuzz" => options.fuzz = true,
             "--doctor" => options.doctor = true,
             other => {
                 return Err(format!(
-                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost, --fuzz and --doctor"
+                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost, --features, --fuzz and \
+                     --doctor"
                 ));
             }
         }

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::areas::Area;
 use super::sample::Mutant;
 use super::workshop::{TestProgram, Workshop};
-use crate::command::{self, cargo, target};
+use crate::command::{self, target};
 use crate::waiting::wait_until;
 
 /// How much longer than without a mutant a test program may take: some mutants loop forever.
@@ -56,21 +56,6 @@ impl Trials {
         eprintln!("xtask: {}: {fate:?}{why}", mutant.name);
         self.0.insert(mutant.name.clone(), fate);
     }
-}
-
-/// The path of cargo-mutants: the installed one if there is one, otherwise it is built in the target folder.
-pub(super) fn tool() -> Result<PathBuf, String> {
-    let is_installed = cargo(&["mutants", "--version"]).output();
-    if is_installed.is_ok_and(|output| output.status.success()) {
-        return Ok(PathBuf::from("cargo-mutants"));
-    }
-    let place = target().join("tools");
-    let built = place.join("bin/cargo-mutants");
-    if !built.is_file() {
-        let mut install = cargo(&["install", "cargo-mutants", "--locked", "--root"]);
-        command::run("building cargo-mutants", install.arg(&place))?;
-    }
-    Ok(built)
 }
 
 /// Tries `mutants` with the tests of the packages that `area` names.

@@ -1,0 +1,62 @@
+//! `cargo xtask features`: the library compiles with each set of its cargo features, and runs with either cryptographic library
+//! alone; no crate depends on another that it does not use.
+
+use std::process::Command;
+
+use crate::command::{self, cargo};
+
+/// Cargo's arguments for each set: the package, and its features.
+const SETS: [&[&str]; 10] = [
+    &["clearway"],
+    &["clearway", "--no-default-features", "--features", "ring"],
+    &["clearway", "--no-default-features", "--features", "aws-lc-rs"],
+    &["clearway", "--no-default-features", "--features", "ring,http3"],
+    &["clearway", "--no-default-features", "--features", "aws-lc-rs,qlog"],
+    &["clearway", "--no-default-features", "--features", "ring,native-roots,quic-lb"],
+    &["clearway", "--all-features"],
+    &["clearway-wire"],
+    &["clearway-http3", "--no-default-features"],
+    &["clearway-qlog", "--no-default-features", "--features", "clearway-transport/ring"],
+];
+
+/// The cryptographic libraries, of which one is enough.
+const LIBRARIES: [&str; 2] = ["ring", "aws-lc-rs"];
+
+/// What the compiler says if there is no cryptographic library.
+const NO_LIBRARY: &str = "enable the feature `aws-lc-rs` (the default) or `ring`";
+
+pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    if !arguments.is_empty() {
+        return Err(format!("features takes no options, not {}", arguments.join(" ")));
+    }
+    unused_dependencies()?;
+    for set in SETS {
+        let lint = ["clippy", "--quiet", "--lib", "--package"];
+        let lint = [&lint[..], set, &["--", "-D", "warnings"]].concat();
+        command::run(&format!("linting {}", set.join(" ")), &mut cargo(&lint))?;
+    }
+    without_library()?;
+    for library in LIBRARIES {
+        let example = ["run", "--quiet", "--package", "clearway", "--example", "echo"];
+        let features = ["--no-default-features", "--features", library];
+        let what = format!("running the example echo with {library} only");
+        command::run(&what, &mut cargo(&[&example[..], &features].concat()))?;
+    }
+    Ok(())
+}
+
+/// The error of a build without a cryptographic library says what to do.
+fn without_library() -> Result<(), String> {
+    let check = ["check", "--quiet", "--package", "clearway", "--no-default-features"];
+    match command::output("a build without a cryptographic library", &mut cargo(&check)) {
+        Ok(_) => Err("clearway can be built without a cryptographic library".to_owned()),
+        Err(said) if said.contains(NO_LIBRARY) => Ok(()),
+        Err(said) => Err(said),
+    }
+}
+
+/// Looks for dependencies that no file of their crate names.
+fn unused_dependencies() -> Result<(), String> {
+    let mut search = Command::new(command::tool("cargo-machete")?);
+    command::run("looking for unused dependencies", search.current_dir(command::root()))
+}
