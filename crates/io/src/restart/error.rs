@@ -24,7 +24,7 @@ pub enum HotRestartError {
         /// Those at which this one would listen.
         asked: Vec<SocketAddr>,
     },
-    /// The process that runs issues other connection IDs. With [QUIC-LB](crate::QuicLb) both have it, and IDs of one length.
+    /// The process that runs issues other connection IDs. With QUIC-LB (`QuicLb`) both have it, and IDs of one length.
     ConnectionIds {
         /// Their length in octets in the process that runs, if it has QUIC-LB.
         running: Option<usize>,
