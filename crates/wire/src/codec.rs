@@ -1,4 +1,4 @@
-use crate::{DecodeError, EncodeError, VarInt};
+use crate::{DecodeError, EncodeError};
 
 /// A cursor over received bytes. Every read is checked and borrows from the input.
 #[derive(Clone, Debug)]
@@ -38,13 +38,6 @@ impl<'a> Reader<'a> {
             self.rest.split_at_checked(length).ok_or(DecodeError::Truncated { field })?;
         self.rest = rest;
         Ok(taken)
-    }
-
-    /// Takes a length and that many bytes.
-    pub fn length_prefixed(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
-        let length = VarInt::decode(self, field)?;
-        let length = usize::try_from(length.get()).map_err(|_| DecodeError::Truncated { field })?;
-        self.bytes(length, field)
     }
 
     /// Skips `count` bytes, or all that remain if there are fewer.

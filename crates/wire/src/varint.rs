@@ -97,6 +97,15 @@ impl From<VarInt> for u64 {
     }
 }
 
+impl<'a> Reader<'a> {
+    /// Takes a length and that many bytes.
+    pub fn length_prefixed(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
+        let length = VarInt::decode(self, field)?;
+        let length = usize::try_from(length.get()).map_err(|_| DecodeError::Truncated { field })?;
+        self.bytes(length, field)
+    }
+}
+
 #[cfg(test)]
 #[path = "varint_tests.rs"]
 mod tests;
