@@ -20,12 +20,14 @@ mod health;
 mod maglev;
 mod pool;
 mod router;
+mod server_key;
 mod siphash;
 
 pub use address::AddressFault;
 pub use gate::{Admission, Gate, GateStatistics, Initial, Token, is_first_flight};
 pub use health::{Health, HealthSettings};
-pub use pool::{Pool, PoolError, Server, ServerKey, ServerState};
+pub use pool::{Pool, PoolError, Server, ServerState};
 pub use router::{
     Decision, DropReason, Limits, Means, Router, RouterStatistics, SharedIds, TableStatistics,
 };
+pub use server_key::ServerKey;
