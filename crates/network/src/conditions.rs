@@ -3,7 +3,8 @@ use core::time::Duration;
 use clearway_units::Rate;
 
 use crate::{
-    AckFilter, Discipline, EcnTreatment, Freezes, Host, LossRule, Policer, Probability, Trace,
+    AckFilter, Discipline, EcnTreatment, Freezes, Host, LossRule, Policer, Probability, QueueLimit,
+    Trace,
 };
 
 /// The effects of one direction of a link on datagrams. The default is a perfect wire.
@@ -81,24 +82,6 @@ pub struct Jitter {
     pub range: Duration,
     /// Whether a datagram with a short delay may overtake one with a long delay. If not, it waits.
     pub reorder_by_jitter: bool,
-}
-
-/// How much may wait, not counting the datagram on the wire or being processed. Datagrams beyond
-/// the limit are dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct QueueLimit {
-    /// Datagrams; `None` for any number.
-    pub packets: Option<usize>,
-    /// Bytes, [`Conditions::overhead`] included; `None` for any number.
-    pub bytes: Option<u64>,
-}
-
-impl QueueLimit {
-    /// Whether a datagram of `size` bytes may be added to `packets` waiting datagrams of `bytes` in total.
-    pub(crate) fn has_room(&self, packets: usize, bytes: u64, size: u64) -> bool {
-        self.packets.is_none_or(|limit| packets < limit)
-            && self.bytes.is_none_or(|limit| bytes.saturating_add(size) <= limit)
-    }
 }
 
 /// Datagrams that are held back so that later ones overtake them.

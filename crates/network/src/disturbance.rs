@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-use crate::impairments::{Change, change};
+use crate::corruption::{Change, change};
 use crate::{Reorder, Way};
 
 /// Something that happens to a link once, in addition to the permanent effects of its

@@ -61,6 +61,7 @@
 mod ack_filter;
 mod bottleneck;
 mod conditions;
+mod corruption;
 mod counters;
 mod datagram;
 mod direction;
@@ -77,6 +78,7 @@ mod pipe;
 mod policer;
 mod probability;
 mod queue;
+mod queue_limit;
 mod rate;
 mod rebind;
 mod trace;
@@ -88,7 +90,7 @@ mod window;
 mod testing;
 
 pub use ack_filter::AckFilter;
-pub use conditions::{Conditions, Corrupt, Jitter, QueueLimit, Reorder, Step};
+pub use conditions::{Conditions, Corrupt, Jitter, Reorder, Step};
 pub use counters::{Counters, WayCounters};
 pub use datagram::{Datagram, Delivery, DropReason, Dropped, Ecn, EcnTreatment, Outcome, Way};
 pub use direction::PIPE_LIMIT;
@@ -102,6 +104,7 @@ pub use parse::{ParseError, parse_duration, parse_probability, parse_rate, parse
 pub use policer::Policer;
 pub use probability::Probability;
 pub use queue::{CoDel, Discipline, DualPi2};
+pub use queue_limit::QueueLimit;
 pub use rebind::Rebind;
 pub use trace::{Cellular, Trace, TraceError};
 pub use window::Window;
