@@ -3,25 +3,10 @@
 use core::fmt::Debug;
 use core::time::Duration;
 
-use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::packed::{Packer, Unpacker};
 use clearway_units::{Rate, Timestamp, pack_fields};
 
-/// A packet's position in the order in which packets were sent on a path.
-///
-/// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared. The
-/// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct SendIndex(pub u64);
-
-impl Pack for SendIndex {
-    fn pack(&self, into: &mut Packer) {
-        into.number(self.0);
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        Self(from.number())
-    }
-}
+use crate::{SendIndex, SentPacket};
 
 /// The parameters with which a controller is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,21 +36,6 @@ impl ControllerParameters {
         self.max_datagram_size.saturating_mul(2)
     }
 }
-
-/// A packet that is in flight, as in the transport's ledger.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SentPacket {
-    /// Its place in the order of sending.
-    pub index: SendIndex,
-    /// Its size in bytes, as counted in flight.
-    pub bytes: u64,
-    /// When it was handed to the network.
-    pub sent_at: Timestamp,
-    /// The state of the delivery-rate sampler when it was sent.
-    pub delivery: crate::DeliverySnapshot,
-}
-
-pack_fields!(SentPacket { index, bytes, sent_at, delivery });
 
 /// The estimate of the round-trip time (RFC 9002 §5). There is none before the first sample (law 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

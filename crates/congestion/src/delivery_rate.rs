@@ -2,34 +2,9 @@
 
 use core::time::Duration;
 
+use crate::DeliverySnapshot;
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::{Rate, Timestamp, pack_fields};
-
-/// The state that the sampler records when a packet is sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DeliverySnapshot {
-    /// Bytes delivered so far.
-    pub delivered: u64,
-    /// When the most recent delivery became known.
-    pub delivered_at: Timestamp,
-    /// When the first packet of this sending flight was sent.
-    pub first_sent_at: Timestamp,
-    /// Bytes in flight, this packet included.
-    pub in_flight: u64,
-    /// Bytes declared lost so far.
-    pub lost: u64,
-    /// Whether the sender was application-limited.
-    pub is_application_limited: bool,
-}
-
-pack_fields!(DeliverySnapshot {
-    delivered,
-    delivered_at,
-    first_sent_at,
-    in_flight,
-    lost,
-    is_application_limited
-});
 
 /// How fast the network delivered, measured over one flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

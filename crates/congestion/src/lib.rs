@@ -67,6 +67,7 @@ mod limitation;
 mod pacer;
 mod prr;
 mod reno;
+mod sent_packet;
 
 #[cfg(test)]
 mod testing;
@@ -75,12 +76,13 @@ pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use controller::{
     Acknowledgement, CongestionResponse, Controller, ControllerFactory, ControllerParameters,
-    Metric, Phase, Quantity, RttSnapshot, SendIndex, SentPacket, Snapshot, SpuriousLoss,
-    Suppressor, Suppressors, UnpackController,
+    Metric, Phase, Quantity, RttSnapshot, Snapshot, SpuriousLoss, Suppressor, Suppressors,
+    UnpackController,
 };
 pub use cubic::Cubic;
-pub use delivery_rate::{DeliveryRateSampler, DeliverySnapshot, RateSample};
+pub use delivery_rate::{DeliveryRateSampler, RateSample};
 pub use inspect::{Inspect, StateValue, Visit};
 pub use limitation::{Held, Limitation, SendLimit};
 pub use pacer::Pacer;
 pub use reno::Reno;
+pub use sent_packet::{DeliverySnapshot, SendIndex, SentPacket};

@@ -1,0 +1,60 @@
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::{Timestamp, pack_fields};
+
+/// A packet's position in the order in which packets were sent on a path.
+///
+/// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared. The
+/// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SendIndex(pub u64);
+
+impl Pack for SendIndex {
+    fn pack(&self, into: &mut Packer) {
+        into.number(self.0);
+    }
+
+    fn unpack(from: &mut Unpacker<'_>) -> Self {
+        Self(from.number())
+    }
+}
+
+/// A packet that is in flight, as in the transport's ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SentPacket {
+    /// Its place in the order of sending.
+    pub index: SendIndex,
+    /// Its size in bytes, as counted in flight.
+    pub bytes: u64,
+    /// When it was handed to the network.
+    pub sent_at: Timestamp,
+    /// The state of the delivery-rate sampler when it was sent.
+    pub delivery: DeliverySnapshot,
+}
+
+pack_fields!(SentPacket { index, bytes, sent_at, delivery });
+
+/// The state that the sampler records when a packet is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeliverySnapshot {
+    /// Bytes delivered so far.
+    pub delivered: u64,
+    /// When the most recent delivery became known.
+    pub delivered_at: Timestamp,
+    /// When the first packet of this sending flight was sent.
+    pub first_sent_at: Timestamp,
+    /// Bytes in flight, this packet included.
+    pub in_flight: u64,
+    /// Bytes declared lost so far.
+    pub lost: u64,
+    /// Whether the sender was application-limited.
+    pub is_application_limited: bool,
+}
+
+pack_fields!(DeliverySnapshot {
+    delivered,
+    delivered_at,
+    first_sent_at,
+    in_flight,
+    lost,
+    is_application_limited
+});
