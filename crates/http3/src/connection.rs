@@ -23,7 +23,7 @@ use http::uri::Authority;
 
 use crate::message::Exchange;
 use crate::qpack::{Decoder, Encoder, FieldLines};
-use crate::{Code, Config, ConnectionError, Event, Priority, Settings, Transport};
+use crate::{Code, Config, ConnectionError, Event, Priority, Role, Settings, Transport};
 use control::LocalControl;
 use local_stream::LocalStream;
 use priorities::Wish;
@@ -36,15 +36,6 @@ use unidirectional::{Unidirectional, UnidirectionalStreams};
 /// The types of the QPACK streams (RFC 9204 §4.2).
 const ENCODER_STREAM: u8 = 0x02;
 const DECODER_STREAM: u8 = 0x03;
-
-/// Which side of the connection this endpoint is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// The client, which sends requests.
-    Client,
-    /// The server, which answers requests.
-    Server,
-}
 
 /// One side of an HTTP/3 connection (RFC 9114).
 ///

@@ -65,6 +65,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
 mod capsule;
+mod code;
 mod config;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -81,20 +82,23 @@ mod over_transport;
 mod priority;
 mod protocol;
 mod qpack;
+mod role;
 mod settings;
 mod structured;
 mod transport;
 
 pub use capsule::{Capsule, CapsuleDecoder, CapsuleError, DATAGRAM_CAPSULE};
+pub use code::Code;
 pub use config::Config;
-pub use connection::{Connection, Role};
+pub use connection::Connection;
 pub use datagram::DatagramError;
-pub use error::{Code, ConnectionError, SendError, StreamError};
+pub use error::{ConnectionError, SendError, StreamError};
 pub use event::Event;
 #[cfg(feature = "transport")]
 pub use over_transport::{EarlySettings, QuicStreams};
 pub use priority::Priority;
 pub use protocol::Protocol;
 pub use qpack::QpackError;
+pub use role::Role;
 pub use settings::Settings;
 pub use transport::{ReadEnd, Transport, WriteError};

@@ -1,11 +1,11 @@
 use bytes::Bytes;
 use clearway_units::Random;
 
+use super::Connection;
 use super::local_stream::LocalStream;
-use super::{Connection, Role};
 use crate::frame::{PRIORITY_UPDATE, put_frame, put_varint};
 use crate::settings::put_settings;
-use crate::{Config, ConnectionError, Priority, Transport};
+use crate::{Config, ConnectionError, Priority, Role, Transport};
 
 /// The GOAWAY identifier of a server that announces a shutdown but still accepts all requests in transit
 /// (RFC 9114 §5.2).

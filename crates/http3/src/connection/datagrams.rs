@@ -3,10 +3,10 @@
 use bytes::{Buf, Bytes};
 use clearway_wire::{Reader, VarInt};
 
-use super::{Connection, Role};
+use super::Connection;
 use crate::frame::put_varint;
 use crate::message::Exchange;
-use crate::{Code, ConnectionError, DatagramError, StreamError, Transport};
+use crate::{Code, ConnectionError, DatagramError, Role, StreamError, Transport};
 
 /// The largest Quarter Stream ID.
 const LARGEST_QUARTER: u64 = (1 << 60) - 1;

@@ -1,10 +1,10 @@
 use bytes::Bytes;
 use clearway_wire::{Reader, VarInt};
 
-use super::{Connection, Role};
+use super::Connection;
 use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::settings::{MAX_PAYLOAD, Settings};
-use crate::{Code, ConnectionError, Event, Priority, StreamError, Transport};
+use crate::{Code, ConnectionError, Event, Priority, Role, StreamError, Transport};
 
 /// A control stream frame that is not ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

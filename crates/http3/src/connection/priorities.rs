@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 
-use super::{Connection, Role};
+use super::Connection;
 use crate::priority::Parameters;
-use crate::{Code, ConnectionError, Event, Priority, SendError, Transport};
+use crate::{Code, ConnectionError, Event, Priority, Role, SendError, Transport};
 
 /// The priority of one exchange.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
-use super::{Fault, Role};
+use super::Fault;
 use crate::frame::{FrameHeader, FrameHeaderDecoder, FrameType, take};
 use crate::message::{Content, ContentRule};
 use crate::qpack::MAX_PREFIX;
-use crate::{Code, ConnectionError, ReadEnd, StreamError, Transport};
+use crate::{Code, ConnectionError, ReadEnd, Role, StreamError, Transport};
 
 /// How many bytes are read at once while the type of the next frame is not known.
 const READ: usize = 16 * 1024;

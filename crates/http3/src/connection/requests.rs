@@ -7,11 +7,11 @@ use http::uri::Authority;
 use super::priorities::Wish;
 use super::receive::{Body, Buffering, Phase, Receive, Step};
 use super::send::SendPart;
-use super::{Connection, Fault, RequestStream, Role};
+use super::{Connection, Fault, RequestStream};
 use crate::frame::headers_frame;
 use crate::message::{Content, Exchange, FieldSection, SectionKind, encode_response};
 use crate::qpack::{DecodeFailure, Decoded, FieldLines, encode_static};
-use crate::{Code, ConnectionError, Event, Priority, ReadEnd, StreamError, Transport};
+use crate::{Code, ConnectionError, Event, Priority, ReadEnd, Role, StreamError, Transport};
 
 /// Authorities up to this length, in bytes, are kept for the requests that follow.
 const LONGEST_KEPT_AUTHORITY: usize = 255;

@@ -6,11 +6,11 @@ use http::{HeaderMap, Request, Response};
 use super::peer_control::remembered;
 use super::priorities::Wish;
 use super::send::SendPart;
-use super::{Connection, RequestStream, Role};
+use super::{Connection, RequestStream};
 use crate::message::{
     Content, Exchange, content_length, encode_request, encode_response, encode_trailers,
 };
-use crate::{Code, Event, Priority, Protocol, SendError, Transport, WriteError};
+use crate::{Code, Event, Priority, Protocol, Role, SendError, Transport, WriteError};
 
 /// Checks that a header section that ends the message does not announce content.
 fn check_end(content: Content, end: bool) -> Result<(), SendError> {

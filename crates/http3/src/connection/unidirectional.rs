@@ -1,9 +1,9 @@
 use bytes::{Buf, Bytes};
 use clearway_wire::{Reader, VarInt};
 
+use super::Connection;
 use super::peer_control::ControlReceive;
-use super::{Connection, Role};
-use crate::{Code, ConnectionError, ReadEnd, Transport};
+use crate::{Code, ConnectionError, ReadEnd, Role, Transport};
 
 /// How much is read from a control or QPACK stream at once, in bytes.
 const READ: usize = 4096;

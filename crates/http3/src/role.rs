@@ -1,0 +1,8 @@
+/// Which side of the connection this endpoint is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// The client, which sends requests.
+    Client,
+    /// The server, which answers requests.
+    Server,
+}
