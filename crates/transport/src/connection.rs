@@ -19,10 +19,12 @@ mod migrate;
 mod migration;
 mod mtu;
 mod packet;
+mod parameters;
 mod probing;
 mod receive;
 mod rest;
 mod shares;
+mod state;
 mod statistics;
 mod timers;
 mod transmit;
@@ -39,12 +41,13 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, ResetToken, TransportParameters, VarInt, Version};
 
 pub(crate) use closing::Ended;
-pub(crate) use lifecycle::local_parameters;
+pub(crate) use parameters::local_parameters;
 pub use statistics::{Statistics, Totals};
 pub use timers::Deadlines;
 pub(crate) use versions::{Attempt, reserved_parameter};
 
 use crate::ack_frequency::AckFrequency;
+use crate::address::{Arrival, SocketIndex};
 use crate::config::TransportConfig;
 use crate::datagram::Datagrams;
 use crate::ecn::{EcnCodepoint, EcnState};
@@ -53,7 +56,7 @@ use crate::handshake::{ClientSessions, Handshake, Session};
 use crate::ids::{LocalIds, RemoteIds, RoutingChange};
 use crate::observer::{LostPacket, Observation, Observer, TimerKind};
 use crate::packable::Packable;
-use crate::path::{Arrival, Paths, SocketIndex};
+use crate::path::Paths;
 use crate::recovery::{PtoContext, Recovery};
 use crate::space::ReceivedPackets;
 use crate::space_id::{PerSpace, SpaceId, SpaceStates};
@@ -62,11 +65,11 @@ use crate::token::{MtuProbe, Token};
 use crate::{Side, TransportError};
 use clearway_units::memory::{OnDemand, Unused};
 
-use lifecycle::Lifecycle;
 use marks::Marks;
 use packet::Draft;
 use receive::HeldPackets;
 use shares::Shares;
+use state::Lifecycle;
 use versions::Versions;
 
 /// Datagrams in the caller's buffer, to be sent with one system call.

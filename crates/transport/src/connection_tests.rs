@@ -16,8 +16,8 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use super::Connection;
 use super::packet::{Draft, HeaderPlan};
+use crate::address::Arrival;
 use crate::event::{ConnectionError, Event};
-use crate::path::Arrival;
 use crate::space_id::SpaceId;
 use crate::{
     ClientConfig, ConnectionHandle, Endpoint, EndpointConfig, RandomIds, Received, ResetKey,

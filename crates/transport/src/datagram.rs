@@ -9,6 +9,7 @@ use clearway_wire::{Frame, TransportErrorCode, TransportParameters, frame};
 
 use crate::TransportError;
 use crate::contents::PacketContents;
+use crate::event::{DatagramId, DatagramOutcome};
 use crate::token::Token;
 use clearway_units::memory::{OnDemand, Unused};
 
@@ -49,31 +50,6 @@ impl fmt::Display for DatagramError {
 }
 
 impl core::error::Error for DatagramError {}
-
-/// Identifies an unreliable datagram among those that were queued to be sent on one connection; later ones are greater.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DatagramId(pub u64);
-
-impl fmt::Display for DatagramId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// What became of an unreliable datagram.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum DatagramOutcome {
-    /// The packet with it was acknowledged: the peer's transport has received it, which does not mean that its application
-    /// has. This may also follow [`Lost`](Self::Lost), if the datagram was only late (RFC 9221 §5.2).
-    Acknowledged,
-    /// The packet with it was declared lost. It is not sent again.
-    Lost,
-    /// It was dropped before it was sent, because the queue was full and a newer one took its place.
-    Displaced,
-    /// It was dropped before it was sent, because the path no longer carries datagrams of its size (RFC 8899 §4.4).
-    Outgrown,
-}
 
 /// Counts over a connection's life, in datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

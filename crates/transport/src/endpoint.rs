@@ -22,6 +22,7 @@ use clearway_wire::{ConnectionId, ResetToken, Version};
 use slab::Slab;
 
 use crate::Side;
+use crate::address::{Arrival, SocketIndex};
 use crate::connection::{
     Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
 };
@@ -30,7 +31,6 @@ use crate::ecn::EcnCodepoint;
 use crate::handshake::version;
 use crate::ids::{LocalIds, MINIMUM_RESET_SIZE};
 use crate::observer::Observer;
-use crate::path::{Arrival, SocketIndex};
 use crate::send_failure::SendFailure;
 
 use common_delay::CommonDelay;

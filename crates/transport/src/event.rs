@@ -8,9 +8,8 @@ use bytes::Bytes;
 use clearway_wire::{Direction, StreamId, TransportErrorCode, VarInt};
 
 use crate::TransportError;
-use crate::datagram::{DatagramId, DatagramOutcome};
+use crate::address::SocketIndex;
 use crate::drops::HandshakePackets;
-use crate::path::SocketIndex;
 use crate::send_failure::SendFailure;
 
 /// An event of a connection. Taken with `Connection::next_event`.
@@ -296,4 +295,29 @@ impl core::error::Error for ConnectionError {
             _ => None,
         }
     }
+}
+
+/// Identifies an unreliable datagram among those that were queued to be sent on one connection; later ones are greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DatagramId(pub u64);
+
+impl fmt::Display for DatagramId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What became of an unreliable datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum DatagramOutcome {
+    /// The packet with it was acknowledged: the peer's transport has received it, which does not mean that its application
+    /// has. This may also follow [`Lost`](Self::Lost), if the datagram was only late (RFC 9221 §5.2).
+    Acknowledged,
+    /// The packet with it was declared lost. It is not sent again.
+    Lost,
+    /// It was dropped before it was sent, because the queue was full and a newer one took its place.
+    Displaced,
+    /// It was dropped before it was sent, because the path no longer carries datagrams of its size (RFC 8899 §4.4).
+    Outgrown,
 }

@@ -105,6 +105,7 @@
 #![cfg_attr(test, allow(clippy::arithmetic_side_effects, reason = "a test that overflows fails"))]
 
 mod ack_frequency;
+mod address;
 mod config;
 mod connection;
 mod contents;
@@ -135,10 +136,11 @@ mod space_id;
 mod streams;
 mod token;
 
+pub use address::{Arrival, SocketIndex};
 pub use clearway_congestion::SendLimit;
 pub use config::{InvalidSetting, TransportConfig, TransportConfigBuilder};
 pub use connection::{Connection, Deadlines, Statistics, Totals, Transmit};
-pub use datagram::{DatagramError, DatagramId, DatagramOutcome, DatagramStatistics};
+pub use datagram::{DatagramError, DatagramStatistics};
 pub use drops::{DropCounts, DropReason, HandshakePackets};
 pub use ecn::{EcnCodepoint, EcnFailure, EcnState};
 pub use endpoint::{
@@ -150,7 +152,10 @@ pub use error::{
     CertificateChainLimit, MAX_CERTIFICATES, MAX_CERTIFICATES_OF_ONE_NAME, MAX_CHAIN_SIGNATURES,
     TransportError, TransportErrorCause,
 };
-pub use event::{ConnectionError, Event, IgnoredAddress, MigrationError, MigrationFailure};
+pub use event::{
+    ConnectionError, DatagramId, DatagramOutcome, Event, IgnoredAddress, MigrationError,
+    MigrationFailure,
+};
 pub use handshake::{
     ClientRoots, ClientSessions, ClientTrust, ConnectionVersions, EarlyData, EarlyDataContext,
     EncryptedClientHello, ExportError, HelloParameters, KeySchedule, MAX_EARLY_DATA_CONTEXT,
@@ -164,7 +169,7 @@ pub use observer::{
     ConnectionState, LossThresholds, LossTrigger, LostPacket, Metrics, Observation, Observer,
     PacketObservation, TimerChange, TimerKind,
 };
-pub use path::{Arrival, SocketIndex, SpinBit};
+pub use path::SpinBit;
 pub use recovery::{PacketCounts, RecoveryStats};
 pub use send_failure::SendFailure;
 pub use side::Side;

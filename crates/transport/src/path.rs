@@ -1,7 +1,6 @@
 //! The network path: the anti-amplification limit, address validation, and migration of the peer
 //! (RFC 9000 §8 and §9), and the size of its datagrams (§14).
 
-mod address;
 mod candidate;
 mod mtu;
 mod spin;
@@ -14,11 +13,10 @@ use std::collections::VecDeque;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Frame, PacketNumber, frame};
 
+use crate::address::{Arrival, PathAddress, SocketIndex};
 use crate::contents::PacketContents;
 use clearway_units::memory::{OnDemand, Unused};
 
-pub(crate) use address::PathAddress;
-pub use address::{Arrival, SocketIndex};
 pub(crate) use candidate::CandidateNews;
 use candidate::{Candidate, Leaving};
 pub use spin::SpinBit;

@@ -1,16 +1,18 @@
 //! Loss detection, and the events of congestion control (RFC 9002).
 //!
-//! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger` and
-//! `sent_space` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `number_room` the length of packet
+//! [`Recovery`] is the only part that changes the bytes in flight. Each module in this folder has one subject: `ledger`,
+//! `sent_space` and `packet` the packets, `rtt` the round-trip time, `reordering` the loss thresholds, `number_room` the length of packet
 //! numbers, `pto` the probe timer, `persistent` persistent congestion, `black_hole` a path that lost its MTU, `ecn` marks.
 //! The methods are in `send`, `acknowledge`, `loss` and `timers`.
 
 mod acknowledge;
 mod black_hole;
+mod checked;
 mod ecn;
 mod ledger;
 mod loss;
 mod number_room;
+mod packet;
 mod packing;
 mod persistent;
 mod pto;
@@ -38,7 +40,7 @@ use self::black_hole::BlackHole;
 use self::ecn::Ecn;
 use self::ledger::Ledger;
 #[cfg(any(test, debug_assertions))]
-use self::ledger::PacketState;
+use self::packet::PacketState;
 use self::persistent::PersistentCongestion;
 use self::pto::ProbeTimer;
 use self::reordering::Reordering;
@@ -51,8 +53,8 @@ use crate::token::Token;
 use clearway_units::memory::{OnDemand, Unused};
 
 pub use self::ledger::PacketCounts;
-pub(crate) use self::ledger::StagedPacket;
 pub(crate) use self::number_room::NumberRoom;
+pub(crate) use self::packet::StagedPacket;
 pub(crate) use self::pto::PtoContext;
 pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;

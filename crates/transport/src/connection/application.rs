@@ -5,8 +5,8 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::Connection;
-use crate::datagram::{DatagramError, DatagramId};
-use crate::event::Event;
+use crate::datagram::DatagramError;
+use crate::event::{DatagramId, Event};
 use crate::streams::{
     ReadError, ReadOutcome, ResetAtError, SendCredits, StreamEvent, StreamProgress, UnknownStream,
     WriteError,

@@ -6,7 +6,7 @@ use clearway_units::Timestamp;
 use clearway_wire::frame::{self, CloseKind};
 use clearway_wire::{Frame, TransportErrorCode, VarInt, Writer};
 
-use super::lifecycle::Lifecycle;
+use super::state::{Answer, Close, Lifecycle, answers_next};
 use super::transmit::ack_delay_exponent;
 use super::{Connection, Transmit};
 use crate::TransportError;
@@ -17,21 +17,6 @@ use crate::observer::{ConnectionState, Observation};
 use crate::path::MINIMUM_INITIAL_SIZE;
 use crate::recovery::Recovery;
 use crate::space_id::SpaceId;
-
-/// The content of a CONNECTION_CLOSE.
-#[derive(Clone, Debug)]
-pub(super) struct Close {
-    kind: CloseKind,
-    error_code: VarInt,
-    reason: Vec<u8>,
-}
-
-/// A datagram with a CONNECTION_CLOSE.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
-    transmit: Transmit,
-    datagram: Box<[u8]>,
-}
 
 /// What is left of a connection that nothing else can be sent on (RFC 9000 §10.2).
 #[derive(Debug)]
@@ -54,13 +39,6 @@ impl Ended {
         let Answer { transmit, datagram } = self.answer.as_deref()?;
         answers_next(&mut self.received).then(|| (*transmit, datagram.to_vec()))
     }
-}
-
-/// Counts another packet of a peer whose connection is closed, and decides whether it is answered: the more there were, the
-/// rarer the answers (RFC 9000 §10.2.1).
-pub(super) fn answers_next(received: &mut u64) -> bool {
-    *received = received.saturating_add(1);
-    received.is_power_of_two()
 }
 
 /// Longer reasons are truncated: the frame has to fit into one packet.

@@ -1,20 +1,17 @@
-//! How a connection begins, and the states that it passes through.
-
-use core::time::Duration;
+//! How a connection begins, and the stages of its handshake.
 
 use clearway_units::Timestamp;
 use clearway_wire::frame;
 use clearway_wire::header::Retry;
-use clearway_wire::{
-    ConnectionId, TransportErrorCode, TransportParameters, VarInt, Version, VersionInformation,
-};
+use clearway_wire::{ConnectionId, TransportErrorCode, TransportParameters, Version};
 
 use super::answer::AnswerTimer;
 use super::blocked::BlockedTimer;
-use super::closing::{Answer, Close, answers_next};
 use super::marks::Marks;
+use super::parameters::{LOCAL_ACTIVE_CONNECTION_ID_LIMIT, local_parameters};
 use super::probing::MAX_HANDSHAKE_DONE_REPEATS;
 use super::rest::RestTimer;
+use super::state::Lifecycle;
 use super::timers::IdleTimer;
 use super::versions::Versions;
 use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Tokens, Watch};
@@ -32,123 +29,6 @@ use crate::space::{AckPolicy, ReceivedPackets};
 use crate::space_id::{SpaceId, SpaceStates};
 use crate::streams::Streams;
 use clearway_units::memory::OnDemand;
-
-/// The state of a connection.
-#[derive(Debug)]
-pub(super) enum Lifecycle {
-    /// The handshake is not complete.
-    Handshaking {
-        /// When the handshake times out.
-        deadline: Timestamp,
-    },
-    /// The handshake is complete (RFC 9001 §4.1.1).
-    Complete,
-    /// The handshake is confirmed (RFC 9001 §4.1.2).
-    Confirmed,
-    /// This endpoint has closed the connection (RFC 9000 §10.2.1).
-    Closing {
-        /// When the state is discarded.
-        until: Timestamp,
-        /// The content of CONNECTION_CLOSE.
-        close: Box<Close>,
-        /// Whether a CONNECTION_CLOSE is to be sent.
-        pending: bool,
-        /// How often it has been sent, in as many datagrams as it takes each time.
-        rounds: u8,
-        /// The last one that was sent, if it can be sent again as it is.
-        last: Option<Box<Answer>>,
-        /// Packets received since, which limit how often the CONNECTION_CLOSE is repeated.
-        received: u64,
-    },
-    /// The peer has closed the connection (RFC 9000 §10.2.2).
-    Draining {
-        /// When the state is discarded.
-        until: Timestamp,
-    },
-    /// The closing or draining state has ended, and the connection can be dropped.
-    Drained,
-}
-
-impl Lifecycle {
-    pub(super) fn is_handshaking(&self) -> bool {
-        matches!(self, Self::Handshaking { .. })
-    }
-
-    pub(super) fn is_confirmed(&self) -> bool {
-        matches!(self, Self::Confirmed)
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        matches!(self, Self::Closing { .. } | Self::Draining { .. } | Self::Drained)
-    }
-
-    pub(super) fn is_drained(&self) -> bool {
-        matches!(self, Self::Drained)
-    }
-
-    /// A datagram of CONNECTION_CLOSE was built. Another belongs to it if `continues`.
-    pub(super) fn on_close_built(&mut self, continues: bool) {
-        if let Self::Closing { pending, rounds, .. } = self {
-            *pending = continues;
-            *rounds = rounds.saturating_add(u8::from(!continues));
-        }
-    }
-
-    /// Another CONNECTION_CLOSE is to be sent.
-    pub(super) fn repeat_close(&mut self) {
-        if let Self::Closing { pending, .. } = self {
-            *pending = true;
-        }
-    }
-
-    /// This datagram has all of the CONNECTION_CLOSE, and can be sent again.
-    pub(super) fn keep_close(&mut self, datagram: Answer) {
-        if let Self::Closing { last, .. } = self {
-            *last = Some(Box::new(datagram));
-        }
-    }
-
-    /// Decides whether a packet is answered: the more were received, the rarer the answers (RFC 9000 §10.2.1).
-    pub(super) fn on_packet_while_closing(&mut self) {
-        if let Self::Closing { pending, received, .. } = self {
-            *pending |= answers_next(received);
-        }
-    }
-}
-
-/// The transport parameters that an endpoint sends (RFC 9000 §18.2), which chooses the version `chosen`.
-pub(crate) fn local_parameters(
-    config: &TransportConfig,
-    local_id: ConnectionId,
-    chosen: Version,
-) -> TransportParameters {
-    let information = || VersionInformation { chosen, available: config.versions().to_vec() };
-    let streams = |count: u64| VarInt::saturating(count.min(1 << 60));
-    let window = VarInt::saturating(config.initial_stream_receive_window);
-    TransportParameters {
-        max_idle_timeout: config.idle_timeout_parameter(),
-        initial_max_data: VarInt::saturating(config.initial_connection_receive_window),
-        initial_max_stream_data_bidi_local: window,
-        initial_max_stream_data_bidi_remote: window,
-        initial_max_stream_data_uni: window,
-        initial_max_streams_bidi: streams(config.max_concurrent_bidirectional_streams),
-        initial_max_streams_uni: streams(config.max_concurrent_unidirectional_streams),
-        max_ack_delay: config.max_ack_delay_parameter(),
-        disable_active_migration: !config.allow_active_migration,
-        active_connection_id_limit: VarInt::saturating(LOCAL_ACTIVE_CONNECTION_ID_LIMIT),
-        initial_source_connection_id: Some(local_id),
-        max_datagram_frame_size: VarInt::saturating(config.max_datagram_frame_size.unwrap_or(0)),
-        version_information: config.version_information.then(information),
-        grease_quic_bit: config.grease_quic_bit,
-        min_ack_delay: config.least_ack_delay().map(microseconds),
-        reset_stream_at: config.reset_stream_at,
-        ..TransportParameters::default()
-    }
-}
-
-fn microseconds(duration: Duration) -> VarInt {
-    VarInt::saturating(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
-}
 
 impl Identity {
     /// A server's token belongs to the version that was negotiated (RFC 9369 §5).
@@ -439,6 +319,3 @@ impl Connection {
         self.release_held(now);
     }
 }
-
-/// How many of the peer's connection IDs are kept; [`local_parameters`] sends it as the limit.
-pub(super) const LOCAL_ACTIVE_CONNECTION_ID_LIMIT: u64 = 4;

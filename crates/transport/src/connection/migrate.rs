@@ -8,9 +8,10 @@ use clearway_wire::PreferredAddress;
 
 use super::Connection;
 use super::receive::PacketContext;
+use crate::address::{PathAddress, SocketIndex};
 use crate::event::{Event, IgnoredAddress, MigrationError, MigrationFailure};
 use crate::observer::Observation;
-use crate::path::{CandidateNews, PathAddress, SocketIndex};
+use crate::path::CandidateNews;
 
 /// The path that was left is remembered for this many probe timeouts: packets may still arrive on it (RFC 9000 §9.3.3).
 const LEAVING_TIMEOUTS: u32 = 3;

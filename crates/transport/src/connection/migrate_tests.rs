@@ -2,9 +2,9 @@ use clearway_wire::{ConnectionId, Frame, ResetToken, TransportErrorCode, frame};
 
 use super::super::tests::{CLIENT, SERVER, Wire, encoded, forge, from};
 use super::*;
+use crate::address::Arrival;
 use crate::event::ConnectionError;
 use crate::ids::RemoteIds;
-use crate::path::Arrival;
 use crate::space_id::SpaceId;
 use crate::{ConnectionHandle, Endpoint, ResetKey};
 

@@ -7,10 +7,11 @@ use clearway_wire::{ConnectionId, Frame, TransportErrorCode, Writer, frame};
 use super::receive::PacketContext;
 use super::{Connection, Transmit};
 use crate::TransportError;
+use crate::address::PathAddress;
 use crate::ecn::EcnCodepoint;
 use crate::event::{ConnectionError, Event};
 use crate::observer::Observation;
-use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathAddress, PathChange, ProbeFrame};
+use crate::path::{MINIMUM_INITIAL_SIZE, OffPathProbe, PathChange, ProbeFrame};
 use crate::space_id::SpaceId;
 
 impl Connection {

@@ -8,11 +8,12 @@ use clearway_wire::{
 
 use super::Connection;
 use super::versions::OpenWith;
+use crate::address::Arrival;
 use crate::drops::DropReason;
 use crate::handshake::{OpenError, Opened};
 use crate::ids::MINIMUM_RESET_SIZE;
 use crate::observer::{Observation, PacketObservation};
-use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SpinBit};
+use crate::path::{MINIMUM_INITIAL_SIZE, SpinBit};
 use crate::space_id::SpaceId;
 use crate::{Side, TransportError};
 use clearway_units::memory::Unused;

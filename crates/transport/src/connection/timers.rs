@@ -6,7 +6,7 @@ use clearway_units::{ReleaseTime, Timestamp};
 use clearway_wire::VarInt;
 
 use super::Connection;
-use super::lifecycle::Lifecycle;
+use super::state::Lifecycle;
 use crate::observer::{Observation, TimerChange, TimerKind};
 use crate::space_id::SpaceId;
 

@@ -7,7 +7,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::header::VersionNegotiation;
 use clearway_wire::{ConnectionId, TransportParameters, VarInt, Version};
 
-use super::lifecycle::{self, LOCAL_ACTIVE_CONNECTION_ID_LIMIT};
+use super::parameters::{LOCAL_ACTIVE_CONNECTION_ID_LIMIT, local_parameters};
 use super::{Connection, Peer};
 use crate::event::ConnectionError;
 use crate::handshake::{ClientSessions, Handshake, SessionError, version};
@@ -258,7 +258,7 @@ impl Connection {
         attempt: &Attempt,
         remote_id: &ConnectionId,
     ) -> Result<Handshake, TransportError> {
-        let parameters = lifecycle::local_parameters(&self.config, self.identity.local, version);
+        let parameters = local_parameters(&self.config, self.identity.local, version);
         let (identifier, value) = reserved_parameter(&mut self.random);
         let mut encoded = Vec::new();
         parameters.encode(&mut encoded, Some((identifier, &value)));

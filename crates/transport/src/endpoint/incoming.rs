@@ -15,6 +15,7 @@ use super::{
     refusal, token,
 };
 use crate::Side;
+use crate::address::{Arrival, SocketIndex};
 use crate::config::TransportConfig;
 use crate::connection::{Connection, Start, local_parameters, reserved_parameter};
 use crate::drops::DropReason;
@@ -23,7 +24,7 @@ use crate::handshake::{
 };
 use crate::ids::LocalIds;
 use crate::observer::Observer;
-use crate::path::{Arrival, MINIMUM_INITIAL_SIZE, SocketIndex};
+use crate::path::MINIMUM_INITIAL_SIZE;
 
 /// RFC 9000 §7.2: the client's first Destination Connection ID has at least 8 bytes.
 const MINIMUM_INITIAL_ID_LEN: usize = 8;

@@ -13,6 +13,7 @@ mod sealed;
 mod secrets;
 mod server;
 mod server_secrets;
+mod server_trust;
 mod session_trust;
 mod settings;
 mod signatures;
@@ -62,8 +63,9 @@ pub use sealed::TicketKeys;
 use secrets::{Level, TrafficSecrets};
 use server::ServerSession;
 use server_secrets::CollectingKeyLog;
+pub use server_trust::ServerTrust;
 use session_trust::ClientSide;
-pub use settings::{ServerTrust, TlsClientSettings, TlsServerSettings, certified_key};
+pub use settings::{TlsClientSettings, TlsServerSettings, certified_key};
 use tickets::{ClientTickets, ConnectionTickets, EarlyTerms, VersionedSessions, VersionedTicketer};
 use verifier::Verifier;
 

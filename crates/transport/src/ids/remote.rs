@@ -8,8 +8,8 @@ use clearway_wire::{
 };
 
 use crate::TransportError;
+use crate::address::PathAddress;
 use crate::contents::PacketContents;
-use crate::path::PathAddress;
 use crate::token::Token;
 
 /// The limit on unacknowledged RETIRE_CONNECTION_ID frames, as a multiple of the limit on active IDs. A peer that makes

@@ -7,11 +7,10 @@ use core::time::Duration;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::ConnectionId;
 
-use super::address::PathAddress;
 use super::validation::{Answer, Outcome, Validation};
 use super::{OffPathProbe, Path, Paths, ProbeFrame};
+use crate::address::{Arrival, PathAddress, SocketIndex};
 use crate::ecn::EcnCodepoint;
-use crate::path::Arrival;
 
 /// The path that may become the current one.
 #[derive(Debug)]
@@ -133,7 +132,7 @@ impl Paths {
     }
 
     /// The sockets of the paths in use: the current one, the candidate, and the one left last.
-    pub(crate) fn sockets(&self) -> impl Iterator<Item = super::SocketIndex> + '_ {
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketIndex> + '_ {
         let leaving = self.leaving.as_ref().map(|leaving| leaving.address);
         let others = self.candidate().into_iter().chain(leaving);
         core::iter::once(self.current.socket).chain(others.map(|address| address.socket))

@@ -1,7 +1,8 @@
 use core::net::SocketAddr;
 
 use super::*;
-use crate::path::{MtuConfig, SocketIndex};
+use crate::address::SocketIndex;
+use crate::path::MtuConfig;
 
 const PTO: Duration = Duration::from_millis(100);
 const MTU: MtuConfig = MtuConfig { initial: 1200, maximum: 1200, is_enabled: false };

@@ -6,8 +6,8 @@ use clearway_wire::PacketNumber;
 use clearway_wire::frame::Ack;
 
 use super::ecn::Feedback;
-use super::ledger::{LedgerPacket, PacketState};
 use super::loss::EventFacts;
+use super::packet::{LedgerPacket, PacketState};
 use super::reordering::Overtaken;
 use super::{PtoContext, Recovery};
 use crate::observer::LossThresholds;

@@ -3,7 +3,7 @@ use core::time::Duration;
 use clearway_congestion::SendIndex;
 use clearway_units::{Timestamp, pack_fields};
 
-use super::ledger::LedgerPacket;
+use super::packet::LedgerPacket;
 
 /// So many large packets in a row have to be lost (RFC 8899 §5.1.2: MAX_PROBES, which isolated losses do not reach).
 const LEAST_LOST: u32 = 3;

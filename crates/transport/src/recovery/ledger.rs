@@ -1,123 +1,12 @@
-use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
-use clearway_units::{Timestamp, pack_fields, pack_variants};
-use clearway_wire::PacketNumber;
+use clearway_congestion::{DeliverySnapshot, SendIndex};
+use clearway_units::{Timestamp, pack_fields};
 
+use super::checked::{add, broken, subtract};
+use super::packet::{LedgerPacket, PacketState, StagedPacket};
 use super::sent_space::SentSpace;
 use crate::space_id::SpaceStates;
 use crate::token::Token;
 use crate::{SpaceId, TransportError};
-
-/// A packet that was built and encrypted, and is not sent yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StagedPacket {
-    /// Its number, as [`Recovery::next_packet_number`](super::Recovery::next_packet_number) gave it.
-    pub(crate) number: PacketNumber,
-    /// Its size in bytes.
-    pub(crate) bytes: u64,
-    /// Whether it contains an ack-eliciting frame.
-    pub(crate) ack_eliciting: bool,
-    /// Whether it counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
-    pub(crate) in_flight: bool,
-    /// Whether it probes a path or its MTU: its loss is no congestion signal (RFC 9000 §14.4).
-    pub(crate) is_probe_of_path: bool,
-    /// Whether it is not sent on the current path, so that its round-trip time is that of another.
-    pub(crate) is_off_path: bool,
-    /// Whether its datagram is marked ECT(0) (RFC 9000 §13.4).
-    pub(crate) is_marked: bool,
-}
-
-/// The state of a packet. It leaves `Outstanding` exactly once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PacketState {
-    /// Built, not yet sent.
-    Staged,
-    /// Sent, neither acknowledged nor lost.
-    Outstanding,
-    /// Acknowledged.
-    Acknowledged,
-    /// Declared lost. It may still be acknowledged.
-    Lost,
-    /// Abandoned: the peer cannot have processed it.
-    Abandoned,
-    /// The number was skipped on purpose (RFC 9000 §21.4).
-    Skipped,
-}
-
-pack_variants!(PacketState { Staged, Outstanding, Acknowledged, Lost, Abandoned, Skipped });
-
-/// One packet in the ledger.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LedgerPacket {
-    pub(super) number: u64,
-    pub(super) state: PacketState,
-    pub(super) ack_eliciting: bool,
-    pub(super) in_flight: bool,
-    /// Whether its loss is no congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
-    /// the address to which it was sent (§9.4).
-    pub(super) is_exempt: bool,
-    /// Whether it was sent on another path than the current one, and counts there.
-    pub(super) is_off_path: bool,
-    /// Whether it was sent with ECT(0).
-    pub(super) is_marked: bool,
-    /// The generation of the path on which it was sent.
-    pub(super) path: u32,
-    /// The event in which it was declared lost.
-    pub(super) loss_event: u64,
-    /// Of an acknowledged packet: all numbers from its own up to this one are settled. Zero if that is not known.
-    pub(super) settled_to: u64,
-    /// How many tokens it has in the space's ring.
-    pub(super) token_count: u32,
-    /// The position of its first token, counted from the first token of the space.
-    pub(super) first_token: u64,
-    pub(super) bytes: u64,
-    pub(super) index: SendIndex,
-    pub(super) sent_at: Timestamp,
-    pub(super) lost_at: Timestamp,
-    pub(super) delivery: DeliverySnapshot,
-}
-
-pack_fields!(LedgerPacket {
-    number,
-    state,
-    ack_eliciting,
-    in_flight,
-    is_exempt,
-    is_off_path,
-    is_marked,
-    path,
-    loss_event,
-    settled_to,
-    token_count,
-    first_token,
-    bytes,
-    index,
-    sent_at,
-    lost_at,
-    delivery
-});
-
-impl LedgerPacket {
-    /// Whether it was sent on the path of this generation, which was current then.
-    fn is_on(&self, path: u32) -> bool {
-        !self.is_off_path && self.path == path
-    }
-
-    /// Whether the peer's silence about it is a matter of the current path's probe timer. Path
-    /// validation has a timer of its own (RFC 9000 §9.4).
-    pub(super) fn arms_timer(&self) -> bool {
-        self.ack_eliciting && !self.is_off_path
-    }
-
-    /// The packet in the form that controllers are given.
-    pub(super) fn as_sent(&self) -> SentPacket {
-        SentPacket {
-            index: self.index,
-            bytes: self.bytes,
-            sent_at: self.sent_at,
-            delivery: self.delivery,
-        }
-    }
-}
 
 /// Counts of packets that count as in flight, and of their bytes, by their outcome. Packets with only ACK frames are
 /// not included.
@@ -492,22 +381,4 @@ impl Ledger {
         }
         Ok(sum)
     }
-}
-
-/// Adds, or fails.
-pub(super) fn add(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum = sum.checked_add(amount).ok_or_else(|| broken("a counter of the ledger overflowed"))?;
-    Ok(())
-}
-
-/// Subtracts, or fails.
-pub(super) fn subtract(sum: &mut u64, amount: u64) -> Result<(), TransportError> {
-    *sum =
-        sum.checked_sub(amount).ok_or_else(|| broken("a counter of the ledger fell below zero"))?;
-    Ok(())
-}
-
-/// An invariant of the ledger does not hold.
-pub(super) const fn broken(reason: &'static str) -> TransportError {
-    TransportError::internal(reason)
 }

@@ -3,7 +3,8 @@ use clearway_units::Timestamp;
 use clearway_wire::PacketNumber;
 
 use super::Recovery;
-use super::ledger::{PacketState, subtract};
+use super::checked::subtract;
+use super::packet::PacketState;
 use crate::observer::{LossThresholds, LossTrigger, LostPacket};
 use crate::{SpaceId, TransportError};
 

@@ -3,7 +3,7 @@ use core::time::Duration;
 use clearway_congestion::SendIndex;
 use clearway_units::{Timestamp, pack_fields};
 
-use super::ledger::LedgerPacket;
+use super::packet::LedgerPacket;
 
 /// How many probe timeouts the losses have to span (RFC 9002 §7.6.1).
 const THRESHOLD: u32 = 3;

@@ -1,6 +1,6 @@
 use clearway_congestion::DeliverySnapshot;
 
-use super::super::ledger::PacketState;
+use super::super::packet::PacketState;
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);

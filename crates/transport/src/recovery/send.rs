@@ -5,7 +5,7 @@ use clearway_units::{Rate, Timestamp};
 use clearway_wire::{PacketNumber, TransportErrorCode};
 
 use super::Recovery;
-use super::ledger::StagedPacket;
+use super::packet::StagedPacket;
 use crate::ecn::{EcnCodepoint, EcnState};
 use crate::observer::{LossTrigger, LostPacket};
 use crate::token::Token;

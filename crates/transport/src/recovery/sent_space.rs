@@ -8,7 +8,8 @@ use clearway_units::Timestamp;
 use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::{PacketNumber, TransportErrorCode};
 
-use super::ledger::{LedgerPacket, PacketState, StagedPacket, add, broken, subtract};
+use super::checked::{add, broken, subtract};
+use super::packet::{LedgerPacket, PacketState, StagedPacket};
 use crate::TransportError;
 use crate::space_id::SpaceState;
 use crate::token::Token;

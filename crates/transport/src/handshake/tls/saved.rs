@@ -9,7 +9,7 @@ use rustls::client::Tls13ClientSessionValue;
 use rustls::pki_types::CertificateDer;
 
 use super::context::{MAX_EARLY_DATA_CONTEXT, SessionContext};
-use super::session_trust::SessionTrust;
+use super::session_trust::{MAX_LIFETIME, SessionTrust};
 use crate::MAX_CERTIFICATES;
 
 /// A TLS session that a client may resume once (RFC 8446 §4.6.1), with what it has to remember of the connection
@@ -202,7 +202,6 @@ impl SavedSession {
     }
 }
 
-pub(super) const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
 const NAME: &str = "stored session";
 
 fn part(reader: &mut Reader<'_>) -> Result<Vec<u8>, SavedSessionError> {

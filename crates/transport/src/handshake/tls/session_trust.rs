@@ -7,9 +7,11 @@
 use clearway_wire::Reader;
 use rustls::sign::CertifiedKey;
 
-use super::saved::MAX_LIFETIME;
-use super::settings::ServerTrust;
+use super::server_trust::ServerTrust;
 use crate::crypto::packets::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+
+/// The longest time that a session can be resumed, in seconds (RFC 8446 §4.6.1).
+pub(super) const MAX_LIFETIME: u32 = 7 * 24 * 60 * 60;
 
 /// How a client's configuration verifies servers, and the certificate that it has for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,12 +7,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ResolvesServerCert;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::TLS13;
-use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig, SupportedCipherSuite};
+use rustls::{CipherSuite, ClientConfig, ServerConfig, SupportedCipherSuite};
 
 use super::super::suites;
 use super::client_trust::{ClientPolicy, ClientTrust};
 use super::encrypted_client_hello::EncryptedClientHello;
 use super::revive::observed;
+use super::server_trust::ServerTrust;
 use super::verifier::Verifier;
 use crate::SessionError;
 use crate::crypto::tls::{default_provider, kx_group};
@@ -46,17 +47,6 @@ fn provider(
     kx_groups: Vec<&'static dyn SupportedKxGroup>,
 ) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider { cipher_suites, kx_groups, ..default_provider() })
-}
-
-/// Which servers a client accepts.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum ServerTrust {
-    /// Those whose certificate chains end at one of these roots. A signature of a certificate that was valid is not verified
-    /// again with the same configuration; names, times and all else are checked for each connection.
-    Roots(Arc<RootCertStore>),
-    /// All, so that anyone on the path can read and change everything. For tests and measurements only.
-    DangerousAnyone,
 }
 
 /// What a [`TlsClientConfig`](super::TlsClientConfig) is made of.

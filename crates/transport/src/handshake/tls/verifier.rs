@@ -8,7 +8,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::chain;
-use super::settings::ServerTrust;
+use super::server_trust::ServerTrust;
 use super::signatures::{ValidSignatures, bounded};
 
 /// Checks the certificates of servers as `trust` says: with roots as rustls's own verifier does (RFC 5280 §6, RFC 9525), except that a

@@ -1,6 +1,6 @@
 //! What a space keeps to find packets fast, compared with the packets themselves.
 
-use super::super::ledger::{LedgerPacket, PacketState};
+use super::super::packet::{LedgerPacket, PacketState};
 use super::SentSpace;
 
 impl SentSpace {
