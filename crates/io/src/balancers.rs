@@ -1,13 +1,13 @@
 //! The server's side of load balancers that put a [preface](clearway_wire::preface) before each datagram.
 
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::IpAddr;
 use std::io;
 use std::sync::Arc;
 
-use clearway_transport::Transmit;
 use clearway_wire::preface::Preface;
 
 use crate::datagrams::Meta;
+use crate::via::Via;
 
 /// How many load balancers a server can have.
 pub const MAX_BALANCERS: usize = 256;
@@ -15,15 +15,6 @@ pub const MAX_BALANCERS: usize = 256;
 /// The balancers from which alone a server takes datagrams. If there are none, it takes them from everyone, without prefaces.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Balancers(Arc<[IpAddr]>);
-
-/// The balancer that a datagram with a preface came from, to which the answer goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Via {
-    /// Its address, as the socket has it.
-    pub(crate) balancer: SocketAddr,
-    /// The server's own address that it sends to: it knows the server by this one.
-    pub(crate) local_ip: Option<IpAddr>,
-}
 
 impl Balancers {
     /// # Errors
@@ -69,38 +60,11 @@ impl Balancers {
     }
 }
 
-impl Via {
-    /// Puts a preface before each datagram of a batch, whose bytes are at the beginning of `buffer`. Returns the batch as it goes
-    /// to the balancer. The buffer must have room for the longest preface with each datagram.
-    pub(crate) fn wrap(&self, transmit: &Transmit, buffer: &mut [u8]) -> Transmit {
-        // A balancer leaves an unspecified address to its system.
-        let local = transmit.source_ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-        let (octets, preface_len) = Preface { client: transmit.destination, local }.encode();
-        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
-        let count = transmit.size.div_ceil(segment);
-        // From the last to the first, so that none is overwritten before it has moved.
-        for number in (0..count).rev() {
-            let from = number * segment;
-            let end = (from + segment).min(transmit.size);
-            let to = from + number * preface_len;
-            buffer.copy_within(from..end, to + preface_len);
-            buffer[to..to + preface_len].copy_from_slice(&octets[..preface_len]);
-        }
-        Transmit {
-            destination: self.balancer,
-            source_ip: self.local_ip,
-            size: transmit.size + count * preface_len,
-            segment_size: transmit.segment_size.map(|segment| segment + preface_len),
-            ..*transmit
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clearway_transport::{EcnCodepoint, SocketIndex};
-    use clearway_wire::preface::MAX_LEN;
-    use proptest::prelude::*;
+    use core::net::{Ipv4Addr, SocketAddr};
+
+    use clearway_transport::EcnCodepoint;
 
     use super::*;
 
@@ -163,39 +127,5 @@ mod tests {
         let error = Balancers::new(&many(257)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(Balancers::new(&[many(256), many(256)].concat()).is_ok());
-    }
-
-    proptest! {
-        #[test]
-        fn each_datagram_of_a_batch_gets_the_preface(
-            segment in 1_usize..300, count in 1_usize..20, last in 1_usize..300, is_v6 in any::<bool>()
-        ) {
-            let last = last.min(segment);
-            let size = segment * (count - 1) + last;
-            let batch: Vec<u8> = (0..size).map(|at| at as u8).collect();
-            let client = address(if is_v6 { "[2001:db8::1]:7" } else { "203.0.113.7:5000" });
-            let local = address(if is_v6 { "[2001:db8::2]:7" } else { "203.0.113.1:7" }).ip();
-            let transmit = Transmit {
-                destination: client,
-                socket: SocketIndex(3),
-                source_ip: Some(local),
-                size,
-                segment_size: (count > 1).then_some(segment),
-                ecn: EcnCodepoint::Ect0,
-            };
-            let via = Via { balancer: address("192.0.2.9:7000"), local_ip: None };
-            let mut buffer = batch.clone();
-            buffer.resize(size + count * MAX_LEN, 0);
-            let wrapped = via.wrap(&transmit, &mut buffer);
-            prop_assert_eq!((wrapped.destination, wrapped.source_ip), (via.balancer, None));
-            prop_assert_eq!((wrapped.socket, wrapped.ecn), (transmit.socket, transmit.ecn));
-            let datagrams = buffer[..wrapped.size].chunks_mut(wrapped.segment_size.unwrap_or(wrapped.size));
-            prop_assert_eq!(datagrams.len(), count);
-            for (wrapped, original) in datagrams.zip(batch.chunks(segment)) {
-                let (preface, rest) = Preface::split(wrapped).unwrap();
-                prop_assert_eq!((preface.client, preface.local), (client, local));
-                prop_assert_eq!(&*rest, original);
-            }
-        }
     }
 }

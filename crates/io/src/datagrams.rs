@@ -6,7 +6,7 @@ use std::io;
 use clearway_transport::{EcnCodepoint, SendFailure, Transmit};
 use clearway_udp::Batch;
 
-use crate::balancers::Via;
+use crate::via::Via;
 
 /// Where a datagram came from and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

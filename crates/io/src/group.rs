@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clearway_transport::{ConnectionIdGenerator, EndpointConfig, ServerConfig};
 
-use crate::application::{Acceptor, ServerSetup};
+use crate::acceptor::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Mailbox, ShardHandle};

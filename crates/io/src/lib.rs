@@ -61,10 +61,12 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
 
+mod acceptor;
 mod application;
 mod balancers;
 mod census;
 mod datagrams;
+mod failures;
 mod group;
 mod guarded;
 mod mailbox;
@@ -82,15 +84,17 @@ mod steering;
 mod tasks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod via;
 
-pub use application::{
-    Accept, Acceptor, Application, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
-    MigrateFailure, Migration, MigrationStarted, ServerSetup, ShardFailure,
-};
+pub use acceptor::{Accept, Acceptor, Decision, ServerSetup};
+pub use application::Application;
 pub use balancers::MAX_BALANCERS;
+pub use failures::{ConnectFailure, MigrateFailure, ShardFailure};
 pub use group::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group, spawn_group_with};
 pub use guarded::guard;
-pub use mailbox::{ConnectionWaker, ShardHandle};
+pub use mailbox::{
+    ApplicationFactory, ConnectRequest, ConnectionWaker, Migration, MigrationStarted, ShardHandle,
+};
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
 #[cfg(feature = "quic-lb")]
 pub use quic_lb::{QuicLb, RotateQuicLbError};

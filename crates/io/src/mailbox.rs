@@ -2,20 +2,58 @@
 
 use core::fmt;
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use clearway_transport::{MigrationError, PreferredAddresses, SocketIndex};
+use clearway_transport::{ClientConfig, MigrationError, Observer, PreferredAddresses, SocketIndex};
 use clearway_udp::{MAX_BUSY_POLL, Socket};
 use clearway_wire::VarInt;
 
-use crate::application::{ConnectRequest, MigrateFailure, MigrationStarted, ShardFailure};
+use crate::application::Application;
 use crate::census::{Census, Counted};
+use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::poller::Waker;
 use crate::restart::{HandOver, Replaceable};
 use crate::statistics::{ShardStatistics, SharedStatistics};
-use crate::tasks::Task;
+
+/// Creates a connection's application once the connection exists. Other threads use the waker to
+/// have [`Application::process`] called.
+pub type ApplicationFactory = Box<dyn FnOnce(ConnectionWaker) -> Box<dyn Application> + Send>;
+
+/// A request to start a client connection.
+pub struct ConnectRequest {
+    /// The configuration of the connection.
+    pub config: Arc<ClientConfig>,
+    /// The address of the server.
+    pub remote: SocketAddr,
+    /// The server's name, for which its certificate must be valid.
+    pub server_name: String,
+    /// Makes the connection's application.
+    pub application: ApplicationFactory,
+    /// Watches the connection.
+    pub observer: Option<Box<dyn Observer>>,
+    /// Called, in the shard, if the connection cannot be started.
+    pub on_failure: Box<dyn FnOnce(ConnectFailure) + Send>,
+}
+
+/// Called when a migration begins or cannot begin; see [`ConnectionWaker::migrate`].
+pub type MigrationStarted = Box<dyn FnOnce(Result<Migration, MigrateFailure>) + Send>;
+
+/// A migration that has begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Migration {
+    /// The local address of the new path, with its port. The IP address is unspecified if it is that of a socket for all
+    /// addresses.
+    pub local: SocketAddr,
+    /// The number of the new path's socket in the connection's events.
+    pub socket: SocketIndex,
+}
+
+/// A task of a shard's thread. It comes from any thread, and stays on that of the shard.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A command to a shard.
 pub(crate) enum Command {

@@ -9,6 +9,7 @@ pub mod hand_over;
 mod keeper;
 mod message;
 mod pipe;
+mod replaceable;
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -27,12 +28,12 @@ use crate::shard_ids::{Generation, Layout};
 use crate::steering::Steering;
 
 pub use error::HotRestartError;
-pub(crate) use hand_over::{HandOver, Replaceable};
 pub(crate) use keeper::{Keeper, end_all};
 use keeper::{Kept, SocketPath};
 pub(crate) use message::Conversation;
 use message::{Message, Offer, Role, Secrets};
 pub(crate) use pipe::{Pipe, Piped, Sent};
+pub(crate) use replaceable::{HandOver, Replaceable};
 
 /// How long a process that starts waits for the one that runs to answer, and to stop receiving.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -17,6 +17,7 @@ mod sending;
 mod siblings;
 mod sockets;
 mod stalls;
+mod turn;
 mod warnings;
 
 use core::net::SocketAddr;
@@ -31,8 +32,9 @@ use clearway_transport::{
 use clearway_udp::{BusyPoll, Clock, Socket, Verdict};
 use clearway_units::{Random, Timestamp};
 
-use crate::application::{Acceptor, ConnectFailure, MigrateFailure, ServerSetup, ShardFailure};
+use crate::acceptor::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
+use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;

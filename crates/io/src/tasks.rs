@@ -1,6 +1,5 @@
 //! Tasks that run on a shard's thread, between the batches of its connections.
 
-use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
@@ -9,10 +8,7 @@ use std::task::Wake;
 use futures_util::stream::{FuturesUnordered, Stream};
 
 use crate::guarded::{Panicked, guarded};
-use crate::mailbox::Mailbox;
-
-/// A task of a shard's thread. It comes from any thread, and stays on that of the shard.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+use crate::mailbox::{Mailbox, Task};
 
 pub(crate) const TASK: &str = "a task on a shard's thread panicked: it has ended";
 

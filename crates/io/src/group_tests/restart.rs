@@ -339,9 +339,9 @@ fn a_hand_over_cannot_be_forged() {
     use clearway_transport::{EcnCodepoint, SocketIndex};
     use rustix::net::{RecvFlags, recv};
 
-    use crate::balancers::Via;
     use crate::datagrams::Meta;
     use crate::restart::Pipe;
+    use crate::via::Via;
 
     let place = Place::new("forged");
     let old = start(&place, 2, Steering::Hash);

@@ -10,60 +10,19 @@
 
 use core::net::SocketAddr;
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
-use rustix::fs::{MemfdFlags, memfd_create};
-
-use super::message::{Conversation, MAX_DESCRIPTORS, Message};
-use super::pipe::Pipe;
-use super::{HotRestart, HotRestartError, Inheritance, Inherited, PATIENCE, is_same};
+use super::message::Message;
+use super::replaceable::conversation;
+use super::{HotRestart, HotRestartError, Inheritance, Inherited, is_same};
 use crate::shard_ids::Layout;
 
 pub use super::Prepared;
 pub use super::keeper::Keeper;
-
-/// A thread whose sockets another process takes over.
-pub trait Replaceable: Send + Sync {
-    /// Has it receive no more. If it has ended, it receives nothing.
-    fn hand_over(&self, hand_over: HandOver);
-
-    /// Has it receive, or receive again.
-    fn listen(&self);
-}
-
-/// What a thread gets when another process replaces this one.
-pub struct HandOver {
-    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
-    pub(crate) pipe: Pipe,
-    /// Dropped when it has stopped to receive from its listening sockets.
-    pub(crate) stopped: Sender<()>,
-    /// Kept until the thread ends: the other process learns from it when all have ended.
-    pub(crate) lasting: Arc<Conversation>,
-}
-
-impl HandOver {
-    /// Hands over sockets, and parts of bytes that are put together, and tells the other process that this thread receives no
-    /// more, whether or not that worked. What is returned is kept until the thread ends, or [listens](Replaceable::listen) again.
-    ///
-    /// This may block for some seconds.
-    pub fn give(self, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> (Lasting, io::Result<()>) {
-        let Self { pipe, stopped, lasting } = self;
-        let given = give(pipe.into_socket(), sockets, state);
-        drop(stopped);
-        (Lasting { _conversation: lasting }, given)
-    }
-}
-
-/// Tells the process that replaces this one that a thread has not ended.
-#[derive(Debug)]
-#[must_use]
-pub struct Lasting {
-    _conversation: Arc<Conversation>,
-}
+pub use super::replaceable::{HandOver, Lasting, Replaceable};
 
 /// What the same thread of the process before hands over.
 #[derive(Debug)]
@@ -143,23 +102,13 @@ pub fn prepare(
     hot_restart.prepare(sockets, threads, None, Layout::OWN)
 }
 
-fn give(pipe: OwnedFd, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> io::Result<()> {
-    let conversation = conversation(pipe)?;
-    let mut memory = File::from(memfd_create("clearway-hand-over", MemfdFlags::CLOEXEC)?);
-    state.iter().try_for_each(|part| memory.write_all(part))?;
-    let count = u32::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
-    conversation.send(Message::State(count), &[memory.as_fd()])?;
-    sockets.chunks(MAX_DESCRIPTORS).try_for_each(|some| conversation.send(Message::Ports, some))
-}
-
-/// The pipes of servers never wait; here both ends do.
-fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
-    rustix::io::ioctl_fionbio(&pipe, false)?;
-    Conversation::new(pipe, PATIENCE)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use super::super::message::MAX_DESCRIPTORS;
+    use super::super::pipe::Pipe;
+    use super::super::replaceable::give;
     use super::*;
 
     #[test]

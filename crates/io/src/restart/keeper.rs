@@ -16,9 +16,9 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
 };
 
-use super::hand_over::{HandOver, Replaceable};
 use super::message::{Conversation, Message, Offer};
 use super::pipe::Pipe;
+use super::replaceable::{HandOver, Replaceable};
 
 /// How long a process that connects may take for its first message.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);

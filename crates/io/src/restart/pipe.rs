@@ -34,8 +34,8 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 
-use crate::balancers::Via;
 use crate::datagrams::Meta;
+use crate::via::Via;
 
 const HEADER_LEN: usize = 86;
 /// Asked for; the kernel gives less to those without CAP_NET_ADMIN.

@@ -3,8 +3,8 @@ use core::net::{Ipv6Addr, SocketAddrV6};
 use clearway_transport::{EcnCodepoint, SocketIndex};
 
 use super::{Pipe, Sent};
-use crate::balancers::Via;
 use crate::datagrams::Meta;
+use crate::via::Via;
 
 fn pair() -> (Pipe, Pipe) {
     let (one, other) = Pipe::pair().unwrap();

@@ -3,7 +3,7 @@
 use clearway_transport::Deadlines;
 use clearway_units::{Timers, Timestamp};
 
-use super::intake::RECEIVED_PER_TURN;
+use super::turn::RECEIVED_PER_TURN;
 
 /// So many connections whose peers are silent are served between two times that the shard receives. Where it cannot receive all
 /// that arrives, there is one of them for four datagrams received.

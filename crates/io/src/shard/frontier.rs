@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use clearway_udp::SOCKET_BUFFER_SIZE;
 use clearway_units::Timestamp;
 
-use super::intake::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
+use super::turn::{RECEIVED_PER_TURN, RECEIVED_PER_TURN_BESIDE};
 
 /// What the kernel counts at least for a datagram in a socket's buffer, in bytes: it is the memory that it takes.
 const LEAST_COUNTED: usize = 768;

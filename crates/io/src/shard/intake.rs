@@ -4,27 +4,16 @@ use core::net::SocketAddr;
 use std::io;
 
 use clearway_transport::SocketIndex;
-use clearway_udp::{Clock, RECEIVE_BUFFERS, ReceiveBuffer, Verdict};
+use clearway_udp::{Clock, ReceiveBuffer, Verdict};
 use clearway_units::Timestamp;
 
 use super::connections::Connections;
 use super::siblings::{Passed, Siblings};
 use super::sockets::Open;
+use super::turn::{RECEIVING_BYTES, RECEIVING_CALLS, RECEIVING_CALLS_BESIDE};
 use crate::balancers::Balancers;
 use crate::datagrams::Meta;
 use crate::statistics::ShardStatistics;
-
-/// How often a turn receives from a socket while there is more, each time as much as the buffers hold: so many ACKs and requests
-/// of different connections, which the kernel does not merge, come in one turn, and what they lead to goes out in few batches.
-const RECEIVING_CALLS: usize = 32;
-/// How often from a socket beside another one, which long headers come to: what connections need does not wait for long.
-const RECEIVING_CALLS_BESIDE: usize = 8;
-/// So many datagrams that the kernel has not merged a turn receives from a socket.
-pub(super) const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
-/// So many from a socket beside another one.
-pub(super) const RECEIVED_PER_TURN_BESIDE: usize = RECEIVING_CALLS_BESIDE * RECEIVE_BUFFERS;
-/// After so many bytes a turn receives no more from a socket.
-const RECEIVING_BYTES: u64 = 2 << 20;
 
 /// The parts of a shard that take in datagrams.
 pub(super) struct Intake<'a> {

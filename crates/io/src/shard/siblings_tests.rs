@@ -4,11 +4,11 @@ use clearway_transport::{ConnectionIdGenerator, EcnCodepoint, SocketIndex};
 use clearway_units::Random;
 
 use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
-use crate::balancers::Via;
 use crate::datagrams::Meta;
 use crate::mailbox::Mailbox;
 use crate::restart::Pipe;
 use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
+use crate::via::Via;
 
 fn siblings(count: usize) -> Vec<Siblings> {
     let mailboxes: Vec<_> = (0..count).map(|_| Arc::new(Mailbox::new())).collect();

@@ -11,7 +11,7 @@ use clearway_transport::SocketIndex;
 use clearway_udp::{ReceiveBuffer, ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 
-use crate::application::MigrateFailure;
+use crate::failures::MigrateFailure;
 use crate::poller::{Interest, Readiness};
 
 /// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.

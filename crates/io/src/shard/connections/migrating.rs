@@ -7,9 +7,10 @@ use clearway_transport::{Connection, ConnectionHandle, MigrationError, SocketInd
 use clearway_units::Timestamp;
 
 use super::{Connections, REPLY};
-use crate::application::{MigrateFailure, Migration};
+use crate::failures::MigrateFailure;
 use crate::guarded::guarded;
 use crate::mailbox::MigrateRequest;
+use crate::mailbox::Migration;
 use crate::shard::sockets::Sockets;
 
 /// How long a migration waits for the peer to issue a connection ID for the new path. The validation of a path is given as

@@ -19,9 +19,9 @@ use clearway_wire::{ConnectionId, LongPacketType};
 
 use super::Connections;
 use super::unknown::report_unknown;
-use crate::application::{Accept, Decision};
-use crate::balancers::Via;
+use crate::acceptor::{Accept, Decision};
 use crate::guarded::{GuardedObserver, Panicked, guarded};
+use crate::via::Via;
 
 /// How many clients wait while further ones may.
 #[derive(Clone, Copy)]

@@ -14,7 +14,7 @@ use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 
 use super::*;
-use crate::application::Acceptor;
+use crate::acceptor::Acceptor;
 use crate::datagrams::Meta;
 use crate::mailbox::{Mailbox, MigrateRequest};
 use crate::restart::{Pipe, Piped};

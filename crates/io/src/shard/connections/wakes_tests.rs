@@ -11,9 +11,9 @@ use rustls::crypto::aws_lc_rs::kx_group::X25519;
 
 use super::newcomers::tests::{SERVER, Server, client_config};
 use super::*;
-use crate::application::{Accept, Application, Decision, Migration};
 use crate::census::Census;
 use crate::mailbox::MigrateRequest;
+use crate::{Accept, Application, Decision, Migration};
 
 const DELAY: Duration = Duration::from_millis(10);
 const CODE: VarInt = VarInt::from_u32(7);

@@ -1,0 +1,122 @@
+//! Why what was asked of a shard does not happen.
+
+use core::fmt;
+use core::net::SocketAddr;
+use std::io;
+use std::sync::Arc;
+
+use clearway_transport::{ConnectError, MigrationError};
+
+/// Why a connection does not begin to move to another local address.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum MigrateFailure {
+    /// From an address of this family the server cannot be reached.
+    OtherFamily(SocketAddr),
+    /// The shard has as many sockets for connections that migrate as it may have.
+    TooManySockets {
+        /// How many that are.
+        limit: usize,
+    },
+    /// No socket could be opened at the address, or the server cannot be reached from there.
+    Socket {
+        /// The address.
+        local: SocketAddr,
+        /// The error of the operating system.
+        error: Arc<io::Error>,
+    },
+    /// The connection may not migrate now.
+    Refused(MigrationError),
+}
+
+impl fmt::Display for MigrateFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherFamily(local) => {
+                write!(f, "the server cannot be reached from {local}, which is of another family")
+            }
+            Self::TooManySockets { limit } => {
+                write!(f, "{limit} sockets are open for connections that migrate")
+            }
+            Self::Socket { local, error } => write!(f, "cannot use a socket at {local}: {error}"),
+            Self::Refused(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for MigrateFailure {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            // Their text contains that of the error.
+            Self::Socket { error, .. } => error.source(),
+            Self::Refused(error) => error.source(),
+            Self::OtherFamily(_) | Self::TooManySockets { .. } => None,
+        }
+    }
+}
+
+/// Why a connection could not be started.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum ConnectFailure {
+    /// The socket cannot send to such an address: it is of another family, or has no host or port.
+    UnsupportedAddress(SocketAddr),
+    /// The endpoint cannot start it.
+    Endpoint(ConnectError),
+    /// The shard is shutting down and starts no new connections.
+    ShuttingDown,
+    /// The shard has ended although nobody had asked it to.
+    ShardFailed(ShardFailure),
+    /// Code of the application that the connection was configured with panicked while it was started, such as a congestion
+    /// controller's factory.
+    Panicked,
+}
+
+/// Why a shard has ended although nobody had asked it to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ShardFailure {
+    /// It panicked; with the message of the panic. The code that a shard calls on behalf of the application is guarded, so this is
+    /// a fault of the library, or of a `tracing` subscriber.
+    Panicked(Arc<str>),
+    /// Its socket cannot receive any more.
+    SocketUnusable,
+}
+
+impl fmt::Display for ShardFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(message) => write!(f, "the thread panicked: {message}"),
+            Self::SocketUnusable => f.write_str("the socket cannot receive any more"),
+        }
+    }
+}
+
+impl core::error::Error for ShardFailure {}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnsupportedAddress(address) => {
+                write!(f, "this socket cannot send to {address}")
+            }
+            Self::Endpoint(error) => error.fmt(f),
+            Self::ShuttingDown => f.write_str("the endpoint is being shut down"),
+            Self::ShardFailed(failure) => write!(f, "the endpoint has failed: {failure}"),
+            Self::Panicked => {
+                f.write_str("code of the application panicked while the connection was started")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConnectFailure {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            // Their text contains that of the error.
+            Self::Endpoint(error) => error.source(),
+            Self::ShardFailed(failure) => failure.source(),
+            Self::UnsupportedAddress(_) | Self::ShuttingDown | Self::Panicked => None,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A thread whose sockets another process takes over, and how it gives what it has.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::PATIENCE;
+use super::message::{Conversation, MAX_DESCRIPTORS, Message};
+use super::pipe::Pipe;
+
+/// A thread whose sockets another process takes over.
+pub trait Replaceable: Send + Sync {
+    /// Has it receive no more. If it has ended, it receives nothing.
+    fn hand_over(&self, hand_over: HandOver);
+
+    /// Has it receive, or receive again.
+    fn listen(&self);
+}
+
+/// What a thread gets when another process replaces this one.
+pub struct HandOver {
+    /// Leads to the same thread of the other process: a server's receives there what is for its connections.
+    pub(crate) pipe: Pipe,
+    /// Dropped when it has stopped to receive from its listening sockets.
+    pub(crate) stopped: Sender<()>,
+    /// Kept until the thread ends: the other process learns from it when all have ended.
+    pub(crate) lasting: Arc<Conversation>,
+}
+
+impl HandOver {
+    /// Hands over sockets, and parts of bytes that are put together, and tells the other process that this thread receives no
+    /// more, whether or not that worked. What is returned is kept until the thread ends, or [listens](Replaceable::listen) again.
+    ///
+    /// This may block for some seconds.
+    pub fn give(self, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> (Lasting, io::Result<()>) {
+        let Self { pipe, stopped, lasting } = self;
+        let given = give(pipe.into_socket(), sockets, state);
+        drop(stopped);
+        (Lasting { _conversation: lasting }, given)
+    }
+}
+
+/// Tells the process that replaces this one that a thread has not ended.
+#[derive(Debug)]
+#[must_use]
+pub struct Lasting {
+    _conversation: Arc<Conversation>,
+}
+
+pub(super) fn give(pipe: OwnedFd, sockets: &[BorrowedFd<'_>], state: &[&[u8]]) -> io::Result<()> {
+    let conversation = conversation(pipe)?;
+    let mut memory = File::from(memfd_create("clearway-hand-over", MemfdFlags::CLOEXEC)?);
+    state.iter().try_for_each(|part| memory.write_all(part))?;
+    let count = u32::try_from(sockets.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    conversation.send(Message::State(count), &[memory.as_fd()])?;
+    sockets.chunks(MAX_DESCRIPTORS).try_for_each(|some| conversation.send(Message::Ports, some))
+}
+
+/// The pipes of servers never wait; here both ends do.
+pub(super) fn conversation(pipe: OwnedFd) -> io::Result<Conversation> {
+    rustix::io::ioctl_fionbio(&pipe, false)?;
+    Conversation::new(pipe, PATIENCE)
+}
