@@ -3,7 +3,6 @@
 use core::fmt;
 use core::future::Future;
 use core::net::SocketAddr;
-use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::{Arc, OnceLock};
@@ -17,46 +16,12 @@ use rustls::pki_types::CertificateDer;
 use tokio::sync::oneshot;
 
 use crate::bridge::{Established, Signal};
+use crate::connection_ref::{CLOSED, ConnectionRef};
 use crate::error::{ConnectError, DatagramWaitError, ExportError, MigrateError, SendDatagramError};
 use crate::path::PathEvent;
 use crate::recv_stream::RecvStream;
 use crate::send_stream::SendStream;
 use crate::streams::{ExportRequest, Opened, Shared, incoming};
-
-/// The error for local tasks when this endpoint closes the connection.
-const CLOSED: ConnectError = ConnectError::Lost(ConnectionError::LocallyClosed);
-
-/// Keeps a connection open: when the last reference is dropped, the connection is closed.
-#[derive(Clone)]
-pub(crate) struct ConnectionRef(Arc<Owner>);
-
-struct Owner(Arc<Shared>);
-
-impl ConnectionRef {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(Arc::new(Owner(shared)))
-    }
-}
-
-impl ConnectionRef {
-    fn shared(&self) -> Arc<Shared> {
-        self.0.0.clone()
-    }
-}
-
-impl Deref for ConnectionRef {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.0.0
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.0.close(VarInt::ZERO, Bytes::new(), CLOSED);
-    }
-}
 
 /// A connection whose handshake is in progress: a future that resolves to the connection, once it
 /// was established also if it has ended since, so that what was received can be read. Dropping it

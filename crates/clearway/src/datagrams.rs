@@ -7,8 +7,7 @@ use clearway_transport::{
     self as transport, Connection, DatagramId, DatagramOutcome, DatagramStatistics,
 };
 
-use crate::bridge::Signal;
-use crate::streams::Effects;
+use crate::bridge::{Effects, Face, Signal};
 
 /// What each datagram counts beyond its payload, as in the transport.
 pub(crate) const OVERHEAD: u64 = 64;
@@ -84,7 +83,11 @@ pub(crate) struct Datagrams {
 
 impl Datagrams {
     /// Takes a datagram of a task, and returns its number; `None` if there is no room.
-    pub(crate) fn send(&mut self, data: Bytes, effects: &mut Effects) -> Option<DatagramId> {
+    pub(crate) fn send<F: Face>(
+        &mut self,
+        data: Bytes,
+        effects: &mut Effects<F>,
+    ) -> Option<DatagramId> {
         if !self.can_ever_hold(data.len() as u64) {
             return None;
         }
@@ -179,7 +182,12 @@ impl Datagrams {
         self.are_accepted = config.max_datagram_frame_size().is_some();
     }
 
-    fn report(&mut self, id: DatagramId, outcome: DatagramOutcome, effects: &mut Effects) {
+    fn report<F: Face>(
+        &mut self,
+        id: DatagramId,
+        outcome: DatagramOutcome,
+        effects: &mut Effects<F>,
+    ) {
         if !self.notices {
             return;
         }
@@ -191,11 +199,11 @@ impl Datagrams {
     }
 
     /// The transport reports what became of a datagram.
-    pub(crate) fn on_settled(
+    pub(crate) fn on_settled<F: Face>(
         &mut self,
         id: DatagramId,
         outcome: DatagramOutcome,
-        effects: &mut Effects,
+        effects: &mut Effects<F>,
     ) {
         let Some(known) = self.known.get(&id).copied() else { return };
         // One that was lost may still be acknowledged.
@@ -206,7 +214,11 @@ impl Datagrams {
     }
 
     /// Moves datagrams between tasks and the transport.
-    pub(crate) fn exchange(&mut self, connection: &mut Connection, effects: &mut Effects) {
+    pub(crate) fn exchange<F: Face>(
+        &mut self,
+        connection: &mut Connection,
+        effects: &mut Effects<F>,
+    ) {
         self.take_received(connection, effects);
         self.hand_over(connection, effects);
         self.max_payload = connection.max_datagram_payload();
@@ -228,7 +240,7 @@ impl Datagrams {
         self.outcomes.shrink_to_fit();
     }
 
-    fn take_received(&mut self, connection: &mut Connection, effects: &mut Effects) {
+    fn take_received<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some(data) = connection.receive_datagram() {
             // If the queue is full, the oldest are dropped: the newest are the most useful to a reader.
             while !self.incoming.has_room_for(&data) && self.incoming.pop().is_some() {
@@ -244,7 +256,7 @@ impl Datagrams {
     }
 
     /// Passes on what the transport has room for. The rest waits.
-    fn hand_over(&mut self, connection: &mut Connection, effects: &mut Effects) {
+    fn hand_over<F: Face>(&mut self, connection: &mut Connection, effects: &mut Effects<F>) {
         while let Some((id, data)) = self.outgoing.queue.front() {
             let id = *id;
             match connection.send_datagram(data.clone()) {
@@ -277,12 +289,13 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::Streams;
 
     #[test]
     fn the_newest_outcomes_are_kept() {
         let mut datagrams = Datagrams { notices: true, ..Datagrams::default() };
         let count = MAX_OUTCOMES as u64 + 10;
-        let mut effects = Effects::default();
+        let mut effects = Effects::<Streams>::default();
         for id in 0..count {
             datagrams.report(DatagramId(id), DatagramOutcome::Acknowledged, &mut effects);
         }

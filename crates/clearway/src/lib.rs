@@ -102,6 +102,7 @@ mod bridge;
 mod certificates;
 mod config;
 mod connection;
+mod connection_ref;
 #[cfg(test)]
 mod conservation_tests;
 mod datagrams;

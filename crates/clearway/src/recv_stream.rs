@@ -8,7 +8,7 @@ use bytes::Bytes;
 use clearway_wire::{StreamId, VarInt};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::connection::ConnectionRef;
+use crate::connection_ref::ConnectionRef;
 use crate::error::{ReadError, ReadToEndError, StreamClosed};
 use crate::streams::{Effects, ReceiveHalf};
 

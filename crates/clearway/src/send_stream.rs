@@ -10,7 +10,7 @@ use clearway_wire::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
 use crate::bridge::{SendBuffer, SendState};
-use crate::connection::ConnectionRef;
+use crate::connection_ref::ConnectionRef;
 use crate::error::{ResetAtError, StreamClosed, WriteError};
 use crate::streams::{Effects, SendHalf};
 

@@ -1,9 +1,17 @@
 //! What is done after the lock is released: waking a task, or dropping its waker, may run arbitrary code.
 
+use core::net::SocketAddr;
 use core::task::{Context, Waker};
 
-use super::paths::{Migrated, MigrationReply};
+use tokio::sync::oneshot;
+
 use super::{Face, Shared};
+use crate::error::MigrateError;
+
+/// How a migration has ended: with the new local address, if it has succeeded.
+pub(crate) type Migrated = Result<SocketAddr, MigrateError>;
+/// Tells the task that has asked for a migration.
+pub(crate) type MigrationReply = oneshot::Sender<Migrated>;
 
 /// What tasks wait for that does not belong to a single stream or exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

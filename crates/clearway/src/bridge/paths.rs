@@ -8,15 +8,13 @@ use clearway_io::{MigrateFailure, Migration};
 use clearway_transport::{Event, MigrationError, SocketIndex};
 use tokio::sync::oneshot;
 
+use super::effects::{Migrated, MigrationReply};
 use super::{Effects, Face, Shared, Signal, State};
 use crate::error::MigrateError;
 use crate::path::PathEvent;
 
 /// How many events of paths are kept for tasks; the oldest is dropped.
 const MAX_PATH_EVENTS: usize = 16;
-
-pub(crate) type Migrated = Result<SocketAddr, MigrateError>;
-pub(crate) type MigrationReply = oneshot::Sender<Migrated>;
 
 /// The paths of a connection, as its tasks see them.
 #[derive(Default)]

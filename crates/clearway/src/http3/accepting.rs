@@ -10,9 +10,9 @@ use slab::Slab;
 
 use super::answering::Answer;
 use super::exchanges::{Head, Shared};
+use super::listener::{Listener, ResponseFailure};
 use super::recv_body::ReceiveEnd;
-use super::tasks::Listener;
-use super::{RecvBody, Responder, ResponseFailure, SendBody, Timeouts};
+use super::{RecvBody, Responder, SendBody, Timeouts};
 
 /// How many connections that are gone may have requests that wait to be accepted; those of others
 /// are discarded.

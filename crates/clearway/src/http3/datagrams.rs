@@ -1,96 +1,14 @@
-//! HTTP datagrams between tasks and the shard (RFC 9297).
+//! HTTP datagrams, for tasks (RFC 9297).
 
 use core::future::poll_fn;
 use core::task::{Context, Poll};
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use clearway_http3::DatagramError;
 
 use super::Error;
-use super::exchanges::{Effects, Shared};
-use super::send_body::release;
-use crate::bridge::WakerSlot;
-use crate::datagrams::OVERHEAD;
-
-/// How many bytes of datagrams are buffered for one exchange in each direction; each datagram counts
-/// [`OVERHEAD`] in addition to its payload.
-const BUFFER: usize = 256 << 10;
-
-/// Datagrams in one direction of an exchange. If there are too many, the oldest are dropped, since the newest are the most
-/// likely to be of use.
-#[derive(Default)]
-struct Queue {
-    datagrams: VecDeque<Bytes>,
-    cost: usize,
-    dropped: u64,
-}
-
-impl Queue {
-    fn push(&mut self, data: Bytes) {
-        self.cost = self.cost.saturating_add(data.len().saturating_add(OVERHEAD as usize));
-        self.datagrams.push_back(data);
-        while self.cost > BUFFER && self.pop().is_some() {
-            self.dropped = self.dropped.saturating_add(1);
-        }
-    }
-
-    fn pop(&mut self) -> Option<Bytes> {
-        let data = self.datagrams.pop_front()?;
-        self.cost = self.cost.saturating_sub(data.len().saturating_add(OVERHEAD as usize));
-        Some(data)
-    }
-}
-
-/// The datagrams of one exchange.
-#[derive(Default)]
-pub(super) struct ExchangeDatagrams {
-    /// The largest payload that can be sent, as far as the shard has told.
-    pub(super) maximum: Option<usize>,
-    /// What only an exchange has that is used for datagrams.
-    used: Option<Box<Used>>,
-}
-
-#[derive(Default)]
-struct Used {
-    outgoing: Queue,
-    incoming: Queue,
-    /// The task that waits for one.
-    task: WakerSlot,
-    /// Why none can be sent at all.
-    failed: Option<DatagramError>,
-}
-
-impl ExchangeDatagrams {
-    fn used(&mut self) -> &mut Used {
-        self.used.get_or_insert_default()
-    }
-
-    /// A datagram has arrived.
-    pub(super) fn receive(&mut self, data: Bytes, effects: &mut Effects) {
-        let used = self.used();
-        used.incoming.push(data);
-        used.task.wake(effects);
-    }
-
-    /// No more will arrive.
-    pub(super) fn end(&mut self, effects: &mut Effects) {
-        if let Some(used) = &mut self.used {
-            used.task.wake(effects);
-        }
-    }
-
-    /// The next datagram to send.
-    pub(super) fn next_outgoing(&mut self) -> Option<Bytes> {
-        self.used.as_mut()?.outgoing.pop()
-    }
-
-    /// None can be sent, because of `error`.
-    pub(super) fn fail(&mut self, error: DatagramError) {
-        self.used().failed = Some(error);
-    }
-}
+use super::exchanges::Shared;
 
 /// The datagrams that belong to one extended CONNECT request (RFC 9297): they are sent once, and may be lost or arrive in
 /// another order.
@@ -181,34 +99,12 @@ impl Datagrams {
 
 impl Drop for Datagrams {
     fn drop(&mut self) {
-        release(&self.shared, self.key);
+        self.shared.lock().face.release(self.key);
     }
 }
 
 impl core::fmt::Debug for Datagrams {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Datagrams").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_datagrams_are_dropped() {
-        let mut queue = Queue::default();
-        for number in 0..10_000u32 {
-            queue.push(Bytes::copy_from_slice(&number.to_be_bytes()));
-        }
-        assert!(queue.cost <= BUFFER);
-        let kept = queue.datagrams.len() as u64;
-        assert_eq!(kept + queue.dropped, 10_000);
-        assert_eq!(queue.pop().unwrap(), (queue.dropped as u32).to_be_bytes()[..]);
-        while queue.pop().is_some() {}
-        assert_eq!(queue.cost, 0);
-        // One that is larger than the buffer alone is not kept either.
-        queue.push(Bytes::from(vec![0; BUFFER]));
-        assert_eq!((queue.datagrams.len(), queue.cost), (0, 0));
     }
 }

@@ -289,7 +289,7 @@ impl<O: OpenFace> Running<'_, O> {
         let Self { turn, face, .. } = self;
         match event {
             Event::Request { stream, mut request } => {
-                if early::is_refused(turn, stream, &mut request) {
+                if turn.is_too_early(stream, &mut request) {
                     turn.core.has_refused = true;
                     turn.core.busy.refused.insert(stream);
                     return;

@@ -1,10 +1,8 @@
 //! Requests in early data (RFC 8470).
 
-use clearway_http3::Code;
 use clearway_transport::{Connection, EarlyData};
-use http::{Method, Request, Response, StatusCode};
+use http::Request;
 
-use super::driver::Turn;
 use super::exchanges::{Exchange, Head};
 
 /// Among the extensions of a request that a server received in early data (RFC 8470): someone on the path may have sent
@@ -35,21 +33,4 @@ pub(super) fn may_be_sent(exchange: &Exchange) -> bool {
         Some(Head::Request(request)) => request.method().is_safe() && exchange.send.is_head_only(),
         _ => false,
     }
-}
-
-/// Marks a request that came in early data. Returns whether it was refused, because its method is not safe.
-pub(super) fn is_refused(turn: &mut Turn<'_>, stream: u64, request: &mut Request<()>) -> bool {
-    if !turn.is_early(stream) {
-        return false;
-    }
-    if request.method().is_safe() && request.method() != Method::CONNECT {
-        request.extensions_mut().insert(Early);
-        return false;
-    }
-    let mut too_early = Response::new(());
-    *too_early.status_mut() = StatusCode::TOO_EARLY;
-    // If the client has gone, there is nobody to answer.
-    let _ = turn.respond(stream, &too_early, true);
-    turn.stop(stream, Code::NO_ERROR);
-    true
 }

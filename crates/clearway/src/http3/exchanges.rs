@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use slab::Slab;
 
 use super::Error;
-use super::datagrams::ExchangeDatagrams;
+use super::datagram_queues::ExchangeDatagrams;
 use crate::bridge::{self, Face, ReceiveBuffer, SendBuffer, SendState, Total};
 
 pub(super) type Shared = bridge::Shared<Exchanges>;

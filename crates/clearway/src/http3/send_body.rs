@@ -362,7 +362,7 @@ impl Drop for SendBody {
             true => self.fail_in_place(&Error::Panicked),
             false => self.cancel(Code::REQUEST_CANCELLED),
         }
-        release(&self.shared, self.key);
+        self.shared.lock().face.release(self.key);
     }
 }
 
@@ -375,11 +375,6 @@ pub(super) fn set_priority(shared: &Shared, key: usize, priority: Priority) {
             effects.wake_shard();
         }
     });
-}
-
-/// A task has dropped a handle of an exchange.
-pub(super) fn release(shared: &Shared, key: usize) {
-    shared.lock().face.release(key);
 }
 
 impl AsyncWrite for SendBody {

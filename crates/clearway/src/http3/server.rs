@@ -12,7 +12,7 @@ use super::accepting::Accepting;
 use super::answering::answering;
 use super::driver::{Driver, speaking, supported};
 use super::exchanges::Shared;
-use super::{Body, Error, RecvBody, Responder, Timeouts};
+use super::{Body, RecvBody, Responder, ResponseFailure, Timeouts};
 use crate::tasks::Runtime;
 use crate::{Endpoint, EndpointError, ServerConfig};
 
@@ -157,18 +157,6 @@ impl Server {
         self.accepting.close(false);
         poll_fn(|context| self.accepting.poll_idle(context)).await;
     }
-}
-
-/// A response that has failed because of this end; see [`Server::on_error`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ResponseFailure {
-    /// Why it failed.
-    pub error: Error,
-    /// The client's address.
-    pub remote_address: SocketAddr,
-    /// The ID of the request's stream.
-    pub stream: u64,
 }
 
 /// Answers a request by `service`, unless it is cancelled before there is a response.

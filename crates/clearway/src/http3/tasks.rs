@@ -12,27 +12,10 @@ use clearway_transport::{Connection, Statistics};
 use clearway_units::Random;
 
 use self::batch::Batch;
+use super::Error;
 use super::driver::{Driver, EXCHANGE, Face};
 use super::exchanges::{Effects, Failure, Shared, Totals};
-use super::{Error, ResponseFailure, Timeouts};
-
-/// Is notified of a connection's requests and of its end.
-pub(super) trait Listener: Send {
-    /// Whether requests are answered while their connection is processed, so that it has to be processed again.
-    fn answers_here(&self) -> bool;
-
-    /// How long clients may make no progress.
-    fn timeouts(&self) -> Option<Timeouts>;
-
-    /// Requests wait in `shared`.
-    fn on_requests(&mut self, shared: &Arc<Shared>);
-
-    /// A response has failed because of this end.
-    fn on_failure(&self, failure: &ResponseFailure);
-
-    /// The connection is gone.
-    fn on_gone(&mut self);
-}
+use super::listener::{Listener, ResponseFailure};
 
 /// The tasks of one connection, as the driver sees them.
 pub(super) struct Tasks {

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use clearway_http3::{Code, DatagramError, Priority, QuicStreams, Role, SendError, Transport};
 use clearway_transport::{Connection, SendCredits, StreamProgress};
 use clearway_wire::{StreamId, VarInt};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 
+use super::super::early::Early;
 use super::Core;
 
 /// The protocol and its streams, for one turn of the driver or a part of it. A message can be sent, ended or abandoned only here,
@@ -48,9 +49,21 @@ impl<'a> Turn<'a> {
         self.is_draining
     }
 
-    /// Whether a request has come in early data.
-    pub(in crate::http3) fn is_early(&mut self, stream: u64) -> bool {
-        self.streams.connection_mut().is_early(stream_id(stream))
+    /// Marks a request that came in early data. Returns whether it was refused, because its method is not safe.
+    pub(super) fn is_too_early(&mut self, stream: u64, request: &mut Request<()>) -> bool {
+        if !self.streams.connection_mut().is_early(stream_id(stream)) {
+            return false;
+        }
+        if request.method().is_safe() && request.method() != Method::CONNECT {
+            request.extensions_mut().insert(Early);
+            return false;
+        }
+        let mut too_early = Response::new(());
+        *too_early.status_mut() = StatusCode::TOO_EARLY;
+        // If the client has gone, there is nobody to answer.
+        let _ = self.respond(stream, &too_early, true);
+        self.stop(stream, Code::NO_ERROR);
+        true
     }
 
     /// Opens a stream for a request, and sends it.
