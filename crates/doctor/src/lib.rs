@@ -15,6 +15,7 @@ mod actions;
 mod change;
 #[cfg(target_os = "linux")]
 mod collect;
+mod devices;
 mod diagnose;
 mod examination;
 mod floor;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::driver;
 use super::xdp::Lost;
 use crate::change::agree;
+use crate::devices::{device, names, statistic};
 use crate::examination::{Examination, certain_if, evidence};
-use crate::{Cause, Device, Evidence, Snapshot, Stage};
+use crate::{Cause, Evidence, Snapshot, Stage};
 
 /// Errors that `rx_errors` is the sum of, in drivers that keep to the rules.
 const ERRORS: [&str; 5] =
@@ -55,16 +56,6 @@ pub(crate) fn examine(examination: &mut Examination<'_>, backlog: u64, xdp: &Los
         );
     }
     Some(dropped)
-}
-
-/// The names of the devices, without repetition.
-pub(crate) fn names(snapshots: &[&Snapshot]) -> BTreeSet<String> {
-    let seen = snapshots.iter().filter_map(|it| it.devices.seen());
-    seen.flat_map(|devices| devices.keys().cloned()).collect()
-}
-
-pub(crate) fn device<'a>(snapshot: &'a Snapshot, name: &str) -> Option<&'a Device> {
-    snapshot.devices.seen()?.get(name)
 }
 
 /// A device of the same name with another index is another device, and of one that was not there all the time the rest
@@ -125,11 +116,4 @@ fn losses(examination: &mut Examination<'_>, name: &str) -> Losses {
         examination.blind_to(rise, Stage::Device, why, None);
     }
     Losses { dropped, others: missed.saturating_add(errors), driver: driver.dropped, evidence: all }
-}
-
-/// How far a statistic of a device rose; 0 if the device does not have it.
-pub(crate) fn statistic(examination: &mut Examination<'_>, name: &str, counter: &str) -> u64 {
-    let readings = examination.span.values(|it| device(it, name)?.statistics.get(counter).copied());
-    let rise = examination.known_rise(&format!("{name}: {counter}"), &readings);
-    rise.map_or(0, |rise| rise.total)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::device::device;
+use crate::devices::device;
 use crate::examination::{Examination, evidence};
 use crate::{Driver, Evidence, Snapshot};
 

@@ -1,10 +1,10 @@
 //! IP, and the firewall's rules: what it received and did not deliver.
 
 use crate::change::{Gap, above_first, agree, covers, gap};
+use crate::devices;
 use crate::examination::{Examination, certain_if, evidence};
 use crate::span::Table;
 use crate::stages::conntrack::Tracked;
-use crate::stages::device;
 use crate::{Cause, Evidence, Stage};
 
 /// How many packets a CPU takes from a device's queue at once, and has counted as received before it delivers the first
@@ -109,8 +109,8 @@ fn may_be_multicast(examination: &mut Examination<'_>, version: &Version, missin
     let received = match version.table {
         Table::Ipv6 => examination.counter(Stage::Ip, Table::Ipv6, "Ip6InMcastPkts").unwrap_or(0),
         _ => {
-            let names = device::names(&examination.span.snapshots);
-            let of = |name: &String| device::statistic(examination, name, "multicast");
+            let names = devices::names(&examination.span.snapshots);
+            let of = |name: &String| devices::statistic(examination, name, "multicast");
             names.iter().map(of).fold(0, u64::saturating_add)
         }
     };

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::change::{agree, covers};
+use crate::devices;
 use crate::examination::{Examination, certain_if, evidence};
 use crate::span::Table;
-use crate::stages::{application, device, ip};
+use crate::stages::{application, ip};
 use crate::{Cause, Evidence, Paths, Qdisc, Snapshot, Stage};
 
 /// `tc filter` hangs its rules for received packets here (`ingress`, `clsact`); the root of sending is elsewhere.
@@ -211,10 +212,10 @@ fn ingress(examination: &mut Examination<'_>, label: String, lost: u64) {
 }
 
 fn devices(examination: &mut Examination<'_>) {
-    for name in device::names(&examination.span.snapshots) {
+    for name in devices::names(&examination.span.snapshots) {
         let mut all = Vec::new();
         let mut of = |counter: &str| {
-            let rise = device::statistic(examination, &name, counter);
+            let rise = devices::statistic(examination, &name, counter);
             all.push(evidence(format!("{name}: {counter}"), rise));
             rise
         };

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::change::{above_first, agree, covers, rise};
+use crate::devices;
 use crate::examination::{Examination, certain_if, evidence, explain};
 use crate::queue::{self, Measured, Sample, Why};
 use crate::span::Table;
+use crate::stages::reader;
 use crate::stages::udp::Errors;
-use crate::stages::{device, reader};
 use crate::{
     Cause, Certainty, Evidence, Queue, Reading, Snapshot, Socket, SocketKey, Stage, Starvation,
 };
@@ -265,9 +266,9 @@ fn described(
 /// The most that a datagram of the mean size is charged with, in bytes, where the charge could not be measured: the
 /// kernel's two structures, and memory of twice the next power of two for the frame.
 fn largest_charge(examination: &mut Examination<'_>) -> Option<f64> {
-    let names = device::names(&examination.span.snapshots);
+    let names = devices::names(&examination.span.snapshots);
     let mut sum = |counter: &str| {
-        let of = |name: &String| device::statistic(examination, name, counter);
+        let of = |name: &String| devices::statistic(examination, name, counter);
         names.iter().map(of).fold(0, u64::saturating_add)
     };
     let (bytes, packets) = (sum("rx_bytes"), sum("rx_packets"));

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::device::{device, names, statistic};
 use super::driver::{self, Meaning};
 use super::ip;
 use crate::change::{agree, covers};
+use crate::devices::{device, names, statistic};
 use crate::examination::{Examination, certain_if, evidence, explain};
 use crate::span::Table;
 use crate::{Cause, Evidence, Missing, Reading, Snapshot, SocketKey, Stage, XdpSocket};
