@@ -25,6 +25,7 @@ mod header;
 mod layout;
 mod lines;
 mod number;
+mod part;
 mod pool;
 mod prepare;
 mod reader;
@@ -34,19 +35,20 @@ mod source;
 mod split;
 mod state;
 mod visit;
+mod window;
 
 pub use controller_metrics::{Metric, MetricUnit};
 pub use event::{
     Blocked, BlockedUpdate, Close, CongestionState, Event, EventKind, Frame, LossTrigger, Lost,
     Metrics, Packet, PacketSpace, PacketType, Parameters, RecoveryParameters, Timer, TimerEvent,
 };
+pub use part::MAX_RECORD_BYTES;
 pub use reader::{Item, QlogReader};
 pub use reading::{Damage, Reading, VantagePoint};
 pub use source::OpenError;
-pub use split::MAX_RECORD_BYTES;
 pub use visit::{TraceVisitor, visit_traces};
 
-pub(crate) use prepare::Content;
+pub(crate) use envelope::Content;
 pub(crate) use records::{Record, Records};
 
 #[cfg(test)]

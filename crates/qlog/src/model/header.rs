@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::series::milliseconds;
 use crate::findings::{Ending, Finding};
 use crate::read::{Reading, VantagePoint};
 
@@ -313,4 +312,9 @@ impl From<&Finding> for FindingHeader {
             causes: entry.causes.to_owned(),
         }
     }
+}
+
+/// A time as the page has it.
+pub(super) fn milliseconds(at: Duration) -> f64 {
+    at.as_secs_f64() * 1e3
 }

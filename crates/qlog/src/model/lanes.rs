@@ -3,8 +3,7 @@
 use core::time::Duration;
 
 use super::columns::Columns;
-use super::header::LaneHeader;
-use super::series::milliseconds;
+use super::header::{LaneHeader, milliseconds};
 
 /// The most names of a lane, and the length in characters at which they are truncated.
 const MAX_NAMES: u16 = 256;

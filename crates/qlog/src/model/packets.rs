@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use super::MAX_POINTS;
 use super::columns::Columns;
-use super::header::{ColumnPlace, PacketsHeader};
-use super::series::milliseconds;
+use super::header::{ColumnPlace, PacketsHeader, milliseconds};
 use crate::read::{Frame, Packet, PacketType};
 
 /// The row of a mark that concerns no packet in the table.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::columns::Columns;
-use super::header::ColumnPlace;
+use super::header::{ColumnPlace, milliseconds};
 
 /// Thinning keeps the smallest and the largest of this many neighbours.
 const NEIGHBOURS: usize = 4;
@@ -83,8 +83,4 @@ fn extremes(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + use<> {
     both.sort_unstable_by_key(|(index, _)| *index);
     both.dedup_by_key(|(index, _)| *index);
     both.into_iter().map(|(_, point)| point)
-}
-
-pub(super) fn milliseconds(at: Duration) -> f64 {
-    at.as_secs_f64() * 1e3
 }

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use super::layout::Layout;
+use super::part::{MAX_RECORD_BYTES, Part, SharedLayout};
 use super::reading::Damage;
-use super::split::{MAX_RECORD_BYTES, Part, SharedLayout, Window};
+use super::window::Window;
 
 /// A file that is one JSON object (main schema §4), processed without keeping it: returns the elements of
 /// `traces[..].events` one by one, and all other members as headers. In version 0.1 the traces are called `connections`,

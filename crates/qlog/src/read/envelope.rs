@@ -10,7 +10,28 @@ use serde_json::value::RawValue;
 
 use super::any_text::AnyText;
 use super::number::Decimal;
-use super::prepare::{Content, PreparedEvent};
+
+/// The type that an event's data is read as.
+pub(crate) trait Content: Sized + Send + 'static {
+    /// Reads all the data of the event `name`.
+    ///
+    /// # Errors
+    /// If the data does not match any draft.
+    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
+
+    /// The value for an event whose data cannot be read.
+    fn of_name(name: &str) -> Self;
+}
+
+/// An event whose data is read.
+#[derive(Debug)]
+pub(super) struct PreparedEvent<T> {
+    pub(super) time: Decimal,
+    /// The event's own time format, if it has one.
+    pub(super) time_format: Option<Box<str>>,
+    pub(super) group: Option<Box<str>>,
+    pub(super) content: T,
+}
 
 /// An event whose data is read later.
 #[derive(Deserialize)]

@@ -1,8 +1,12 @@
 use std::sync::Arc;
 
 use super::layout::Layout;
+use super::part::{MAX_RECORD_BYTES, Part, SharedLayout};
 use super::reading::Damage;
-use super::split::{MAX_RECORD_BYTES, Part, RECORD_SEPARATOR, SharedLayout, Window};
+use super::window::Window;
+
+/// The byte that begins each record of a JSON text sequence (RFC 7464 §2.2).
+pub(super) const RECORD_SEPARATOR: u8 = 0x1e;
 
 /// Records that each have their own line, or each begin with a record separator (RFC 7464).
 #[derive(Debug)]

@@ -11,9 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::vec;
 
-use super::prepare::{Content, Prepared, prepare};
+use super::envelope::Content;
+use super::part::{Part, SharedLayout};
+use super::prepare::{Prepared, prepare};
 use super::reading::Damage;
-use super::split::{Part, SharedLayout, Splitter};
+use super::split::Splitter;
 
 /// The approximate size of a batch in bytes.
 const BATCH: usize = 256 << 10;

@@ -6,7 +6,8 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::Pool;
-use crate::read::prepare::{Content, prepare};
+use crate::read::envelope::Content;
+use crate::read::prepare::prepare;
 use crate::read::source;
 use crate::read::split::Splitter;
 

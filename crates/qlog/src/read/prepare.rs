@@ -1,24 +1,10 @@
 //! Reads a part of a file independently of the parts before it.
 
-use serde::de::Deserializer;
-
 use super::early::{self, early_event};
-use super::envelope::{Record, read_in_order};
+use super::envelope::{Content, PreparedEvent, Record, read_in_order};
 use super::layout::Layout;
 use super::number::Decimal;
-use super::split::Part;
-
-/// The type that an event's data is read as.
-pub(crate) trait Content: Sized + Send + 'static {
-    /// Reads all the data of the event `name`.
-    ///
-    /// # Errors
-    /// If the data does not match any draft.
-    fn read<'de, D: Deserializer<'de>>(name: &str, data: D) -> Result<Self, D::Error>;
-
-    /// The value for an event whose data cannot be read.
-    fn of_name(name: &str) -> Self;
-}
+use super::part::Part;
 
 /// A part, read as far as possible without the parts before it.
 #[derive(Debug)]
@@ -39,15 +25,6 @@ pub(super) enum Prepared<T> {
     Nothing,
     /// A damaged part, and what is wrong with it.
     Broken(String),
-}
-
-#[derive(Debug)]
-pub(super) struct PreparedEvent<T> {
-    pub(super) time: Decimal,
-    /// The event's own time format, if it has one.
-    pub(super) time_format: Option<Box<str>>,
-    pub(super) group: Option<Box<str>>,
-    pub(super) content: T,
 }
 
 pub(super) fn prepare<T: Content>(part: Part<'_>) -> Prepared<T> {

@@ -3,7 +3,7 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::{Content, Prepared, prepare};
-use crate::read::split::Part;
+use crate::read::part::Part;
 
 #[derive(PartialEq, Debug)]
 struct Words(String, Option<Value>);

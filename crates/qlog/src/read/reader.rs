@@ -5,8 +5,8 @@ use serde::de::Deserializer;
 
 use super::data::event_kind;
 use super::dialect::event_name;
+use super::envelope::Content;
 use super::event::{Event, EventKind, PacketType};
-use super::prepare::Content;
 use super::reading::Reading;
 use super::records::{Record, Records};
 use super::source::OpenError;

@@ -4,12 +4,14 @@ use core::time::Duration;
 use std::io::Read;
 use std::path::Path;
 
+use super::envelope::Content;
 use super::header::FileHeader;
+use super::part::Part;
 use super::pool::{self, Pool};
-use super::prepare::{Content, Prepared, prepare};
+use super::prepare::{Prepared, prepare};
 use super::reading::Damage;
 use super::source::{self, OpenError, Source};
-use super::split::{Part, Splitter};
+use super::split::Splitter;
 use super::state::{State, Step};
 
 /// The most traces that are read from one file. Limited because each becomes something that is kept: a report

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use super::clock::Clock;
+use super::envelope::PreparedEvent;
 use super::header::{FileHeader, TraceHeader};
-use super::prepare::{Prepared, PreparedEvent};
+use super::prepare::Prepared;
 use super::reading::Reading;
 
 /// The current trace.
