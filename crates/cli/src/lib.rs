@@ -91,7 +91,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(Failure::new(format!("cannot start threads: {error}"))),
     };
-    failure::conclude("clearway", outcome)
+    output::conclude("clearway", outcome)
 }
 
 /// Prints a panic as the default hook does, but without waiting for standard error: it may be that of a shard's thread.

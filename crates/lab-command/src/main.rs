@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clearway_lab_command::{LabCommand, run};
-use clearway_terminal::failure::{Failure, conclude};
+use clearway_terminal::failure::Failure;
+use clearway_terminal::output::conclude;
 use clearway_terminal::output::refusal;
 
 /// The same as that of `clearway`.

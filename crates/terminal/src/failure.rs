@@ -1,12 +1,8 @@
 //! Why a command failed.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use clearway_units::foreign::escaped;
-
-use crate::interrupt::Ended;
-use crate::output;
 
 /// Why a command failed, for the user: one line that says what happened, where, and what can be done
 /// about it.
@@ -22,11 +18,6 @@ impl Failure {
     /// A failure; `what` says what could not be done, with which object, and why.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), advice: None, exit_status: 1 }
-    }
-
-    /// The failure of a command that the user ended early; `what` says what that means for its result.
-    pub fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
-        Self { exit_status: signal.exit_status(), ..Self::new(what) }
     }
 
     /// The failures of several attempts at the same thing as one: what each of them says, and the advice and the exit status
@@ -59,19 +50,6 @@ impl Failure {
     pub const fn exit_status(&self) -> u8 {
         self.exit_status
     }
-}
-
-/// Prints on standard error why `program` has failed, if it has, and waits for what is printed. Returns its exit status.
-pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
-    let status = match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::status(&format!("{program}: {failure}"));
-            ExitCode::from(failure.exit_status())
-        }
-    };
-    output::finish();
-    status
 }
 
 impl fmt::Display for Failure {

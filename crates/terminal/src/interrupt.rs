@@ -72,6 +72,13 @@ impl Ended {
     }
 }
 
+impl Failure {
+    /// The failure of a command that the user ended early; `what` says what that means for its result.
+    pub fn interrupted(signal: Ended, what: impl Into<String>) -> Self {
+        Self::new(what).with_exit_status(signal.exit_status())
+    }
+}
+
 impl Interrupt {
     /// Installs the handlers: from now on these signals do not end the program by default.
     ///

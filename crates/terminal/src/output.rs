@@ -10,6 +10,7 @@
 //! line of at most [`MAX_LINE`] bytes: a line feed in text of others does not begin another line. JSON keeps its meaning.
 
 use std::io;
+use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -163,6 +164,19 @@ pub fn finish() {
             lines.settle(PATIENCE);
         }
     }
+}
+
+/// Prints on standard error why `program` has failed, if it has, and waits for what is printed. Returns its exit status.
+pub fn conclude(program: &str, outcome: Result<(), Failure>) -> ExitCode {
+    let status = match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            status(&format!("{program}: {failure}"));
+            ExitCode::from(failure.exit_status())
+        }
+    };
+    finish();
+    status
 }
 
 /// How many lines were left out on standard output and on standard error, because their reader was too slow or they could
