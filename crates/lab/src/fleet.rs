@@ -12,6 +12,7 @@
 
 mod attackers;
 mod clients;
+mod connection;
 mod datagrams;
 mod report;
 mod rules;

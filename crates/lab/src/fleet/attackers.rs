@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clearway_balancer::Decision;
 
-use super::clients::LOCAL;
+use super::datagrams::LOCAL;
 use super::datagrams::{long, octets, short};
 use super::world::Fleet;
 

@@ -1,78 +1,18 @@
 //! The clients of a fleet.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use clearway_balancer::{Decision, Means, Pool, Router, ServerKey, ServerState};
-use clearway_units::Timestamp;
 use clearway_wire::quic_lb::ConfigId;
 
-use super::datagrams::{long, octets, short};
+use super::connection::Connection;
+use super::datagrams::{LOCAL, long, octets, short};
 use super::rules::{FleetRule, Reason};
 use super::servers::takes_new_clients;
 use super::world::Fleet;
 
-/// Where clients send to.
-pub(super) const LOCAL: SocketAddr =
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
-
 /// How many of the connections that were opened last may be in their handshake, and send more often.
 const RECENT: usize = 64;
-
-pub(super) struct Connection {
-    number: u64,
-    client: SocketAddr,
-    /// The address that it had before, and when it last sent from there.
-    former: Option<(SocketAddr, Timestamp)>,
-    /// The client's own ID.
-    source: Vec<u8>,
-    /// What the client sends to, with the configuration that it follows.
-    destination: (Vec<u8>, Option<ConfigId>),
-    /// What the server has answered, if that has not arrived.
-    issued: Option<(Vec<u8>, Option<ConfigId>)>,
-    /// Who has the connection.
-    pub(super) server: Option<usize>,
-    /// By what its server was chosen, and the version of the table.
-    chosen: Option<(Means, u64)>,
-    /// Which balancer its datagrams pass.
-    balancer: usize,
-    sent: u64,
-    is_established: bool,
-    /// Whether it has the ID that the server gave in its long headers.
-    is_first_id: bool,
-    /// Whether the balancer knows that the client has received an answer, where that matters.
-    is_learned: bool,
-    has_new_address: bool,
-    has_new_id: bool,
-    /// Whether its new address is one that the balancer knows as its.
-    has_returned: bool,
-    /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
-    last_used: [Timestamp; 2],
-    /// A reason for which it may be misrouted from now on.
-    reason: Option<Reason>,
-}
-
-impl Connection {
-    pub(super) fn client(&self) -> SocketAddr {
-        self.client
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
-    pub(super) fn former(&self) -> Option<SocketAddr> {
-        Some(self.former?.0)
-    }
-
-    pub(super) fn is_established(&self) -> bool {
-        self.is_established
-    }
-
-    pub(super) fn uses(&self, config: ConfigId) -> bool {
-        let ids = [Some(&self.destination), self.issued.as_ref()];
-        ids.into_iter().flatten().any(|(_, of)| *of == Some(config))
-    }
-}
 
 impl Fleet {
     /// A client does something.

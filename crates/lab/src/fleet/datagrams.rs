@@ -1,6 +1,12 @@
 //! Datagrams of which only the header matters.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
 use clearway_units::Random;
+
+/// Where clients send to.
+pub(super) const LOCAL: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)), 443);
 
 /// The length of what follows the header. It is random, as what is encrypted looks.
 const PAYLOAD_LEN: usize = 24;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clearway_balancer::{Pool, Server};
 
-use super::clients::LOCAL;
+use super::datagrams::LOCAL;
 use super::servers::takes_new_clients;
 
 /// How many addresses a change is tried with.

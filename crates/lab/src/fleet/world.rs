@@ -9,7 +9,7 @@ use clearway_balancer::{Limits, Pool, Router, ServerKey, ServerState, SharedIds}
 use clearway_units::{Random, Timestamp};
 use clearway_wire::quic_lb::ConfigId;
 
-use super::clients::Connection;
+use super::connection::Connection;
 use super::report::Report;
 use super::rules::FleetRule;
 use super::servers::{FULL_WEIGHT, FleetServer, Servers};

@@ -12,12 +12,10 @@ use clearway_transport::{
 };
 use clearway_units::{Random, Timestamp};
 
-use super::tls::{self, LabCertificateError};
+use super::tls::{self, LabCertificateError, SERVER_NAME};
 use super::{Kernel, LocalAddress, LocalIp, NullSessions, Sink, Stack, StackEvent, Vitals};
 use crate::setup::{SessionKind, Turns};
 
-/// The name of every simulated server.
-pub(super) const SERVER_NAME: &str = "lab.example";
 const BUFFER: usize = 65_536;
 /// Connections per simulated endpoint: one, and those that packets from a client's new address may create.
 const MAX_CONNECTIONS: usize = 16;

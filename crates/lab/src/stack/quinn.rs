@@ -29,8 +29,8 @@ use quinn_proto::{
     Incoming, ServerConfig, StreamEvent, Transmit,
 };
 
-use super::clearway::SERVER_NAME;
 use super::tls::LabCertificateError;
+use super::tls::SERVER_NAME;
 use super::{LocalAddress, Sink, Stack, StackEvent, Vitals};
 use crate::setup::{EndSetup, SessionKind};
 use controller::Controller;

@@ -14,9 +14,10 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ServerConfig, SupportedCipherSuite};
 
-use super::clearway::SERVER_NAME;
 use crate::setup::{KeyExchange, TlsSetup};
 
+/// The name of every simulated server.
+pub(super) const SERVER_NAME: &str = "lab.example";
 /// The application protocol of all runs.
 const PROTOCOL: &[u8] = b"h3";
 

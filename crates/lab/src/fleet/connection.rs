@@ -1,0 +1,65 @@
+//! A connection of a client.
+
+use std::net::SocketAddr;
+
+use clearway_balancer::Means;
+use clearway_units::Timestamp;
+use clearway_wire::quic_lb::ConfigId;
+
+use super::rules::Reason;
+
+pub(super) struct Connection {
+    pub(super) number: u64,
+    pub(super) client: SocketAddr,
+    /// The address that it had before, and when it last sent from there.
+    pub(super) former: Option<(SocketAddr, Timestamp)>,
+    /// The client's own ID.
+    pub(super) source: Vec<u8>,
+    /// What the client sends to, with the configuration that it follows.
+    pub(super) destination: (Vec<u8>, Option<ConfigId>),
+    /// What the server has answered, if that has not arrived.
+    pub(super) issued: Option<(Vec<u8>, Option<ConfigId>)>,
+    /// Who has the connection.
+    pub(super) server: Option<usize>,
+    /// By what its server was chosen, and the version of the table.
+    pub(super) chosen: Option<(Means, u64)>,
+    /// Which balancer its datagrams pass.
+    pub(super) balancer: usize,
+    pub(super) sent: u64,
+    pub(super) is_established: bool,
+    /// Whether it has the ID that the server gave in its long headers.
+    pub(super) is_first_id: bool,
+    /// Whether the balancer knows that the client has received an answer, where that matters.
+    pub(super) is_learned: bool,
+    pub(super) has_new_address: bool,
+    pub(super) has_new_id: bool,
+    /// Whether its new address is one that the balancer knows as its.
+    pub(super) has_returned: bool,
+    /// When it last sent a short header, or an answer to it arrived, and when it last sent a long one.
+    pub(super) last_used: [Timestamp; 2],
+    /// A reason for which it may be misrouted from now on.
+    pub(super) reason: Option<Reason>,
+}
+
+impl Connection {
+    pub(super) fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn former(&self) -> Option<SocketAddr> {
+        Some(self.former?.0)
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    pub(super) fn uses(&self, config: ConfigId) -> bool {
+        let ids = [Some(&self.destination), self.issued.as_ref()];
+        ids.into_iter().flatten().any(|(_, of)| *of == Some(config))
+    }
+}
