@@ -8,7 +8,7 @@ use clearway::http3::Client;
 use http::{Request, StatusCode};
 
 use crate::options::Mtu;
-use crate::{Outcome, http3, load, tls};
+use crate::{Outcome, clients, http3, tls};
 
 #[derive(Args)]
 pub(crate) struct IdleOptions {
@@ -31,7 +31,7 @@ pub(crate) fn run(options: &IdleOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let work = async {
         let config = tls::client(&options.ca, http3::ALPN, mtu)?;
-        let clients = load::connect(config, options.connect, options.connections).await?;
+        let clients = clients::connect(config, options.connect, options.connections).await?;
         for client in &clients {
             ask(client, options.size).await?;
         }

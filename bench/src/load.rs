@@ -2,25 +2,22 @@
 //! shard's thread.
 
 use std::io::{Write, stdin, stdout};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use clearway::Endpoint;
 use clearway::http3::Client;
-use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode};
 use peer_common::{LoadOptions, Schedule, Tally};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
+use crate::clients::{connect_at, shut_down};
 use crate::http3::ALPN;
 use crate::options::{BusyPollOptions, Mtu};
 use crate::pattern::Sink;
 use crate::{Outcome, tls, transfer};
-
-/// How many connections are opened at the same time.
-const OPENING: usize = 32;
 
 #[derive(clap::Args)]
 pub(crate) struct Load {
@@ -87,52 +84,6 @@ async fn make(load: &Load, mtu: Mtu) -> Outcome {
     let elapsed = schedule.elapsed();
     shut_down(clients).await?;
     std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner)).print(elapsed);
-    Ok(())
-}
-
-/// Opens `count` connections to `remote`. All of them share one socket.
-pub(crate) async fn connect(
-    config: ClientConfig,
-    remote: SocketAddr,
-    count: usize,
-) -> Outcome<Vec<Client>> {
-    let endpoint = Endpoint::client(transfer::local_address(remote))?;
-    connect_at(&endpoint, config, remote, count).await
-}
-
-/// The same from a given endpoint.
-pub(crate) async fn connect_at(
-    endpoint: &Endpoint,
-    config: ClientConfig,
-    remote: SocketAddr,
-    count: usize,
-) -> Outcome<Vec<Client>> {
-    let mut clients = Vec::new();
-    while clients.len() < count {
-        let opening: Vec<_> = (clients.len()..count)
-            .take(OPENING)
-            .map(|_| {
-                let (endpoint, config) = (endpoint.clone(), config.clone());
-                tokio::task::spawn_local(async move {
-                    Client::connect(&endpoint, &config, remote, "localhost").await
-                })
-            })
-            .collect();
-        for client in opening {
-            clients.push(client.await??);
-        }
-    }
-    Ok(clients)
-}
-
-/// Shuts all connections down at the same time: each takes some probe timeouts until it is gone.
-pub(crate) async fn shut_down(clients: Vec<Client>) -> Outcome {
-    let shut_down =
-        |client: Client| tokio::task::spawn_local(async move { client.shutdown().await });
-    let all: Vec<_> = clients.into_iter().map(shut_down).collect();
-    for one in all {
-        one.await?;
-    }
     Ok(())
 }
 

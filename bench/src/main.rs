@@ -2,6 +2,7 @@
 
 mod attached;
 mod batches;
+mod clients;
 mod connections;
 mod fleet;
 mod forward;

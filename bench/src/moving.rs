@@ -20,7 +20,7 @@ use peer_common::Pace;
 use crate::attached::Steps;
 use crate::connections::Record;
 use crate::options::Mtu;
-use crate::{Outcome, http3, load, overload, tls};
+use crate::{Outcome, clients, http3, overload, tls};
 
 /// How long after the last request answers are waited for.
 const GRACE: Duration = Duration::from_secs(10);
@@ -148,7 +148,7 @@ fn open(options: &MovingOptions, mtu: Mtu) -> Outcome<Movers> {
     while clients.len() < count {
         let endpoint = Endpoint::client(local_address(clients.len(), 0))?;
         let more = PER_ENDPOINT.min(count - clients.len());
-        let opening = load::connect_at(&endpoint, config.clone(), options.connect, more);
+        let opening = clients::connect_at(&endpoint, config.clone(), options.connect, more);
         clients.extend(runtime.block_on(tokio::task::LocalSet::new().run_until(opening))?);
         endpoints.push(endpoint);
     }

@@ -17,7 +17,7 @@ use peer_common::Tally;
 
 use crate::attached::Steps;
 use crate::options::Mtu;
-use crate::{Outcome, http3, load, tls, transfer};
+use crate::{Outcome, clients, http3, tls, transfer};
 
 /// How long answers are waited for at the end of a phase.
 const GRACE: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     steps.wait("ready 1")?;
     let start = Instant::now();
-    let opening = load::connect_at(&endpoint, config, options.connect, 1);
+    let opening = clients::connect_at(&endpoint, config, options.connect, 1);
     let _client = runtime.block_on(tokio::task::LocalSet::new().run_until(opening))?;
     let seconds = start.elapsed().as_secs_f64();
     steps.wait(&format!(r#"{{"seconds":{seconds:.6}}}"#))
@@ -172,7 +172,7 @@ impl Phases {
 fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let config = tls::client(&options.ca, http3::ALPN, mtu)?;
-    let opening = load::connect(config, options.connect, options.connections);
+    let opening = clients::connect(config, options.connect, options.connections);
     let clients = runtime.block_on(tokio::task::LocalSet::new().run_until(opening))?;
     let phases = Arc::new(Phases { all: Mutex::default(), current: AtomicUsize::new(0) });
     phases.next();

@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 
 use crate::http3::ALPN;
 use crate::options::Mtu;
-use crate::{Outcome, load, tls};
+use crate::{Outcome, clients, load, tls};
 
 #[derive(Args)]
 pub(crate) struct RoundsOptions {
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &RoundsOptions, mtu: Mtu) -> Outcome {
 
 async fn make(options: &RoundsOptions, mtu: Mtu) -> Outcome {
     let config = tls::client(&options.ca, ALPN, mtu)?;
-    let clients = load::connect(config, options.connect, 1).await?;
+    let clients = clients::connect(config, options.connect, 1).await?;
     let tally = Arc::new(Mutex::new(Tally::default()));
     let round = Arc::new(Barrier::new(options.streams));
     let (sender, mut ended) = mpsc::unbounded_channel();
@@ -64,7 +64,7 @@ async fn make(options: &RoundsOptions, mtu: Mtu) -> Outcome {
         outcome?;
     }
     let elapsed = began.elapsed();
-    load::shut_down(clients).await?;
+    clients::shut_down(clients).await?;
     let tally = std::mem::take(&mut *tally.lock().unwrap_or_else(PoisonError::into_inner));
     // A task of a connection that has ended may not run.
     if tally.count() < options.rounds * options.streams {

@@ -8,6 +8,7 @@ mod ip;
 mod key_log;
 mod keys;
 pub(crate) mod pcap;
+mod sender;
 mod tls;
 mod trace;
 
@@ -17,4 +18,5 @@ pub(crate) use connection::Opened;
 pub(crate) use frames::Frames;
 pub(crate) use header::{Kind, V1, V2};
 pub(crate) use key_log::KeyLog;
-pub(crate) use trace::{Packet, Sender, Trace};
+pub(crate) use sender::Sender;
+pub(crate) use trace::{Packet, Trace};

@@ -17,6 +17,7 @@ mod network;
 mod options;
 mod process;
 mod relay;
+mod runner;
 mod schedule;
 mod show;
 mod stack;
@@ -25,9 +26,10 @@ mod targets;
 
 use std::process::ExitCode;
 
-use cell::{Runner, Verdict};
+use cell::Verdict;
 use endpoints::{Clearway, Programs};
 use options::{Action, Options};
+use runner::Runner;
 
 /// Runs what the arguments ask for. The exit status is 0 only if no cell failed.
 pub fn main(arguments: Vec<String>) -> ExitCode {

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, mpsc};
 
-use crate::cell::{Cell, Runner};
+use crate::cell::Cell;
 use crate::matrix::Done;
 use crate::process::is_interrupted;
+use crate::runner::Runner;
 
 /// Runs the cells, and calls `report` for each as soon as it is done. Returns them in the given order, without those
 /// that an interruption prevented.

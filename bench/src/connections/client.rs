@@ -9,7 +9,7 @@ use clearway::{ClientConfig, Endpoint};
 use http::{Request, StatusCode, Uri};
 use tokio::sync::oneshot;
 
-use super::messages::Messages;
+use super::messages::{Ended, Messages};
 use crate::pattern::Sink;
 use crate::{http3, raw};
 
@@ -37,9 +37,6 @@ pub(super) struct Wanted {
     /// How many bytes the response has.
     pub(super) size: u64,
 }
-
-/// What a request came to. It is called once.
-pub(super) type Ended = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// A connection that is open, or was.
 pub(super) enum Client {

@@ -10,10 +10,12 @@ use clearway::{
 };
 use tokio::sync::oneshot;
 
-use super::client::Ended;
 use crate::pattern::Sink;
 use crate::raw::REQUEST_LEN;
 use crate::raw::stream::pull;
+
+/// What a request came to. It is called once.
+pub(super) type Ended = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// The connection, for other threads.
 pub(super) struct Messages {

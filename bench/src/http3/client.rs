@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 use super::ALPN;
 use crate::options::{ClientFace, ClientOptions, Mtu};
 use crate::pattern::{Sink, Source};
-use crate::{Outcome, load, tls, transfer};
+use crate::{Outcome, clients, tls, transfer};
 
 pub(crate) fn run(options: &ClientOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
@@ -20,7 +20,7 @@ pub(crate) fn run(options: &ClientOptions, mtu: Mtu) -> Outcome {
 
 async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
     let config = tls::client(&options.ca, ALPN, mtu)?;
-    let clients = load::connect(config, options.connect, options.connections.get()).await?;
+    let clients = clients::connect(config, options.connect, options.connections.get()).await?;
     let (sender, mut ended) = mpsc::unbounded_channel();
     let began = Instant::now();
     for client in &clients {
@@ -47,7 +47,7 @@ async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
     if complete < clients.len() {
         return Err(format!("{} connections were lost", clients.len() - complete).into());
     }
-    load::shut_down(clients).await?;
+    clients::shut_down(clients).await?;
     transfer::print(bytes, elapsed);
     Ok(())
 }

@@ -9,8 +9,8 @@ use super::frames::Frames;
 use super::header::{Header, Kind, V1};
 use super::key_log::KeyLog;
 use super::keys::{PayloadKeys, Secret, Suite, Unprotected, full_number, unprotect};
+use super::sender::Sender;
 use super::tls::{ClientHello, CryptoStream};
-use super::trace::Sender;
 
 /// How many sets of Initial keys a connection may have; a Retry or another version adds one.
 const MOST_INITIAL_KEYS: usize = 16;

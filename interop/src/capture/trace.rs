@@ -10,29 +10,7 @@ use super::header::{self, Header, Kind};
 use super::ip::{self, Datagram};
 use super::key_log::KeyLog;
 use super::pcap;
-
-/// Who sent a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sender {
-    Client,
-    Server,
-}
-
-impl Sender {
-    pub(super) fn index(self) -> usize {
-        match self {
-            Self::Client => 0,
-            Self::Server => 1,
-        }
-    }
-
-    fn other(self) -> Self {
-        match self {
-            Self::Client => Self::Server,
-            Self::Server => Self::Client,
-        }
-    }
-}
+use super::sender::Sender;
 
 /// A QUIC packet.
 #[derive(Clone, Debug)]
