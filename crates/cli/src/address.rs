@@ -1,7 +1,7 @@
 //! Addresses on the command line, also of IPv6 with a zone: `[fe80::1%eth0]:4433` (RFC 4007 §11).
 
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -93,6 +93,15 @@ pub(crate) async fn resolve_one(
         |address: &&SocketAddr| like.is_some_and(|like| like.is_ipv4() == address.is_ipv4());
     let found = addresses.iter().find(alike).or(addresses.first()).copied();
     found.ok_or_else(|| Failure::new(format!("{target} has no address")))
+}
+
+/// Any port and address from which `remote` is reached.
+pub(crate) fn any(remote: SocketAddr) -> SocketAddr {
+    let ip: IpAddr = match remote {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, 0)
 }
 
 #[cfg(test)]

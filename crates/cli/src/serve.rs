@@ -8,6 +8,7 @@ mod conditions;
 mod files;
 mod http09;
 mod http3;
+mod identity;
 mod memory;
 mod metrics;
 mod place;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::{ArcSwap, Cache};
 use clearway_balancer::{
@@ -13,7 +13,7 @@ use clearway_forward::{Routed, Routing, Target};
 use clearway_units::Timestamp;
 use clearway_wire::header::is_long;
 
-use super::counts::ShardCounts;
+use super::counts::{ShardCounts, increment};
 use super::retries::{Answer, Retries};
 
 /// The pool that is in use, for all threads.
@@ -163,11 +163,6 @@ impl Routing for ShardRouting {
         let found = self.router.pool().by_address(address);
         found.is_some_and(|(_, server)| server.has_preface)
     }
-}
-
-/// Adds 1. Only one thread writes a counter, so that an addition takes no bus lock.
-pub(super) fn increment(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
 #[cfg(test)]

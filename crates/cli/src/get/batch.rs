@@ -10,7 +10,8 @@ use tokio::sync::OnceCell;
 
 use super::GetCommand;
 use super::connect::{Session, connect};
-use super::download::{Outcome, download};
+use super::download::download;
+use super::outcome::Outcome;
 use super::progress::{Bars, Progress};
 use super::sink::Sink;
 use super::target::Target;

@@ -1,19 +1,18 @@
 //! From a URL to a connection.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
 use clearway::http3::{Client, Code, Config, Priority};
 use clearway::transport::TransportErrorCause;
-use clearway::{ClientConfig, Connection, ConnectionError, Endpoint, connect_any};
+use clearway::{ClientConfig, ConnectionError, Endpoint, connect_any};
 use tokio::sync::oneshot;
 
 use super::GetCommand;
 use super::early::{self, Answers, Http3Answer, Http09Answer};
 use super::explain::{Server, ended};
+use super::protocol::Protocol;
 use super::rebind::Rebinding;
 use super::sessions::Sessions;
 use super::target::Target;
-use crate::address::resolve;
+use crate::address::{any, resolve};
 use crate::certificate::read_roots;
 use crate::failure::Failure;
 use crate::http3_options::with_datagrams;
@@ -31,12 +30,6 @@ pub(super) struct Session {
     _rebinding: Option<Rebinding>,
     /// Keeps the UDP socket open for as long as the connection exists.
     _endpoint: Endpoint,
-}
-
-/// The application protocol of a connection.
-pub(super) enum Protocol {
-    Http3(Client),
-    Http09(Connection),
 }
 
 impl Session {
@@ -268,15 +261,6 @@ impl Attempt {
         let protocol = Protocol::Http3(client);
         Ok(Made { protocol, early_http3, early_http09: Answers::default() })
     }
-}
-
-/// Any port and address from which `remote` is reached.
-pub(super) fn any(remote: SocketAddr) -> SocketAddr {
-    let ip: IpAddr = match remote {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    SocketAddr::new(ip, 0)
 }
 
 /// Why there is no connection, and the ECH configurations with which to try again.

@@ -3,14 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use clearway::http3::{Body, Client, Error, Priority};
-use clearway::{Connection, ConnectionError, RecvStream, Statistics};
-use http::header::{CONTENT_LENGTH, LOCATION, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use clearway::http3::{Client, Error};
+use clearway::{Connection, ConnectionError};
+use http::header::CONTENT_LENGTH;
 
 use super::GetCommand;
-use super::connect::{Protocol, Session};
+use super::connect::Session;
+use super::outcome::{Outcome, check_status};
 use super::progress::Progress;
+use super::protocol::{Protocol, ask, request};
 use super::sink::Sink;
 use super::target::Target;
 use super::tunnel;
@@ -19,19 +20,6 @@ use crate::foreign::Foreign;
 
 /// How much is read from a stream at once, in bytes.
 const CHUNK: usize = 256 << 10;
-
-/// Why a request over HTTP/0.9 could not be made.
-pub(super) type AskError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The result of a download.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    /// The HTTP status code; HTTP/0.9 has none.
-    pub(super) status: Option<u16>,
-    pub(super) statistics: Statistics,
-    /// The IANA name of the connection's key exchange group.
-    pub(super) key_exchange_group: Option<&'static str>,
-}
 
 /// Downloads `target` into `sink`, and completes the sink.
 pub(super) async fn download(
@@ -121,39 +109,6 @@ impl Stall<'_> {
     }
 }
 
-/// The request for `target`.
-pub(super) fn request(target: &Target, priority: Option<Priority>) -> Request<Body> {
-    let mut request = Request::new(Body::empty());
-    *request.method_mut() = Method::GET;
-    *request.uri_mut() = target.uri.clone();
-    let agent = concat!("clearway/", env!("CARGO_PKG_VERSION"));
-    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(agent));
-    if let Some(priority) = priority {
-        request.extensions_mut().insert(priority);
-    }
-    request
-}
-
-/// Fails unless the response has a success status.
-pub(super) fn check_status<B>(
-    url: &str,
-    status: StatusCode,
-    response: &Response<B>,
-) -> Result<(), Failure> {
-    if status.is_success() {
-        return Ok(());
-    }
-    let failure = Failure::new(format!("{url}: the server responded with {status}"));
-    let location = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
-    Err(match (status, location) {
-        (StatusCode::NOT_FOUND, _) => failure.advise("check the path"),
-        (status, Some(place)) if status.is_redirection() => {
-            failure.advise(format!("it has moved to {}", Foreign(place)))
-        }
-        _ => failure,
-    })
-}
-
 async fn http09(
     command: &GetCommand,
     connection: &Connection,
@@ -187,11 +142,4 @@ async fn http09(
     let (statistics, key_exchange_group) =
         (connection.statistics(), connection.key_exchange_group());
     Ok(Outcome { status: None, statistics, key_exchange_group })
-}
-
-/// Requests a path on a stream of its own, and returns the stream of the response.
-pub(super) async fn ask(connection: &Connection, path: &str) -> Result<RecvStream, AskError> {
-    let (mut send, receive) = connection.open_bi().await?;
-    send.finish_with(format!("GET {path}\r\n").into()).await?;
-    Ok(receive)
 }

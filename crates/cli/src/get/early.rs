@@ -11,7 +11,7 @@ use clearway::{Connection, RecvStream};
 use http::Response;
 use tokio::sync::oneshot;
 
-use super::download::{AskError, ask, request};
+use super::protocol::{AskError, ask, request};
 use super::target::Target;
 
 /// The answers to the requests that were made early, of one protocol. Each is taken once.

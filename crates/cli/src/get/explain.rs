@@ -11,7 +11,7 @@ use clearway::{
     ConfigError, ConnectError, ConnectionError, HandshakePackets, ReadError, WriteError,
 };
 
-use super::connect::any;
+use crate::address::any;
 use crate::failure::Failure;
 
 /// The server of a connection.

@@ -9,7 +9,8 @@ use clearway::http3::Client;
 use clearway_network::parse_duration;
 use tokio::task::AbortHandle;
 
-use super::connect::Protocol;
+use super::protocol::Protocol;
+use crate::address::any;
 use crate::output;
 
 /// The value of `--rebind-after`.
@@ -34,7 +35,7 @@ impl Rebinding {
         after: Duration,
         is_quiet: bool,
     ) -> Self {
-        let any_port = super::connect::any(remote);
+        let any_port = any(remote);
         match protocol {
             Protocol::Http3(client) => {
                 let client: Client = client.clone();

@@ -7,8 +7,8 @@ use clearway::http3::{Client, Datagrams, Error, Protocol, SendBody};
 use http::{Method, Request};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
-use super::download::{Outcome, check_status};
 use super::explain::Server;
+use super::outcome::{Outcome, check_status};
 use super::progress::Progress;
 use super::sink::Sink;
 use super::target::Target;

@@ -1,15 +1,12 @@
 //! The log of one connection: its beginning and its newest records.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
-
-use super::traces::Traces;
 
 /// How many bytes of the newest records are kept for readers who come late. The beginning is always kept, since the
 /// rest cannot be read without it.
@@ -126,6 +123,25 @@ impl Trace {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds records. Returns what the log took in memory before and what it takes now, in bytes.
+    pub(super) fn append(&self, records: &[u8]) -> (usize, usize) {
+        let mut log = self.lock();
+        let before = log.cost();
+        log.append(Bytes::copy_from_slice(records));
+        (before, log.cost())
+    }
+
+    /// Has readers look for what was appended.
+    pub(super) fn notify(&self) {
+        self.grown.send_replace(());
+    }
+
+    /// The log has ended.
+    pub(super) fn end(&self) {
+        self.lock().has_ended = true;
+        self.notify();
+    }
+
     /// A stream of everything that is kept, and of everything that follows until the end of the log.
     pub(super) fn follow(self: Arc<Self>) -> impl Stream<Item = Bytes> + Send + 'static {
         let grown = self.grown.subscribe();
@@ -142,43 +158,13 @@ impl Trace {
     }
 }
 
-/// The writer of a connection's log. It writes to memory, so that the connection never waits.
-#[derive(Debug)]
-pub(super) struct Writer {
-    pub(super) trace: Arc<Trace>,
-    /// All traces, which have a limit together.
-    pub(super) traces: Traces,
-}
-
-impl Write for Writer {
-    fn write(&mut self, records: &[u8]) -> io::Result<usize> {
-        let (before, after) = {
-            let mut log = self.trace.lock();
-            let before = log.cost();
-            log.append(Bytes::copy_from_slice(records));
-            (before, log.cost())
-        };
-        self.traces.changed(before, after);
-        self.trace.grown.send_replace(());
-        Ok(records.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        self.trace.lock().has_ended = true;
-        self.trace.grown.send_replace(());
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use futures_util::StreamExt;
 
+    use super::super::traces::{Traces, Writer};
     use super::*;
 
     #[tokio::test]

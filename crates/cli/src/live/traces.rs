@@ -9,7 +9,7 @@ use clearway::Observer;
 use clearway_qlog::{Admission, Open, QlogObserver, TraceOptions, file_name};
 use serde_json::{Value, json};
 
-use super::trace::{Trace, Writer};
+use super::trace::Trace;
 
 /// The largest number of connections that can be followed at the same time; more are not listed.
 const MAX_LIVING: usize = 64;
@@ -117,6 +117,33 @@ impl Traces {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Trace>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer of a connection's log. It writes to memory, so that the connection never waits.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) trace: Arc<Trace>,
+    /// All traces, which have a limit together.
+    pub(super) traces: Traces,
+}
+
+impl Write for Writer {
+    fn write(&mut self, records: &[u8]) -> io::Result<usize> {
+        let (before, after) = self.trace.append(records);
+        self.traces.changed(before, after);
+        self.trace.notify();
+        Ok(records.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.trace.end();
     }
 }
 

@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method};
 
-use super::files::Identity;
+use super::identity::Identity;
 
 /// The validators of a file, which tell one version of it from another (RFC 9110 §8.8).
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,14 +1,14 @@
 //! From a request's path to a file.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
+use super::identity::Identity;
 use super::place::{self, Place};
 use super::store::{Kept, Reader, Store};
 
@@ -17,9 +17,6 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// The only name beginning with a dot that is served by default (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
-
-/// How old a change must be so that a later change certainly has a different modification time.
-const DISTINCT: Duration = Duration::from_secs(1);
 
 /// The folder whose files are served.
 #[derive(Clone, Debug)]
@@ -62,57 +59,6 @@ pub(super) struct FileFound {
     pub(super) kept: Kept,
     pub(super) identity: Identity,
     pub(super) media_type: String,
-}
-
-/// The identity of a file and of its version.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Identity {
-    device: u64,
-    inode: u64,
-    /// The length in bytes.
-    pub(super) length: u64,
-    /// The modification time: seconds and nanoseconds since 1970.
-    changed: (i64, i64),
-}
-
-impl Identity {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            length: metadata.len(),
-            changed: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-
-    /// Returns `file` if it has this identity.
-    ///
-    /// # Errors
-    ///
-    /// If it is another file or another version.
-    pub(super) fn check(self, file: File) -> io::Result<File> {
-        match Self::of(&file.metadata()?) == self {
-            true => Ok(file),
-            false => Err(io::Error::other("the file was changed while it was being sent")),
-        }
-    }
-
-    /// The entity tag (RFC 9110 §8.8.3) at the time `now`: of length and modification time, so that servers with copies of a
-    /// file have the same one. It is weak as long as another change could have the same
-    /// modification time as the last one.
-    pub(super) fn entity_tag(&self, now: SystemTime) -> String {
-        let Self { length, changed: (seconds, nanoseconds), .. } = self;
-        let age = self.modified().and_then(|modified| now.duration_since(modified).ok());
-        let weak = if age.is_some_and(|age| age >= DISTINCT) { "" } else { "W/" };
-        format!("{weak}\"{length:x}-{seconds:x}.{nanoseconds:x}\"")
-    }
-
-    /// The modification time; `None` if it is before 1970.
-    pub(super) fn modified(&self) -> Option<SystemTime> {
-        let (seconds, nanoseconds) = self.changed;
-        let since = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
-        SystemTime::UNIX_EPOCH.checked_add(since)
-    }
 }
 
 impl FileFound {

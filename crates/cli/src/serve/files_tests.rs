@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 
@@ -160,15 +161,6 @@ async fn media_types_match_the_content() {
         };
         assert_eq!(file.media_type, expected, "{name}");
     }
-}
-
-#[test]
-fn a_recently_modified_file_has_a_weak_tag() {
-    let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
-    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    assert_eq!(identity.entity_tag(at(2000)), "\"3-3e8.5\"");
-    assert_eq!(identity.entity_tag(at(1001)), "W/\"3-3e8.5\"");
-    assert_eq!(identity.entity_tag(at(0)), "W/\"3-3e8.5\"");
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ impl World {
     }
 
     /// What is at `path`, if that is in the folder and not hidden.
-    fn inside(&self, path: &Path, serves_hidden: bool) -> Option<Metadata> {
+    fn inside(&self, path: &Path, serves_hidden: bool) -> Option<fs::Metadata> {
         let real = path.canonicalize().ok()?;
         let names = real.strip_prefix(&self.root).ok()?.iter().map(|name| name.to_str().unwrap());
         (serves_hidden || is_visible(names)).then(|| real.metadata().unwrap())

@@ -14,7 +14,7 @@ use clearway_units::{AddressPrefix, FairShares};
 use rustix::io::Errno;
 use tokio::sync::{Notify, Semaphore};
 
-use super::files::Identity;
+use super::identity::Identity;
 use super::memory::{ContentStatistics, Held, Memory, Share};
 use super::place::Place;
 use super::reserve::Reserve;

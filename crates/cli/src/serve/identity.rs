@@ -1,0 +1,74 @@
+//! What tells files and their versions apart.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime};
+
+/// How old a change must be so that a later change certainly has a different modification time.
+const DISTINCT: Duration = Duration::from_secs(1);
+
+/// The identity of a file and of its version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+    /// The length in bytes.
+    pub(super) length: u64,
+    /// The modification time: seconds and nanoseconds since 1970.
+    changed: (i64, i64),
+}
+
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            changed: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    /// Returns `file` if it has this identity.
+    ///
+    /// # Errors
+    ///
+    /// If it is another file or another version.
+    pub(super) fn check(self, file: File) -> io::Result<File> {
+        match Self::of(&file.metadata()?) == self {
+            true => Ok(file),
+            false => Err(io::Error::other("the file was changed while it was being sent")),
+        }
+    }
+
+    /// The entity tag (RFC 9110 §8.8.3) at the time `now`: of length and modification time, so that servers with copies of a
+    /// file have the same one. It is weak as long as another change could have the same
+    /// modification time as the last one.
+    pub(super) fn entity_tag(&self, now: SystemTime) -> String {
+        let Self { length, changed: (seconds, nanoseconds), .. } = self;
+        let age = self.modified().and_then(|modified| now.duration_since(modified).ok());
+        let weak = if age.is_some_and(|age| age >= DISTINCT) { "" } else { "W/" };
+        format!("{weak}\"{length:x}-{seconds:x}.{nanoseconds:x}\"")
+    }
+
+    /// The modification time; `None` if it is before 1970.
+    pub(super) fn modified(&self) -> Option<SystemTime> {
+        let (seconds, nanoseconds) = self.changed;
+        let since = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
+        SystemTime::UNIX_EPOCH.checked_add(since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recently_modified_file_has_a_weak_tag() {
+        let identity = Identity { device: 1, inode: 2, length: 3, changed: (1000, 5) };
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(identity.entity_tag(at(2000)), "\"3-3e8.5\"");
+        assert_eq!(identity.entity_tag(at(1001)), "W/\"3-3e8.5\"");
+        assert_eq!(identity.entity_tag(at(0)), "W/\"3-3e8.5\"");
+    }
+}
