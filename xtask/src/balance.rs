@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use clearway_namespaces::{Namespace, become_root};
 
-use self::play::Programs;
+use self::servers::Programs;
 use self::table::Row;
 use crate::command::{self, cargo, root, target};
 use crate::waiting::{check_interrupt, watch_signals};

@@ -7,6 +7,7 @@ mod connections;
 mod handshakes;
 mod kernel;
 mod limits;
+mod measured;
 mod memory;
 mod moving;
 mod overload;

@@ -12,6 +12,7 @@ mod problem;
 mod report;
 mod rows;
 mod servers;
+mod test;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 use self::chroot::Chroot;
 use self::files::Files;
 use self::report::Cell;
-use self::rows::{Pair, Test};
+use self::rows::Pair;
+use self::test::Test;
 use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, watch_signals};
 

@@ -9,7 +9,9 @@ use rustix::process::Signal;
 
 use super::fleet::{Fleet, Report};
 use super::judge::{Facts, Happened};
-use super::servers::{self, Counts, Listed, NAMES, number_of, number_of_id, text};
+use super::servers::{
+    self, Certificate, Counts, Listed, NAMES, Programs, number_of, number_of_id, text,
+};
 use super::site::{METRICS, Site, VIRTUAL};
 use super::strays::Strays;
 use super::table::Row;
@@ -36,20 +38,6 @@ const ASKING: Duration = Duration::from_millis(200);
 const NOTICING: Duration = Duration::from_secs(3);
 /// How long it may take until a server has written of all datagrams that it has counted.
 const WRITING: Duration = Duration::from_secs(5);
-
-/// The programs.
-pub(super) struct Programs {
-    pub(super) clearway: PathBuf,
-    /// That of the clients.
-    pub(super) fleet: PathBuf,
-    pub(super) quic_go: PathBuf,
-}
-
-/// That of all servers.
-pub(super) struct Certificate {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
-}
 
 /// Runs a scenario from nothing to nothing. What its programs need and say is written to `folder`.
 pub(super) fn run(scenario: Scenario, programs: &Programs, folder: &Path) -> Result<Row, String> {

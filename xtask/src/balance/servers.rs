@@ -6,10 +6,23 @@ use std::path::{Path, PathBuf};
 use clearway_wire::quic_lb::{ConfigId, IdCodec};
 
 use super::fleet::SIZE;
-use super::play::{Certificate, Programs};
 use super::site::{METRICS, Site, balancer_ip, server_ip};
 use super::{Stack, create, write};
 use crate::program::Program;
+
+/// The programs.
+pub(super) struct Programs {
+    pub(super) clearway: PathBuf,
+    /// That of the clients.
+    pub(super) fleet: PathBuf,
+    pub(super) quic_go: PathBuf,
+}
+
+/// That of all servers.
+pub(super) struct Certificate {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
 
 /// The servers' names, in the order of their addresses.
 pub(super) const NAMES: [&str; super::site::SERVERS] = ["a", "b", "c", "d"];

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::pairs::{Case, Plan, Run, Unit};
+use super::measured::{Run, Unit};
+use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};

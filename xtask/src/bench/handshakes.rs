@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::pairs::{Case, Plan, Run, Unit};
+use super::measured::{Run, Unit};
+use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};

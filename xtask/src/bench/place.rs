@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::pairs::{Latency, Run, Unit};
+use super::measured::{Latency, Run, Unit};
 use super::stacks::Stack;
 use super::text;
 use crate::command::{run as show, target};

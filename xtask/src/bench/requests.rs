@@ -1,6 +1,7 @@
 //! `cargo xtask bench requests`: small requests over HTTP/3.
 
-use super::pairs::{Case, Plan, Run, Unit};
+use super::measured::{Run, Unit};
+use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
 use super::positive;
 use super::report::Results;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use super::Bench;
 use super::problem::{Problem, ensure};
-use super::rows::{Client, Test, link, path};
 use super::servers::Server;
+use super::test::{Client, Test, link, path};
 use crate::bounded::Server as Process;
 use crate::command::output;
 

@@ -2,8 +2,8 @@
 
 use super::Bench;
 use super::problem::{Problem, ensure};
-use super::rows::{Test, link, path};
 use super::servers::{Server, Site};
+use super::test::{Test, link, path};
 use crate::bounded::{Finished, finish, last_lines};
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {

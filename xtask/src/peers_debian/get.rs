@@ -5,8 +5,8 @@ use std::process::Command;
 use super::Bench;
 use super::files::MANY;
 use super::problem::{Problem, ensure};
-use super::rows::{Test, link, path};
 use super::servers::Server;
+use super::test::{Test, link, path};
 use crate::bounded::finish;
 
 const BY_LIBRARY: Problem = Problem::Unsupported("get cannot; see the library's column");

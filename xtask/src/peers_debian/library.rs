@@ -4,8 +4,8 @@ use std::process::Command;
 
 use super::Bench;
 use super::problem::{Problem, ensure};
-use super::rows::{Test, link, path};
 use super::servers::Server;
+use super::test::{Test, link, path};
 use crate::bounded::finish;
 
 pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Problem> {

@@ -1,8 +1,26 @@
 //! Failures that were looked into, and whose they are.
 
-use super::report::Owner;
-use super::rows::{Client, Pair, Test};
+use super::rows::Pair;
 use super::servers::Server;
+use super::test::{Client, Test};
+
+/// The endpoint that causes a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    Ours,
+    Peers,
+    Unknown,
+}
+
+impl Owner {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Peers => "the peer's",
+            Self::Unknown => "unknown",
+        }
+    }
+}
 
 /// A failure, recognized by a part of its text.
 struct Known {

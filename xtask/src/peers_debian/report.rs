@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::owners;
+use super::owners::{self, Owner};
 use super::problem::Problem;
-use super::rows::{Pair, Test};
+use super::rows::Pair;
 use super::servers::NOT_STARTED;
+use super::test::Test;
 
 /// The result of one test of one pair.
 pub(crate) struct Cell {
@@ -17,24 +18,6 @@ pub(crate) struct Cell {
 
 /// The most characters of a failure that the report shows.
 const LINE: usize = 400;
-
-/// The endpoint that causes a failure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Owner {
-    Ours,
-    Peers,
-    Unknown,
-}
-
-impl Owner {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Peers => "the peer's",
-            Self::Unknown => "unknown",
-        }
-    }
-}
 
 pub(crate) fn name(test: Test) -> &'static str {
     Test::ALL.iter().find(|(other, _)| *other == test).map_or("", |(_, name)| name)
@@ -157,11 +140,11 @@ fn unsupported(cells: &[Cell]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::Client;
     use super::super::servers::Server;
+    use super::super::test::{Client, Test};
     use super::{Cell, Owner, owner};
     use crate::peers_debian::problem::Problem;
-    use crate::peers_debian::rows::{Pair, Test};
+    use crate::peers_debian::rows::Pair;
 
     fn cell(client: Client, server: Server, outcome: Result<(), Problem>) -> Cell {
         Cell { pair: Pair { client, server }, test: Test::Loss, outcome, seconds: 0.0 }

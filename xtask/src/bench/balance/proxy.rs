@@ -11,10 +11,14 @@ use super::super::kernel::is_bound;
 use super::super::place::SERVER_CORE;
 use super::super::stacks::clearway;
 use super::super::{text, threads};
-use super::traffic::{NONCE_LENGTH, SERVER_ID_LENGTH, SERVER_IDS};
 use crate::command::target;
 use crate::measure::Process;
 
+/// The server IDs of the servers, whose addresses the sinks choose.
+pub(super) const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
+/// In octets.
+pub(super) const SERVER_ID_LENGTH: usize = 2;
+pub(super) const NONCE_LENGTH: usize = 6;
 /// The module of nginx where Debian's package libnginx-mod-stream has it.
 const MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 /// How long nginx may take until it listens.

@@ -7,14 +7,9 @@ use serde_json::Value;
 
 use super::super::kernel::{socket_drops, udp_errors};
 use super::super::text;
-use super::proxy::Proxy;
+use super::proxy::{NONCE_LENGTH, Proxy, SERVER_IDS};
 use crate::measure::{self, Process};
 
-/// The server IDs of the servers, whose addresses the sinks choose.
-pub(super) const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
-/// In octets.
-pub(super) const SERVER_ID_LENGTH: usize = 2;
-pub(super) const NONCE_LENGTH: usize = 6;
 /// How many clients there are, each with an address and a connection.
 pub(super) const CLIENTS: usize = 64;
 /// UDP payload size of the datagrams.
