@@ -41,10 +41,11 @@ const PARTS: [&str; 8] =
 /// What puts the parts together.
 const USERS_OF_PARTS: [&str; 2] = ["connection", "endpoint"];
 /// What all of `transport` may use.
-const COMMON: [&str; 13] = [
+const COMMON: [&str; 14] = [
     "address",
     "config",
     "contents",
+    "crypto",
     "drops",
     "ecn",
     "error",
