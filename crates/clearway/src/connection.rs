@@ -306,6 +306,12 @@ impl Connection {
         }
     }
 
+    /// Number of streams of which this end keeps anything for tasks.
+    #[cfg(test)]
+    pub(crate) fn kept_streams(&self) -> usize {
+        self.reference.lock().face.streams.len()
+    }
+
     /// The largest payload of an unreliable datagram for which there is room in the queue of those to send, in bytes. The path
     /// may permit less: see [`max_datagram_size`](Self::max_datagram_size).
     pub fn datagram_send_buffer_space(&self) -> usize {

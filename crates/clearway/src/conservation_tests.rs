@@ -12,7 +12,7 @@ use clearway_wire::VarInt;
 
 use crate::wakes_tests::Raw;
 use crate::wakes_tests::world::{DELAY, Scene, now_or_never};
-use crate::{Connection, DatagramId, SendDatagramError};
+use crate::{Connection, DatagramId, RecvStream, SendDatagramError, SendStream};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -47,12 +47,16 @@ async fn give(client: Connection, seed: u64, waits: bool) -> Given {
     let (mut random, mut given, mut refused) = (Random::from_number(seed), BTreeMap::new(), 0);
     for number in 0..300_u64 {
         let payload = [&number.to_be_bytes()[..], &vec![0; random.below(1000) as usize]].concat();
+        let (length, space) = (payload.len(), client.datagram_send_buffer_space());
         let sent = match waits {
             true => client.send_datagram_wait(Bytes::from(payload)).await,
             false => client.send_datagram(Bytes::from(payload)),
         };
         match sent {
-            Ok(id) => assert_eq!(given.insert(id, number), None, "{id} was given twice"),
+            Ok(id) => {
+                assert!(waits || length <= space, "{length} bytes in {space}");
+                assert_eq!(given.insert(id, number), None, "{id} was given twice");
+            }
             Err(SendDatagramError::QueueFull) => refused += 1,
             Err(error) => panic!("{error}"),
         }
@@ -240,6 +244,41 @@ fn streams_arrive_whole_or_end_with_an_error() {
                 Ok(data) => assert_eq!(data, vec![number; size], "{id}"),
                 Err(error) => assert_eq!(number % 5, 4, "{id}: {error}"),
             }
+        }
+    }
+}
+
+/// Whichever end lets go of a stream, and however: neither keeps anything of it.
+#[test]
+fn nothing_is_kept_of_streams_that_are_over() {
+    let code = VarInt::from_u32(9);
+    let ways: [fn(&mut SendStream, &mut RecvStream, VarInt); 5] = [
+        |sending, _, _| sending.finish().unwrap(),
+        |sending, _, code| sending.reset(code).unwrap(),
+        |_, receiving, code| receiving.stop(code).unwrap(),
+        |sending, receiving, code| {
+            sending.reset(code).unwrap();
+            receiving.stop(code).unwrap();
+        },
+        |_, _, _| {},
+    ];
+    for (way, end) in ways.into_iter().enumerate() {
+        for seed in 0..4 {
+            let mut raw = if seed == 0 { Raw::new(transport(false)) } else { lossy(false, seed) };
+            for _ in 0..5 {
+                let (mut sending, mut receiving) = raw.stream();
+                now_or_never(sending.write_all(&[0; 1000])).unwrap().unwrap();
+                raw.world.run_for(SECOND);
+                end(&mut sending, &mut receiving, code);
+                drop(sending);
+                if seed % 2 == 0 {
+                    raw.world.run_for(SECOND);
+                }
+                drop(receiving);
+                raw.world.run_for(10 * SECOND);
+            }
+            let kept = [&raw.client, &raw.server].map(Connection::kept_streams);
+            assert_eq!(kept, [0, 0], "way {way}, seed {seed}");
         }
     }
 }

@@ -62,7 +62,7 @@ impl Raw {
     }
 
     /// A unidirectional stream of the server with its first byte, and its other end at the client, which has read that.
-    fn stream(&mut self) -> (SendStream, RecvStream) {
+    pub(crate) fn stream(&mut self) -> (SendStream, RecvStream) {
         let (client, server) = (self.client.clone(), self.server.clone());
         let sending = self.get(async move {
             let mut sending = server.open_uni().await.unwrap();
@@ -355,6 +355,44 @@ fn credit_is_passed_on_at_once() {
     let mut first = first;
     let credit = raw.expect(0, waiting, |_| first.reset(CODE).unwrap());
     assert!(credit.unwrap() > 0);
+
+    // The peer reads another stream, which has used all of the connection's credit. Nothing was written that waits for it.
+    let mut raw = Raw::new(small());
+    let (mut first, mut reading) = raw.stream();
+    let (mut second, _of_second) = raw.stream();
+    let first = raw.get(async move {
+        let credit = first.credit(usize::MAX).await.unwrap();
+        first.write_all(&vec![0; credit]).await.unwrap();
+        first
+    });
+    let second_has = CONNECTION_WINDOW - STREAM_WINDOW;
+    let second = raw.get(async move {
+        let mut written = 1;
+        while written < second_has {
+            let granted = second.credit(second_has - written).await.unwrap();
+            second.write_all(&vec![0; granted]).await.unwrap();
+            written += granted;
+        }
+        second
+    });
+    raw.world.run_for(SECOND);
+    let mut second = second;
+    let waiting = async move {
+        let credit = second.credit(usize::MAX).await;
+        std::mem::forget(second);
+        credit
+    };
+    let credit = raw.expect(1, waiting, |raw| {
+        raw.get(async move {
+            let mut left = STREAM_WINDOW - 1;
+            while left > 0 {
+                left -= reading.read_chunk(left).await.unwrap().unwrap().len();
+            }
+            std::mem::forget(reading);
+        });
+    });
+    assert!(credit.unwrap() > 0);
+    drop(first);
 }
 
 /// Both streams keep data that the network does not take. What one gives up makes room for the other at once.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use http::{Method, Request};
+use http::Request;
 use slab::Slab;
 
 use super::answering::Answer;
@@ -254,7 +254,7 @@ fn take_request(shared: &Arc<Shared>) -> Taken {
     };
     exchange.is_queued = false;
     exchange.handles = 2;
-    let send = SendBody::of_response(shared.clone(), key, request.method() == Method::HEAD);
+    let send = SendBody::of_response(shared.clone(), key);
     let responder = Responder::new(send, request.method().clone(), remote_address, established);
     let body = RecvBody::new(ReceiveEnd::new(shared.clone(), key, false));
     Taken { request: Some((request.map(|()| body), responder)), has_more, has_departed }

@@ -40,8 +40,8 @@ impl SendBody {
     }
 
     /// The sending end of a response.
-    pub(super) fn of_response(shared: Arc<Shared>, key: usize, is_bodiless: bool) -> Self {
-        Self { shared, key, is_committed: false, is_bodiless, is_response: true }
+    pub(super) fn of_response(shared: Arc<Shared>, key: usize) -> Self {
+        Self { shared, key, is_committed: false, is_bodiless: false, is_response: true }
     }
 
     /// Sends content, without copying it, as soon as there is room. A chunk of any size is taken as a whole.

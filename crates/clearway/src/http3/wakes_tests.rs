@@ -324,3 +324,27 @@ fn the_end_of_the_connection_reaches_those_who_wait() {
     assert!(took <= DELAY * 4, "{took:?}");
     drop(server);
 }
+
+/// Of two requests that no task has accepted, the client abandons one.
+#[test]
+fn a_request_that_is_abandoned_in_the_queue_takes_no_other_with_it() {
+    for abandoned in [0, 1] {
+        let mut pair = Pair::new();
+        let request = |method| Request::builder().method(method).uri("https://localhost/");
+        let open = [Method::POST, Method::PUT]
+            .map(|method| pair.client.open(request(method).body(()).unwrap()).unwrap());
+        pair.world.run_for(SECOND);
+        for (number, (sending, pending)) in open.into_iter().enumerate() {
+            match number == abandoned {
+                true => sending.reset(CODE),
+                false => std::mem::forget((sending, pending)),
+            }
+        }
+        pair.world.run_for(SECOND);
+        let server = pair.server.clone();
+        let accepted = now_or_never(poll_fn(|context| server.poll_accept(context)));
+        let (request, _responder) = accepted.unwrap().unwrap();
+        assert_eq!(*request.method(), [Method::PUT, Method::POST][abandoned]);
+        assert!(now_or_never(poll_fn(|context| server.poll_accept(context))).is_none());
+    }
+}

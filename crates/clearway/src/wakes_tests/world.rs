@@ -166,6 +166,11 @@ impl World {
         }
     }
 
+    /// What the application of this end counts as its memory, in bytes.
+    pub(crate) fn held_bytes(&self, number: usize) -> u64 {
+        self.ends[number].application.held_bytes()
+    }
+
     /// When the application of this end wants to be called.
     pub(crate) fn application_deadline(&self, number: usize) -> Option<Timestamp> {
         self.ends[number].application.deadline()

@@ -15,8 +15,8 @@ use clearway::wire::{DecodeError, TransportErrorCode};
 use clearway::{
     ClientConfig, ConfigError, ConnectError, ConnectFailure, ConnectionError, DatagramWaitError,
     EndpointError, ExportError, HotRestartError, IdentityError, MemorySessionStore, MigrateError,
-    MigrateFailure, MigrationError, MigrationFailure, ReadError, ReadToEndError, RotateQuicLbError,
-    SendDatagramError, ShardFailure, TransportConfig, WriteError, http3,
+    MigrateFailure, MigrationError, MigrationFailure, ReadError, ReadToEndError, ResetAtError,
+    RotateQuicLbError, SendDatagramError, ShardFailure, TransportConfig, WriteError, http3,
 };
 
 use crate::support::{Pair, code, run};
@@ -94,6 +94,100 @@ fn errors() -> Vec<Box<dyn Error>> {
         Box::new(io::Error::from(ReadError::ConnectionLost(lost()))),
         Box::new(DatagramError::QueueFull),
     ]
+}
+
+/// The texts of the variants of each type of errors that hold no others.
+fn texts() -> Vec<Vec<String>> {
+    let text = |error: &dyn Error| error.to_string();
+    let reset = http3::Code::REQUEST_CANCELLED;
+    vec![
+        vec![text(&ConfigError::NoClientConfig), text(&ConfigError::TooManyShards { limit: 7 })],
+        vec![text(&ReadError::Reset(code(7))), text(&ReadError::ClosedStream)],
+        vec![text(&ReadToEndError::TooLong { limit: 7 })],
+        vec![text(&WriteError::Stopped(code(7))), text(&WriteError::ClosedStream)],
+        vec![text(&ResetAtError::Unsupported), text(&ResetAtError::ClosedStream)],
+        vec![
+            text(&SendDatagramError::Unsupported),
+            text(&SendDatagramError::TooLarge { maximum: 7 }),
+            text(&SendDatagramError::QueueFull),
+        ],
+        vec![text(&DatagramWaitError::NotEnabled)],
+        vec![text(&MigrateError::ConnectionEnded)],
+        vec![
+            text(&http3::Error::WrongProtocol),
+            text(&http3::Error::Closed),
+            text(&http3::Error::GoingAway),
+            text(&http3::Error::Reset(reset)),
+            text(&http3::Error::Stopped(reset)),
+            text(&http3::Error::Cancelled),
+            text(&http3::Error::TimedOut),
+            text(&http3::Error::Panicked),
+            text(&http3::Error::TooLarge { limit: 7 }),
+        ],
+    ]
+}
+
+#[test]
+fn each_error_has_a_text_of_its_own() {
+    let of_others = errors().into_iter().map(|error| vec![error.to_string()]);
+    for texts in texts().into_iter().chain(of_others) {
+        for (place, text) in texts.iter().enumerate() {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{text:?}");
+            assert!(!texts[..place].contains(text), "{text:?} is said of two errors");
+        }
+    }
+}
+
+/// What programs that know only std tell apart.
+#[test]
+fn each_error_has_the_kind_that_std_has_for_it() {
+    use io::ErrorKind::*;
+    let kind = |error: io::Error| error.kind();
+    let ended = |kind, error: ConnectionError| (kind, ReadError::ConnectionLost(error).into());
+    let code_of_http = http3::Code::REQUEST_CANCELLED;
+    let application =
+        ConnectionError::ApplicationClosed { error_code: code(7), reason: Bytes::new() };
+    let table: Vec<(io::ErrorKind, io::Error)> = vec![
+        (ConnectionReset, ReadError::Reset(code(7)).into()),
+        (NotConnected, ReadError::ClosedStream.into()),
+        (ConnectionReset, WriteError::Stopped(code(7)).into()),
+        (NotConnected, WriteError::ClosedStream.into()),
+        ended(NotConnected, ConnectionError::LocallyClosed),
+        ended(ConnectionAborted, application),
+        ended(ConnectionReset, ConnectionError::Reset),
+        ended(TimedOut, ConnectionError::TimedOut),
+        ended(ConnectionRefused, ConnectionError::Unreachable),
+        ended(ConnectionRefused, ConnectionError::Refused),
+        ended(Other, lost()),
+        (TimedOut, WriteError::ConnectionLost(ConnectionError::TimedOut).into()),
+        (TimedOut, ConnectError::Lost(ConnectionError::TimedOut).into()),
+        (ConnectionAborted, http3::Error::Connection(lost()).into()),
+        (ConnectionAborted, http3::Error::Closed.into()),
+        (ConnectionReset, http3::Error::Reset(code_of_http).into()),
+        (ConnectionReset, http3::Error::Stopped(code_of_http).into()),
+        (TimedOut, http3::Error::TimedOut.into()),
+        (InvalidInput, http3::Error::Datagram(http3::DatagramError::QueueFull).into()),
+        (InvalidInput, http3::Error::Send(http3::SendError::Malformed { reason: "why" }).into()),
+        (Other, http3::Error::GoingAway.into()),
+    ];
+    for (expected, error) in table {
+        let text = error.to_string();
+        assert_eq!(kind(error), expected, "{text}");
+    }
+}
+
+/// Only what a server has certainly not processed may be sent again.
+#[test]
+fn only_what_was_not_processed_is_unprocessed() {
+    let is_unprocessed = |error: http3::Error| error.is_unprocessed();
+    assert!(is_unprocessed(http3::Error::GoingAway));
+    for (code, expected) in
+        [(http3::Code::REQUEST_REJECTED, true), (http3::Code::REQUEST_CANCELLED, false)]
+    {
+        assert_eq!(is_unprocessed(http3::Error::Reset(code)), expected, "{code}");
+        assert_eq!(is_unprocessed(http3::Error::Stopped(code)), expected, "{code}");
+    }
+    assert!(!is_unprocessed(http3::Error::TimedOut) && !is_unprocessed(http3::Error::Closed));
 }
 
 #[test]

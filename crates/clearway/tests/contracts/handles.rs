@@ -452,3 +452,22 @@ fn endpoints_leave_no_thread() {
         until("the end of the threads", || threads() <= before).await;
     });
 }
+
+/// A log in which a handle is shown says what it is, and of which stream or peer.
+#[test]
+fn handles_are_shown_by_what_they_are() {
+    run(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let (sending, receiving) = client.open_bi().await.unwrap();
+        let id = format!("{:?}", sending.id());
+        let remote = client.remote_address().to_string();
+        for (text, kind, which) in [
+            (format!("{sending:?}"), "SendStream", &id),
+            (format!("{receiving:?}"), "RecvStream", &id),
+            (format!("{client:?}"), "Connection", &remote),
+        ] {
+            assert!(text.starts_with(kind) && text.contains(which.as_str()), "{text}");
+        }
+    });
+}

@@ -6,6 +6,7 @@ use http::Method;
 use super::program::LARGE;
 use super::{Face, Pair, SECOND, get, over_each_face, post, request, trailers, tunnel};
 use crate::http3::Error;
+use crate::http3::driver::EXCHANGE;
 use crate::wakes_tests::world::{DELAY, Scene, now_or_never};
 
 over_each_face! {
@@ -22,6 +23,7 @@ over_each_face! {
     datagrams_come_in_both_directions
     datagrams_that_come_with_the_end_are_delivered
     a_priority_that_changes_is_known
+    what_responses_keep_is_counted
 }
 
 fn a_request_comes_whole_and_is_answered(face: Face) {
@@ -178,4 +180,19 @@ fn a_priority_that_changes_is_known(face: Face) {
             async move { pending.response().await.unwrap().into_body().bytes(100).await.unwrap() },
         );
     assert_eq!(answer, changed.to_string());
+}
+
+fn what_responses_keep_is_counted(face: Face) {
+    const SERVER: usize = 1;
+    let mut pair = Pair::new(face);
+    assert_eq!(pair.answer(get("/other")).1, b"content");
+    pair.world.run_for(SECOND);
+    let before = pair.world.held_bytes(SERVER);
+    let pending = [(); 4].map(|()| pair.client.start(get("/large")).unwrap());
+    pair.world.run_for(SECOND);
+    let during = pair.world.held_bytes(SERVER);
+    assert!(during >= before + 4 * EXCHANGE, "{before} bytes, then {during}");
+    drop(pending);
+    pair.world.run_for(SECOND);
+    assert_eq!(pair.world.held_bytes(SERVER), before);
 }
