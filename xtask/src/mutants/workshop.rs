@@ -102,16 +102,22 @@ impl Workshop {
             if errors.is_empty() {
                 break;
             }
-            let mut at_fault = BTreeSet::new();
+            let (mut at_fault, mut files) = (BTreeSet::new(), BTreeSet::new());
             for (file, range) in errors {
+                files.insert(file.clone());
                 let own = marks.get(&file).into_iter().flatten();
-                let is_hit = |(_, mark): &&Mark| mark.start < range.end && range.start < mark.end;
+                // An error of syntax is often found at the next token.
+                let is_hit = |(_, mark): &&Mark| mark.start <= range.end && range.start <= mark.end;
                 // The innermost, if one is within another.
                 let smallest = own.filter(is_hit).min_by_key(|(_, mark)| mark.len());
                 at_fault.extend(smallest.map(|(place, _)| *place));
             }
             if at_fault.is_empty() {
                 // The errors do not say which one it is.
+                let concerned = files.iter().filter_map(|file| edits.get(file)).flatten();
+                at_fault = concerned.map(|edit| edit.place).collect();
+            }
+            if at_fault.is_empty() {
                 at_fault = edits.values().flatten().map(|edit| edit.place).collect();
             }
             for of_file in edits.values_mut() {
