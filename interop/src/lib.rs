@@ -27,32 +27,22 @@ mod targets;
 use std::process::ExitCode;
 
 use cell::Verdict;
+use clap::Parser;
+use clearway_terminal::output::refusal;
 use endpoints::{Clearway, Programs};
-use options::{Action, Options};
+use options::{InteropOptions, built};
 use runner::Runner;
 
-/// Runs what the arguments ask for. The exit status is 0 only if no cell failed.
-pub fn main(arguments: Vec<String>) -> ExitCode {
-    let outcome = Options::parse(&arguments).and_then(|options| match &options.action {
-        Action::Help => {
-            say(options::HELP.trim_end());
-            Ok(true)
+/// Runs what the program's arguments ask for. The exit status is 0 only if no cell failed.
+pub fn main() -> ExitCode {
+    let options = match InteropOptions::try_parse() {
+        Ok(options) => options,
+        Err(error) => {
+            refusal(&error.render().to_string(), || drop(error.print()));
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
-        Action::Show(folder) => {
-            show::print(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-            Ok(true)
-        }
-        Action::List => {
-            options.cells().iter().for_each(|cell| say(&cell.name()));
-            Ok(true)
-        }
-        Action::ListPeers => {
-            options.peers().iter().for_each(|peer| say(peer.name()));
-            Ok(true)
-        }
-        Action::Run => run(&options),
-    });
-    match outcome {
+    };
+    match act(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -62,8 +52,21 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     }
 }
 
+fn act(options: &InteropOptions) -> Result<bool, String> {
+    if let Some(folder) = &options.show {
+        show::print(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    } else if options.list {
+        options.cells().iter().for_each(|cell| say(&cell.name()));
+    } else if options.list_peers {
+        options.peers().iter().for_each(|peer| say(peer.name()));
+    } else {
+        return run(options);
+    }
+    Ok(true)
+}
+
 /// Runs the chosen cells; returns whether none failed.
-fn run(options: &Options) -> Result<bool, String> {
+fn run(options: &InteropOptions) -> Result<bool, String> {
     if !options.loopback {
         clearway_namespaces::become_root();
     }
@@ -79,11 +82,11 @@ fn run(options: &Options) -> Result<bool, String> {
     if kind == environment::Kind::Loopback {
         say_what_is_left_out();
     }
-    let clearway = Clearway::find(options.program.clone()).map_err(|error| error.to_string())?;
+    let clearway = Clearway::find(options.program()).map_err(|error| error.to_string())?;
     let runner = Runner {
-        programs: Programs { clearway, peers: options.peers.clone() },
+        programs: Programs { clearway, peers: built("peers") },
         kind,
-        folder: options.folder.clone(),
+        folder: built("interop"),
         seed: options.seed,
         repeat: options.repeat,
         keep: options.keep,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    clearway_interop::main(std::env::args().skip(1).collect())
+    clearway_interop::main()
 }

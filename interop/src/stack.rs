@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A QUIC implementation.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Stack {
     Clearway,
     Quinn,
@@ -14,15 +14,6 @@ pub(crate) enum Stack {
 }
 
 impl Stack {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Clearway,
-        Self::Quinn,
-        Self::TokioQuiche,
-        Self::S2nQuic,
-        Self::QuicGo,
-        Self::Aioquic,
-    ];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Clearway => "clearway",
@@ -33,10 +24,6 @@ impl Stack {
             Self::Aioquic => "aioquic",
         }
     }
-
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|stack| stack.name() == name)
-    }
 }
 
 impl fmt::Display for Stack {
@@ -46,7 +33,7 @@ impl fmt::Display for Stack {
 }
 
 /// Clearway's congestion controller in a cell.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Controller {
     Reno,
     Cubic,
@@ -54,18 +41,12 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    pub(crate) const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::Bbr];
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
         }
-    }
-
-    pub(crate) fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|controller| controller.name() == name)
     }
 }
 

@@ -36,11 +36,24 @@ const BEFORE: Duration = Duration::from_millis(400);
 /// How long it asks after the attack.
 const AFTER: Duration = Duration::from_millis(500);
 
-struct Options {
+#[derive(clap::Args)]
+pub(crate) struct AttackOptions {
+    /// Only the attacks whose name is NAME or contains it; may be given several times
+    #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    is_quick: bool,
-    is_list: bool,
+    /// Only the small set that continuous integration runs, against the program that the tests build
+    ///
+    /// Takes less than a minute.
+    #[arg(long)]
+    quick: bool,
+    /// Only print their names
+    #[arg(long)]
+    list: bool,
+    /// Attack this program instead of building it
+    #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// The same for the library's example `peer`
+    #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 }
 
@@ -48,15 +61,14 @@ struct Options {
 ///
 /// # Errors
 /// If a bound does not hold.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    let chosen = chosen(&options)?;
-    if options.is_list {
+pub(crate) fn run(options: &AttackOptions) -> Result<(), String> {
+    let chosen = chosen(options)?;
+    if options.list {
         chosen.iter().for_each(|row| println!("{}", row.name));
         return Ok(());
     }
     watch_signals()?;
-    let site = prepare(&options, &chosen)?;
+    let site = prepare(options, &chosen)?;
     println!("{}", table::HEAD);
     let mut failed = Vec::new();
     for row in &chosen {
@@ -79,45 +91,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { only: Vec::new(), is_quick: false, is_list: false, program: None, library: None };
-    let mut rest = arguments;
-    loop {
-        rest = match rest {
-            [] => return Ok(options),
-            ["--quick", rest @ ..] => {
-                options.is_quick = true;
-                rest
-            }
-            ["--list", rest @ ..] => {
-                options.is_list = true;
-                rest
-            }
-            ["--only", name, rest @ ..] => {
-                options.only.push((*name).to_owned());
-                rest
-            }
-            ["--program", file, rest @ ..] => {
-                options.program = Some(file.into());
-                rest
-            }
-            ["--library", file, rest @ ..] => {
-                options.library = Some(file.into());
-                rest
-            }
-            [other, ..] => return Err(format!("unknown option: {other}; see cargo xtask help")),
-        };
-    }
-}
-
-fn chosen(options: &Options) -> Result<Vec<Row>, String> {
+fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
     let all = rows::all();
     // A whole name is that attack only, although it may be part of others' names.
     let is_whole = |name: &String| all.iter().any(|row| row.name == *name);
     let whole: Vec<bool> = options.only.iter().map(is_whole).collect();
     let is_wanted = |row: &Row| match options.only.as_slice() {
-        [] => row.is_quick || !options.is_quick,
+        [] => row.is_quick || !options.quick,
         names => names.iter().zip(&whole).any(|(name, is_whole)| match is_whole {
             true => row.name == *name,
             false => row.name.contains(name.as_str()),
@@ -130,18 +110,16 @@ fn chosen(options: &Options) -> Result<Vec<Row>, String> {
     }
 }
 
-fn prepare(options: &Options, chosen: &[Row]) -> Result<Site, String> {
+fn prepare(options: &AttackOptions, chosen: &[Row]) -> Result<Site, String> {
     let program = match &options.program {
         Some(program) => program.clone(),
         // Continuous integration has built it for the tests.
-        None if options.is_quick => command::tested("clearway")?,
+        None if options.quick => command::tested("clearway")?,
         None => command::program()?,
     };
     let needs_library = chosen.iter().any(|row| matches!(row.target, Target::Library));
-    let library = match &options.library {
-        Some(library) => library.clone(),
-        None => target().join("release/examples/peer"),
-    };
+    let built = || target().join("release/examples/peer");
+    let library = options.library.clone().unwrap_or_else(built);
     if needs_library && options.library.is_none() {
         let words = ["build", "--release", "-p", "clearway", "--example", "peer"];
         command::run("building the example peer", &mut cargo(&words))?;
@@ -290,19 +268,19 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{chosen, parse, rows};
+    use super::{chosen, rows};
+    use crate::options::parse;
 
     #[test]
     fn attacks_are_chosen_by_name_and_size() {
         let count = |words: &[&str]| {
-            let options = parse(words).and_then(|options| chosen(&options));
+            let options = chosen(&parse(words).unwrap());
             options.map_or(0, |chosen| chosen.len())
         };
         assert_eq!(count(&["--only", "ping-flood"]), 1);
         assert_eq!(count(&[]), rows::all().len());
         assert!((1..=count(&[])).contains(&count(&["--quick"])));
         assert_eq!(count(&["--only", "nobody"]), 0);
-        assert!(parse(&["--onyl", "ping"]).is_err());
     }
 
     #[test]

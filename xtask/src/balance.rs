@@ -102,18 +102,40 @@ impl Scenario {
     }
 }
 
-#[derive(PartialEq, Debug)]
-struct Options {
-    scenarios: Vec<Scenario>,
-    only_lists: bool,
+#[derive(clap::Args, Debug)]
+pub(crate) struct BalanceTestOptions {
+    /// Only this scenario, or those of which this is half of the name; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = scenario_name)]
+    only: Vec<String>,
+    /// Only print their names
+    #[arg(long)]
+    list: bool,
+    /// Print one object per scenario
+    #[arg(long)]
     json: bool,
 }
 
+impl BalanceTestOptions {
+    fn scenarios(&self) -> Vec<Scenario> {
+        let is_chosen = |scenario: &Scenario| {
+            self.only.is_empty() || self.only.iter().any(|word| scenario.is_meant_by(word))
+        };
+        Scenario::all().filter(is_chosen).collect()
+    }
+}
+
+fn scenario_name(word: &str) -> Result<String, String> {
+    let is_known = Scenario::all().any(|scenario| scenario.is_meant_by(word));
+    is_known
+        .then(|| word.to_owned())
+        .ok_or("there is no such scenario; --list prints all".to_owned())
+}
+
 /// Runs the scenarios, one after the other.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    if options.only_lists {
-        options.scenarios.iter().for_each(|scenario| println!("{}", scenario.name()));
+pub(crate) fn run(options: &BalanceTestOptions) -> Result<(), String> {
+    let scenarios = options.scenarios();
+    if options.list {
+        scenarios.iter().for_each(|scenario| println!("{}", scenario.name()));
         return Ok(());
     }
     become_root();
@@ -123,12 +145,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
              unshare, nsenter and setpriv (util-linux) and ip (iproute2): {error}"
         )
     })?;
-    let programs = build(options.scenarios.iter().any(|it| it.stack != Stack::Clearway))?;
+    let programs = build(scenarios.iter().any(|it| it.stack != Stack::Clearway))?;
     watch_signals()?;
     let folder = Folder::create()?;
     let began = Instant::now();
     let mut rows = Vec::new();
-    for scenario in options.scenarios {
+    for scenario in scenarios {
         let logs = folder.path.join(scenario.name().replace('/', "-"));
         let row = match play::run(scenario, &programs, &logs) {
             Ok(row) => row,
@@ -159,30 +181,6 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
     }
     let names: Vec<_> = failed.iter().map(|row| row.scenario.name()).collect();
     Err(format!("balance-test: {} of {} failed: {}", failed.len(), rows.len(), names.join(", ")))
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { scenarios: Vec::new(), only_lists: false, json: false };
-    let mut only = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match *argument {
-            "--list" => options.only_lists = true,
-            "--json" => options.json = true,
-            "--only" => {
-                let word = *rest.next().ok_or("--only needs a value")?;
-                if !Scenario::all().any(|scenario| scenario.is_meant_by(word)) {
-                    return Err(format!("there is no scenario {word}; --list prints all"));
-                }
-                only.push(word);
-            }
-            other => return Err(format!("balance-test has no option {other}")),
-        }
-    }
-    let is_chosen =
-        |scenario: &Scenario| only.is_empty() || only.iter().any(|word| scenario.is_meant_by(word));
-    options.scenarios = Scenario::all().filter(is_chosen).collect();
-    Ok(options)
 }
 
 /// Builds the programs, with the release profile.
@@ -246,18 +244,18 @@ fn write(file: &Path, content: impl AsRef<[u8]>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
-    fn names(options: &Options) -> Vec<String> {
-        options.scenarios.iter().map(|it| it.name()).collect()
+    fn names(only: &[&str]) -> Vec<String> {
+        let words: Vec<&str> = only.iter().flat_map(|name| ["--only", name]).collect();
+        let options: BalanceTestOptions = parse(&words).unwrap();
+        options.scenarios().iter().map(|it| it.name()).collect()
     }
 
     #[test]
     fn scenarios_are_chosen_by_their_names_and_halves_of_them() {
-        let all = parse(&[]).unwrap();
-        assert_eq!((all.scenarios.len(), all.json, all.only_lists), (16, false, false));
-        let one = parse(&["--only", "quic-go/kill", "--json"]).unwrap();
-        assert_eq!((names(&one), one.json), (vec!["quic-go/kill".to_owned()], true));
-        let halves = parse(&["--only", "moves", "--only", "quic-go-opaque", "--list"]).unwrap();
+        assert_eq!(names(&[]).len(), 16);
+        assert_eq!(names(&["quic-go/kill"]), ["quic-go/kill"]);
         let expected = [
             "clearway/moves",
             "quic-go/moves",
@@ -266,17 +264,9 @@ mod tests {
             "quic-go-opaque/kill",
             "quic-go-opaque/add",
         ];
-        assert_eq!(names(&halves), expected);
-        assert!(halves.only_lists);
-    }
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&["--only"]), "--only needs a value");
-        assert_eq!(error(&["--seconds"]), "balance-test has no option --seconds");
-        let wrong = "there is no scenario quic-go-opaque/restart; --list prints all";
-        assert_eq!(error(&["--only", "quic-go-opaque/restart"]), wrong);
+        assert_eq!(names(&["moves", "quic-go-opaque"]), expected);
+        let wrong = parse::<BalanceTestOptions>(&["--only", "quic-go-opaque/restart"]);
+        assert!(wrong.unwrap_err().to_string().contains("--list prints all"));
     }
 
     #[test]

@@ -25,85 +25,129 @@ mod threads;
 use std::path::Path;
 use std::process::Command;
 
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use self::bulk::BulkOptions;
+use self::handshakes::HandshakesBenchOptions;
+use self::limits::LimitsOptions;
+use self::memory::MemoryOptions;
 use self::report::Results;
-use self::stacks::{PEERS, build, peer_named};
+use self::requests::RequestsOptions;
+use self::stacks::{PairOptions, build};
 use crate::command::run as show;
+use crate::options::{defaults, positive};
 
-const NAMES: &str = "balance, bulk, connections, handshakes, limits, memory, moving, overload, \
-                     qpack, replacing, requests, shards";
-
-/// Runs the benchmark that the first argument names, or all that compare.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    match arguments {
-        ["balance", rest @ ..] => balance::run(rest),
-        ["bulk", rest @ ..] => bulk::run(rest),
-        ["connections", rest @ ..] => connections::run(rest),
-        ["handshakes", rest @ ..] => handshakes::run(rest),
-        ["limits", rest @ ..] => limits::run(rest),
-        ["memory", rest @ ..] => memory::run(rest),
-        ["moving", rest @ ..] => moving::run(rest),
-        ["overload", rest @ ..] => overload::run(rest),
-        ["qpack", rest @ ..] => qpack(rest),
-        ["replacing", rest @ ..] => replacing::run(rest),
-        ["requests", rest @ ..] => requests::run(rest),
-        ["shards", rest @ ..] => shards::run(rest),
-        [name, ..] if !name.starts_with("--") => {
-            Err(format!("there is no benchmark {name}, but {NAMES}"))
-        }
-        options => all(&parse(options)?),
-    }
-}
-
-/// The options of a run of all.
-#[derive(PartialEq, Debug)]
-struct Options {
-    peers: Vec<&'static str>,
-    rounds: usize,
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchOptions {
+    #[command(subcommand)]
+    benchmark: Option<Benchmark>,
+    #[command(flatten)]
+    all: PairOptions,
+    /// Print one object per case instead
+    #[arg(long, global = true)]
     json: bool,
 }
 
-type Benchmark = fn(&Options) -> Result<Results, String>;
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Measure what `clearway balance` forwards with one core
+    ///
+    /// Beside loops as they are often written and nginx (if it is installed); what routing takes; what a second thread gains.
+    Balance(balance::BalanceOptions),
+    /// Download and upload 1 GiB over HTTP/3 and on raw streams
+    ///
+    /// Over 1 and over 100 connections: Clearway in the shard and async, each peer, and Clearway with each peer, alternating.
+    Bulk(BulkOptions),
+    /// Make small requests over HTTP/3, between the same pairs as bulk
+    Requests(RequestsOptions),
+    /// Make full and resumed handshakes, between the same pairs as bulk
+    Handshakes(HandshakesBenchOptions),
+    /// Measure what this machine does at most
+    ///
+    /// Packet protection, copies, datagrams over loopback, and which part of that Clearway's bulk transfers reach.
+    Limits(LimitsOptions),
+    /// Open connections to one server, and make a request of 1 KiB on each every 30 seconds
+    ///
+    /// Measures what is lost, how long answers take, memory, processor time.
+    Connections(connections::ConnectionsOptions),
+    /// Measure what each server keeps for an idle connection
+    Memory(MemoryOptions),
+    /// Flood a server with first Initial packets that nobody answers
+    ///
+    /// Measures what requests on 100 connections take before, during and after, memory, Retry packets.
+    Overload(overload::OverloadOptions),
+    /// Measure how much a port gains from a second shard, each with a quarter of a core
+    Shards(shards::ShardsOptions),
+    /// Move clients to another local address every second while they make requests
+    ///
+    /// Measures what is lost, latency, and which datagrams the kernel gave to the right shard.
+    Moving(moving::MovingOptions),
+    /// Replace `clearway serve --hot-restart` by a new process while clients make requests
+    ///
+    /// Measures what fails, how long each old process takes to end, latency.
+    Replacing(replacing::ReplacingOptions),
+    /// Measure header compression on the requests of a browser: bytes for each, and exchanges per second
+    Qpack {
+        /// How long each case is repeated
+        #[arg(long, default_value_t = 2, value_parser = positive::<u64>())]
+        seconds: u64,
+    },
+}
+
+/// Runs the benchmark that is named, or all that compare.
+pub(crate) fn run(options: &BenchOptions) -> Result<(), String> {
+    let json = options.json;
+    match &options.benchmark {
+        None => all(&options.all, json),
+        Some(Benchmark::Balance(options)) => balance::run(options, json),
+        Some(Benchmark::Bulk(options)) => bulk::results(options)?.print(json),
+        Some(Benchmark::Requests(options)) => requests::results(options)?.print(json),
+        Some(Benchmark::Handshakes(options)) => handshakes::results(options)?.print(json),
+        Some(Benchmark::Limits(options)) => limits::results(options)?.print(json),
+        Some(Benchmark::Connections(options)) => connections::run(options, json),
+        Some(Benchmark::Memory(options)) => memory::results(options)?.print(json),
+        Some(Benchmark::Overload(options)) => overload::run(options, json),
+        Some(Benchmark::Shards(options)) => shards::run(options, json),
+        Some(Benchmark::Moving(options)) => moving::run(options, json),
+        Some(Benchmark::Replacing(options)) => replacing::run(options, json),
+        Some(Benchmark::Qpack { seconds }) => qpack(*seconds, json),
+    }
+}
+
+type Comparison = fn(PairOptions) -> Result<Results, String>;
 
 /// With the titles of their tables.
-const ALL: [(&str, Benchmark); 5] = [
-    ("Bulk transfers", |&Options { ref peers, rounds, json }| {
-        let peers = peers.clone();
-        bulk::results(&bulk::Options { peers, rounds, json, ..Default::default() })
+const ALL: [(&str, Comparison); 5] = [
+    ("Bulk transfers", |pairs| bulk::results(&BulkOptions { pairs, ..defaults() })),
+    ("Requests", |pairs| {
+        requests::results(&RequestsOptions { pairs, latency: true, ..defaults() })
     }),
-    ("Requests", |&Options { ref peers, rounds, json }| {
-        let (peers, latency) = (peers.clone(), true);
-        requests::results(&requests::Options { peers, rounds, json, latency, ..Default::default() })
-    }),
-    ("Handshakes", |&Options { ref peers, rounds, json }| {
-        let peers = peers.clone();
-        handshakes::results(&handshakes::Options { peers, rounds, json, ..Default::default() })
-    }),
-    ("Memory", |&Options { ref peers, json, .. }| {
-        let peers = peers.clone();
-        memory::results(&memory::Options { peers, json, ..Default::default() })
-    }),
-    ("Limits of the machine", |&Options { rounds, json, .. }| {
-        limits::results(&limits::Options { rounds, json, ..Default::default() })
+    ("Handshakes", |pairs| handshakes::results(&HandshakesBenchOptions { pairs, ..defaults() })),
+    ("Memory", |PairOptions { peers, .. }| memory::results(&MemoryOptions { peers, ..defaults() })),
+    ("Limits of the machine", |PairOptions { rounds, .. }| {
+        limits::results(&LimitsOptions { rounds, ..defaults() })
     }),
 ];
 
 /// Runs one benchmark after the other. What has failed is said at the end, after the results of everything else.
-fn all(options: &Options) -> Result<(), String> {
+fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     let (mut text, mut failures) = (String::new(), Vec::new());
     for (index, (title, benchmark)) in ALL.into_iter().enumerate() {
         eprintln!("xtask: benchmark {} of {}: {title}", index + 1, ALL.len());
-        let results = benchmark(options).unwrap_or_else(|error| Results {
+        let results = benchmark(pairs.clone()).unwrap_or_else(|error| Results {
             failures: vec![format!("{title}: {error}")],
             ..Results::default()
         });
-        let outcome = match options.json {
+        let outcome = match json {
             true => results.print(true),
             false => results.verdict(),
         };
         failures.extend(outcome.err());
         text += &format!("### {title}\n\n{}\n", results.markdown());
     }
-    if !options.json {
+    if !json {
         println!(
             "{text}Each cell: Clearway, the peer, and the ratio with its spread over the rounds."
         );
@@ -111,72 +155,46 @@ fn all(options: &Options) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { peers: Vec::new(), rounds: 5, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--rounds" => options.rounds = positive(value()?)? as usize,
-            "--peer" => options.peers.push(peer_named(value()?)?),
-            other => return Err(format!("bench has no option {other} for all of {NAMES}")),
-        }
+/// Header compression on the requests of a browser.
+fn qpack(seconds: u64, json: bool) -> Result<(), String> {
+    let mut program = Command::new(build()?);
+    program.args(["qpack", "--seconds", &seconds.to_string()]).args(json.then_some("--json"));
+    show("measuring QPACK", &mut program)
+}
+
+/// The fields of both objects.
+fn merged(mut object: Value, more: &Value) -> Value {
+    if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
+        object.extend(more.clone());
     }
-    if options.peers.is_empty() {
-        options.peers = PEERS.to_vec();
-    }
-    Ok(options)
+    object
 }
 
-/// Header compression on the requests of a browser; the program takes the options.
-fn qpack(arguments: &[&str]) -> Result<(), String> {
-    let program = build()?;
-    show("measuring QPACK", Command::new(program).arg("qpack").args(arguments))
+/// A number that a load has printed.
+fn counted(load: &Value, name: &str) -> f64 {
+    load[name].as_f64().unwrap_or(f64::NAN)
 }
 
-fn number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{text} is not a whole number"))
+/// How long the requests of a load took.
+fn latency(load: &Value) -> String {
+    let [p50, p99, max] = ["p50_us", "p99_us", "max_us"].map(|name| counted(load, name) / 1000.0);
+    format!("p50 {p50:.2} ms, p99 {p99:.2} ms, longest {max:.2} ms")
 }
 
-fn positive(text: &str) -> Result<u64, String> {
-    match number(text)? {
-        0 => Err("expected a number above 0".to_owned()),
-        number => Ok(number),
-    }
-}
-
-/// The arguments after an option: where its value is.
-struct Following<'a, 'r> {
-    option: &'a str,
-    rest: &'r mut std::slice::Iter<'a, &'a str>,
-}
-
-impl<'a> Following<'a, '_> {
-    /// The option's value.
-    fn text(&mut self) -> Result<&'a str, String> {
-        self.rest.next().copied().ok_or(format!("{} needs a value", self.option))
-    }
-
-    /// The option's value, a number above 0.
-    fn positive(&mut self) -> Result<u64, String> {
-        positive(self.text()?).map_err(|error| format!("{}: {error}", self.option))
-    }
-}
-
-/// Has `take` take each option of the benchmark `name`: it says whether there is one of that name.
-fn each_option<'a>(
+/// Fails if a load has counted what must not happen, each with the words for it, or if there is `more` to say.
+fn verdict(
     name: &str,
-    arguments: &'a [&'a str],
-    mut take: impl FnMut(&str, &mut Following<'a, '_>) -> Result<bool, String>,
+    load: &Value,
+    faults: &[(&str, &str)],
+    more: Option<String>,
 ) -> Result<(), String> {
-    let mut rest = arguments.iter();
-    while let Some(option) = rest.next() {
-        if !take(option, &mut Following { option, rest: &mut rest })? {
-            return Err(format!("bench {name} has no option {option}"));
-        }
+    let found = faults.iter().filter(|(name, _)| load[*name] != json!(0));
+    let found = found.map(|(name, words)| format!("{} {words}", load[name]));
+    let said: Vec<String> = found.chain(more).collect();
+    match said.is_empty() {
+        true => Ok(()),
+        false => Err(format!("bench {name}: {}", said.join(", "))),
     }
-    Ok(())
 }
 
 fn text(path: &Path) -> &str {
@@ -199,18 +217,62 @@ fn round(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
     #[test]
-    fn all_benchmarks_have_common_options() {
-        let expected = Options { peers: PEERS.to_vec(), rounds: 5, json: false };
-        assert_eq!(parse(&[]), Ok(expected));
-        let expected = Options { peers: vec!["quinn"], rounds: 3, json: true };
-        assert_eq!(parse(&["--peer", "quinn", "--rounds", "3", "--json"]), Ok(expected));
-        assert!(parse(&["--size", "5"]).is_err());
-    }
-
-    #[test]
-    fn a_wrong_name_is_told_the_right_ones() {
-        assert!(run(&["speed"]).is_err_and(|error| error.contains(NAMES)));
+    fn command_lines_are_accepted_or_rejected() {
+        let is_read = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            parse::<BenchOptions>(&words).is_ok()
+        };
+        let good = [
+            "",
+            "--peer quinn --peer s2n-quic --rounds 3 --json",
+            "balance --rounds 1 --seconds 2 --case scaling --json",
+            "balance --picture a.svg",
+            "bulk --case raw --size 1000 --rounds 3 --datagram-size discover --datagram-size 1300 --peer quic-go",
+            "requests --latency --peer quinn --seconds 1 --size 7 --no-busy-poll --rounds 2",
+            "handshakes --count 5 --rounds 1 --json --peer s2n-quic --latency",
+            "limits --rounds 2 --size 1000 --json",
+            "connections --count 300000 --minutes 1 --balancer --raw --json",
+            "memory --count 5 --peer quinn --json",
+            "overload --initials 1000 --rate 5 --rounds 1 --json",
+            "shards --rounds 1 --seconds 2 --json",
+            "moving --connections 7 --seconds 5 --shards 1 --json",
+            "replacing --times 3 --rate 100 --json",
+            "qpack --seconds 1 --json",
+        ];
+        good.iter().for_each(|line| assert!(is_read(line), "{line}"));
+        let wrong = [
+            "speed",
+            "--size 5",
+            "--rounds 3 bulk",
+            "balance --case loss",
+            "balance --case routing --picture a.svg",
+            "balance --rounds 0",
+            "bulk --case h2",
+            "bulk --size 99",
+            "bulk --peer nobody",
+            "bulk --datagram-size",
+            "requests --seconds 0",
+            "requests --count 1",
+            "handshakes --seconds 1",
+            "limits --peer quinn",
+            "connections",
+            "connections --count 0",
+            "connections --count 300001",
+            "connections --count 1 --minutes 1441",
+            "memory --rounds 5",
+            "memory --count 0",
+            "shards --seconds 0",
+            "moving --connections 2001",
+            "moving --shards 0",
+            "replacing --rate fast",
+            "replacing --times 0",
+        ];
+        wrong.iter().for_each(|line| assert!(!is_read(line), "{line}"));
+        let all: BenchOptions = parse(&["--peer", "quinn"]).unwrap();
+        assert_eq!((all.all.peers.names, all.all.rounds, all.json), (vec!["quinn"], 5, false));
+        assert!(parse::<BenchOptions>(&["bulk", "--json"]).unwrap().json);
     }
 }

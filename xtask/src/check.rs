@@ -15,24 +15,27 @@ use serde_json::Value;
 
 use self::packages::{Package, Scope};
 use crate::command::{self, QUINN, cargo, root};
-use crate::{mutants, test};
+use crate::mutants::{self, MutantsOptions};
+use crate::options::defaults;
+use crate::test;
 
 /// How many mutants of each changed area the slow tier tries.
-const MUTANTS: &str = "20";
+const MUTANTS: usize = 20;
 
-#[derive(Default)]
-struct Options {
-    /// The commit to compare with.
+#[derive(clap::Args)]
+pub(crate) struct CheckOptions {
+    /// What changed since COMMIT (default: since the main branch; on that branch, since the last commit)
+    #[arg(long, value_name = "COMMIT")]
     base: Option<String>,
-    /// Also mutants.
+    /// Also try 20 mutants of each area that changed
+    #[arg(long)]
     slow: bool,
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     let start = Instant::now();
     let packages = packages::read()?;
-    let base = options.base.map_or_else(packages::default_base, Ok)?;
+    let base = options.base.clone().map_or_else(packages::default_base, Ok)?;
     let files = packages::changed_files(&base)?;
     let scope = Scope::of(&packages, &files);
     eprintln!("xtask: {} files changed since {base}: {scope}", files.len());
@@ -47,8 +50,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     }
     let areas = mutants::areas_of(&files);
     if options.slow && !areas.is_empty() {
-        let areas = areas.iter().flat_map(|area| ["--crate", area]);
-        mutants::run(&areas.chain(["--sample", MUTANTS]).collect::<Vec<_>>())?;
+        mutants::run(&MutantsOptions { areas, sample: MUTANTS, ..defaults() })?;
     }
     let mutants = if options.slow { "" } else { " Mutants of what changed: --slow." };
     eprintln!(
@@ -58,22 +60,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         scope.left_out(),
     );
     Ok(())
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options::default();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match *argument {
-            "--base" => {
-                let base = rest.next().ok_or("--base takes a commit")?;
-                options.base = Some((*base).to_owned());
-            }
-            "--slow" => options.slow = true,
-            other => return Err(format!("unknown option {other}; check takes --base and --slow")),
-        }
-    }
-    Ok(options)
 }
 
 /// A program that consists of tests.
@@ -117,16 +103,4 @@ fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
         }
     }
     Ok(tests)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read() {
-        let options = parse(&["--base", "HEAD~1", "--slow"]).unwrap();
-        assert!(options.slow && options.base.as_deref() == Some("HEAD~1"));
-        assert!(parse(&["--base"]).is_err() && parse(&["--fast"]).is_err());
-    }
 }

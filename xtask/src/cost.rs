@@ -117,14 +117,6 @@ fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String
     }
 }
 
-fn is_writing(arguments: &[&str]) -> Result<bool, String> {
-    match arguments {
-        [] => Ok(false),
-        ["--write"] => Ok(true),
-        [other, ..] => Err(format!("unknown argument {other}; cost takes --write")),
-    }
-}
-
 /// What has been measured, and what is wrong with it.
 struct Comparison {
     /// `None` if what is measured is going to be written down.
@@ -142,8 +134,8 @@ impl Comparison {
     }
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let known = if is_writing(arguments)? { None } else { Some(known()?) };
+pub(crate) fn run(write_down: bool) -> Result<(), String> {
+    let known = if write_down { None } else { Some(known()?) };
     let mut comparison = Comparison { known, measured: BTreeMap::new(), wrong: String::new() };
     let mut build = command::build(command::GALLERY, &["clearway-cost", "clearway-bench"]);
     command::run("building the programs whose instructions are counted", &mut build)?;

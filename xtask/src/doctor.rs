@@ -26,6 +26,7 @@ use self::matrix::{Rights, Row, Score};
 use self::scene::{Programs, Scene, USER};
 use self::site::Site;
 use crate::command::{self, cargo, target};
+use crate::options::positive;
 use crate::waiting::{check_interrupt, watch_signals};
 
 /// For how many seconds the doctor looks.
@@ -47,30 +48,59 @@ const SHORT: [&str; 9] = [
 /// Above other programs of the host, so that what is not injected does not happen; readers have it from this program.
 const NICENESS: i32 = -10;
 
-#[derive(PartialEq, Debug)]
-struct Options {
-    only: Vec<String>,
-    runs: usize,
-    host: bool,
-    /// Whether hosts have nothing beside the fault.
-    is_quiet: bool,
-    only_lists: bool,
-    json: bool,
-    /// A folder for the snapshots of each fault's first run with root, as fixtures.
-    save: Option<PathBuf>,
+#[derive(clap::Args, Debug)]
+pub(crate) struct DoctorTestOptions {
+    /// Only this fault; may be given several times
+    #[arg(long, value_name = "NAME", value_parser = fault_name)]
+    pub(crate) only: Vec<String>,
+    /// How often each happens
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = positive::<usize>())]
+    pub(crate) runs: usize,
+    /// Also the faults that need a setting of the whole host for some seconds
+    #[arg(long)]
+    pub(crate) host: bool,
+    /// Without the port scans, multicast and other programs that every host has beside its fault
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// One run of a fault of each stage whose verdict does not depend on how busy the host is
+    ///
+    /// Takes less than a minute.
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) short: bool,
+    /// Only print their names
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print one object per fault
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the snapshots of each fault's first run with root, as crates/doctor/tests/fixtures has them
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) save: Option<PathBuf>,
 }
 
-impl Options {
+impl DoctorTestOptions {
     fn faults(&self) -> impl Iterator<Item = Fault> {
-        let is_chosen = |name| self.only.is_empty() || self.only.iter().any(|word| word == name);
+        let short: &[&str] = if self.short { &SHORT } else { &[] };
+        let is_chosen = move |name: &str| {
+            let is_named = self.only.iter().any(|word| word == name) || short.contains(&name);
+            is_named || self.only.is_empty() && !self.short
+        };
         Fault::all().filter(move |fault| is_chosen(fault.name))
+    }
+
+    fn runs(&self) -> usize {
+        if self.short { 1 } else { self.runs }
     }
 }
 
+fn fault_name(word: &str) -> Result<String, String> {
+    let is_known = Fault::all().any(|fault| fault.name == word);
+    is_known.then(|| word.to_owned()).ok_or("there is no such fault; --list prints all".to_owned())
+}
+
 /// Makes the faults happen, one after the other.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    if options.only_lists {
+pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
+    if options.list {
         for fault in options.faults() {
             println!("{:20} {}", fault.name, fault.what);
         }
@@ -93,7 +123,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     let began = Instant::now();
     let mut rows = Vec::new();
     for fault in options.faults() {
-        let row = all_runs(&fault, &options, &programs, &folder)?;
+        let row = all_runs(&fault, options, &programs, &folder)?;
         if options.json {
             println!("{}", row.json());
         }
@@ -109,7 +139,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 /// Makes a fault happen as often as it is asked for.
 fn all_runs(
     fault: &Fault,
-    options: &Options,
+    options: &DoctorTestOptions,
     programs: &Programs,
     folder: &Path,
 ) -> Result<Row, String> {
@@ -119,10 +149,10 @@ fn all_runs(
         return Ok(row);
     }
     let log = folder.join(format!("{}.log", fault.name));
-    for number in 1..=options.runs {
+    for number in 1..=options.runs() {
         let save = options.save.as_ref().filter(|_| number == 1);
         let saved = save.map(|_| folder.join(format!("{}.jsonl", fault.name)));
-        let outcome = once(fault, !options.is_quiet, (programs, &log), saved.as_deref());
+        let outcome = once(fault, !options.quiet, (programs, &log), saved.as_deref());
         check_interrupt()?;
         if let (Some(folder), Some(saved), false) = (save, &saved, fault.is_carried) {
             let written = fixture::write(saved, &folder.join(format!("{}.jsonl", fault.name)));
@@ -227,63 +257,22 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
     }
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (only, save) = (Vec::new(), None);
-    let (host, is_quiet, only_lists, json) = (false, false, false, false);
-    let mut options = Options { only, runs: 20, host, is_quiet, only_lists, json, save };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--host" => options.host = true,
-            "--short" => {
-                options.runs = 1;
-                options.only.extend(SHORT.map(str::to_owned));
-            }
-            "--quiet" => options.is_quiet = true,
-            "--list" => options.only_lists = true,
-            "--json" => options.json = true,
-            "--save" => options.save = Some(value()?.into()),
-            "--runs" => match value()?.parse() {
-                Ok(runs) if runs > 0 => options.runs = runs,
-                _ => return Err("--runs: expected a number above 0".to_owned()),
-            },
-            "--only" => {
-                let word = value()?;
-                if !Fault::all().any(|fault| fault.name == word) {
-                    return Err(format!("there is no fault {word}; --list prints all"));
-                }
-                options.only.push(word.to_owned());
-            }
-            other => return Err(format!("doctor-test has no option {other}")),
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
     #[test]
-    fn options_are_read() {
-        let all = parse(&[]).unwrap();
-        assert_eq!((all.runs, all.host, all.json), (20, false, false));
-        assert_eq!(all.faults().count(), Fault::all().count());
-        let some = ["--only", "rate", "--only", "burst", "--runs", "3", "--host", "--save", "x"];
-        let some = parse(&some).unwrap();
-        let names: Vec<_> = some.faults().map(|fault| fault.name).collect();
-        assert_eq!((names, some.runs, some.host), (vec!["rate", "burst"], 3, true));
-        let short = parse(&["--short"]).unwrap();
-        assert_eq!((short.faults().count(), short.runs), (SHORT.len(), 1));
-    }
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&["--only"]), "--only needs a value");
-        assert_eq!(error(&["--only", "x"]), "there is no fault x; --list prints all");
-        assert_eq!(error(&["--runs", "0"]), "--runs: expected a number above 0");
-        assert_eq!(error(&["--peer"]), "doctor-test has no option --peer");
+    fn faults_are_all_or_named_or_one_of_each_stage() {
+        let names = |words: &[&str]| {
+            let options: DoctorTestOptions = parse(words).unwrap();
+            (options.faults().map(|fault| fault.name).collect::<Vec<_>>(), options.runs())
+        };
+        assert_eq!(names(&[]), (Fault::all().map(|fault| fault.name).collect(), 20));
+        let some = ["--only", "rate", "--only", "burst", "--runs", "3"];
+        assert_eq!(names(&some), (vec!["rate", "burst"], 3));
+        let (short, runs) = names(&["--short"]);
+        assert_eq!((short.len(), runs), (SHORT.len(), 1));
+        assert!(parse::<DoctorTestOptions>(&["--only", "x"]).is_err());
     }
 }

@@ -15,8 +15,6 @@ use serde::Deserialize;
 
 use crate::command::{self, cargo, output, root, target};
 
-/// How many seconds each target runs without `--seconds`.
-const SECONDS: u64 = 20;
 /// The time between two progress lines of a running target.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// The longest time that one input may take, in seconds.
@@ -46,28 +44,21 @@ struct Target {
     name: String,
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let mut seconds = SECONDS;
-    let mut wanted = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match *argument {
-            "--seconds" => {
-                let value = rest.next().and_then(|value| value.parse().ok());
-                seconds = value.ok_or("--seconds takes a whole number")?;
-            }
-            option if option.starts_with('-') => {
-                return Err(format!(
-                    "unknown option {option}; fuzz takes --seconds N and names of targets"
-                ));
-            }
-            name => wanted.push(name),
-        }
-    }
-    let targets = select(names()?, &wanted)?;
+#[derive(clap::Args)]
+pub(crate) struct FuzzOptions {
+    /// How long each target runs, in seconds
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    seconds: u64,
+    /// The targets; all if none is named
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+}
+
+pub(crate) fn run(options: &FuzzOptions) -> Result<(), String> {
+    let targets = select(names()?, &options.targets)?;
     let programs = build()?;
     let start = Instant::now();
-    let failed = run_all(&programs, &targets, seconds)?;
+    let failed = run_all(&programs, &targets, options.seconds)?;
     eprintln!("xtask: {} fuzz targets in {} s", targets.len(), start.elapsed().as_secs());
     if failed.is_empty() {
         Ok(())
@@ -85,11 +76,11 @@ fn names() -> Result<Vec<String>, String> {
     Ok(manifest.bin.into_iter().map(|target| target.name).collect())
 }
 
-fn select(names: Vec<String>, wanted: &[&str]) -> Result<Vec<String>, String> {
-    if let Some(unknown) = wanted.iter().find(|wanted| !names.iter().any(|name| name == *wanted)) {
+fn select(names: Vec<String>, wanted: &[String]) -> Result<Vec<String>, String> {
+    if let Some(unknown) = wanted.iter().find(|wanted| !names.contains(wanted)) {
         return Err(format!("there is no fuzz target {unknown}; there are {}", names.join(", ")));
     }
-    let is_wanted = |name: &String| wanted.is_empty() || wanted.contains(&name.as_str());
+    let is_wanted = |name: &String| wanted.is_empty() || wanted.contains(name);
     Ok(names.into_iter().filter(is_wanted).collect())
 }
 

@@ -21,13 +21,23 @@ use crate::command::root;
 /// The fraction of the patches that has to be caught.
 const WANTED: f64 = 0.95;
 
-#[derive(Default)]
-struct Options {
-    only: Vec<String>,
-    marked: bool,
-    check: bool,
-    write: bool,
-    json: bool,
+#[derive(clap::Args)]
+pub(crate) struct GalleryOptions {
+    /// Only this patch, or the patches of this row; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Only the rows whose bug was described in full
+    #[arg(long)]
+    pub(crate) marked: bool,
+    /// Only check that all patches apply
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Write the table in gallery/README.md, which has a row for every patch
+    #[arg(long, conflicts_with_all = ["only", "marked"])]
+    pub(crate) write: bool,
+    /// Print one object per patch, and a last one with the score
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The outcome for one patch.
@@ -37,12 +47,11 @@ struct Trial<'a> {
     is_caught: bool,
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(crate) fn run(options: &GalleryOptions) -> Result<(), String> {
     let folder = folder();
     let patches = patch::read_all(&folder)?;
     rows::check(&rows::read(&folder)?, &patches)?;
-    let patches = select(patches, &options)?;
+    let patches = select(patches, options)?;
     let tree = Tree::new()?;
     check(&tree, &patches)?;
     if options.check {
@@ -59,7 +68,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         trials.push(trial);
     }
     tree.restore()?;
-    conclude(&trials, &options)
+    conclude(&trials, options)
 }
 
 /// The folder that contains the patches.
@@ -67,29 +76,7 @@ fn folder() -> PathBuf {
     root().join("gallery")
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options::default();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match *argument {
-            "--only" => {
-                let name = rest.next().ok_or("--only takes the name of a patch, or of its row")?;
-                options.only.push((*name).to_owned());
-            }
-            "--marked" => options.marked = true,
-            "--check" => options.check = true,
-            "--write" => options.write = true,
-            "--json" => options.json = true,
-            other => return Err(format!("gallery has no option {other}")),
-        }
-    }
-    if options.write && (options.marked || !options.only.is_empty()) {
-        return Err("--write cannot be combined with --only or --marked: the table has a row for every patch".to_owned());
-    }
-    Ok(options)
-}
-
-fn select(patches: Vec<Patch>, options: &Options) -> Result<Vec<Patch>, String> {
+fn select(patches: Vec<Patch>, options: &GalleryOptions) -> Result<Vec<Patch>, String> {
     let is_named =
         |patch: &Patch, name: &String| patch.name == *name || patch.row.to_string() == *name;
     if let Some(name) =
@@ -179,7 +166,7 @@ fn object(trial: &Trial<'_>) -> serde_json::Value {
     })
 }
 
-fn conclude(trials: &[Trial<'_>], options: &Options) -> Result<(), String> {
+fn conclude(trials: &[Trial<'_>], options: &GalleryOptions) -> Result<(), String> {
     let caught = trials.iter().filter(|trial| trial.is_caught).count();
     if options.json {
         println!("{}", json!({ "patches": trials.len(), "caught": caught }));

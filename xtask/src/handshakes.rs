@@ -14,10 +14,19 @@ const DELAY: &str = "25ms";
 /// Up to this loss no handshake may fail, in percent.
 const NONE_FAILS: u32 = 15;
 
-struct Options {
+#[derive(clap::Args)]
+pub(crate) struct HandshakesOptions {
+    /// How many for each pair and loss
+    #[arg(long, value_name = "COUNT", default_value_t = 200)]
     count: usize,
+    /// The losses in percent
+    #[arg(long = "loss", value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [0_u32, 2, 8, 15])]
     losses: Vec<u32>,
+    /// Only with these
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = PEERS, default_values = PEERS)]
     peers: Vec<String>,
+    /// The link's seed
+    #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
@@ -34,8 +43,7 @@ struct Row {
 }
 
 /// Makes the handshakes of each pair, with Clearway in both roles, and prints a table.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(crate) fn run(options: &HandshakesOptions) -> Result<(), String> {
     let link = command::program()?;
     let mut build = command::build("release", &["clearway-bench"]);
     command::run("building Clearway's client and server", &mut build)?;
@@ -61,7 +69,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         let pairs = core::iter::once((&clearway, &clearway))
             .chain(peers.iter().flat_map(|peer| [(&clearway, peer), (peer, &clearway)]));
         for (client, server) in pairs {
-            let row = handshakes(&options, loss, client, server, &link, [&certificate, &key])?;
+            let row = handshakes(options, loss, client, server, &link, [&certificate, &key])?;
             println!("{}", line(client, server, loss, &row));
             failed += if loss <= NONE_FAILS { row.failed } else { 0 };
         }
@@ -84,7 +92,7 @@ fn line(client: &Stack, server: &Stack, loss: u32, row: &Row) -> String {
 
 /// The handshakes of one client with one server.
 fn handshakes(
-    options: &Options,
+    options: &HandshakesOptions,
     loss: u32,
     client: &Stack,
     server: &Stack,
@@ -146,39 +154,4 @@ fn certificate(program: &Path) -> Result<[String; 2], String> {
     let mut make = Command::new(program);
     command::run("making a certificate", make.arg("certificate").args(&files))?;
     Ok(files)
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options {
-        count: 200,
-        losses: vec![0, 2, 8, 15],
-        peers: PEERS.map(str::to_owned).to_vec(),
-        seed: 1,
-    };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let value = rest.next().copied().ok_or(format!("{argument} needs a value"))?;
-        let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a number"));
-        match *argument {
-            "--count" => options.count = number(value)? as usize,
-            "--seed" => options.seed = number(value)?,
-            "--loss" => {
-                let losses = value.split(',').map(|loss| number(loss).map(|loss: u64| loss as u32));
-                options.losses = losses.collect::<Result<_, _>>()?;
-            }
-            "--peers" => {
-                let peers: Vec<_> = value.split(',').map(str::to_owned).collect();
-                if let Some(other) = peers.iter().find(|peer| !PEERS.contains(&peer.as_str())) {
-                    return Err(format!("no peer {other:?}; there are {}", PEERS.join(", ")));
-                }
-                options.peers = peers;
-            }
-            other => {
-                return Err(format!(
-                    "unknown option {other}; handshakes takes --count, --loss, --peers and --seed"
-                ));
-            }
-        }
-    }
-    Ok(options)
 }

@@ -15,11 +15,12 @@ const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioqu
 const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
 /// Builds what the chosen cells need, and becomes the program that runs them.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut build = command::build("release", &[RUNNER]);
     command::run("building the interop runner", build.arg("--quiet"))?;
     let runner = target().join("release").join(RUNNER);
-    let only_prints = |argument: &&str| ["--help", "-h", "--list", "--show"].contains(argument);
+    let only_prints =
+        |argument: &String| ["--help", "-h", "--list", "--show"].contains(&argument.as_str());
     if !arguments.iter().any(only_prints) {
         // Wrong options are reported before anything else is built.
         let mut list = Command::new(&runner);

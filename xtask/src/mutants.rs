@@ -23,21 +23,38 @@ use self::survivors::Survivors;
 use self::trial::{Fate, Trials};
 use crate::command;
 
-/// How many mutants of each area are tried by default.
-const SAMPLE: usize = 100;
-/// The default seed, which determines the sample.
-const SEED: u64 = 1;
 /// The areas that are tried where none is named: what the gallery's bugs are in.
 const DEFAULT: [&str; 2] = ["congestion", "transport"];
 
-#[derive(Debug)]
-struct Options {
-    sample: usize,
-    seed: u64,
-    areas: Vec<&'static Area>,
-    only: Option<String>,
-    list: bool,
-    json: bool,
+#[derive(clap::Args, Debug)]
+pub(crate) struct MutantsOptions {
+    /// Change all crates, and the programs serve, get and balance (hours)
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Change this crate or program only; may be repeated
+    #[arg(long = "crate", value_name = "NAME", value_parser = AREAS.map(|area| area.name), default_values = DEFAULT)]
+    pub(crate) areas: Vec<String>,
+    /// How many mutants of each to try
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    pub(crate) sample: usize,
+    /// Which mutants the samples consist of
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Of this sample, only mutants whose name contains PART
+    #[arg(long, value_name = "PART")]
+    pub(crate) only: Option<String>,
+    /// Only print their names
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print one object per mutant, and a last one with the score
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl MutantsOptions {
+    fn areas(&self) -> impl Iterator<Item = &'static Area> {
+        AREAS.iter().filter(|area| self.all || self.areas.iter().any(|name| name == area.name))
+    }
 }
 
 /// What became of the sample of one area.
@@ -82,17 +99,16 @@ impl Outcome {
 }
 
 /// The names of the areas that these files, from the root of the repository, belong to.
-pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<&'static str> {
+pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<String> {
     let concerned = |area: &&Area| files.iter().any(|file| area.contains(file));
-    AREAS.iter().filter(concerned).map(|area| area.name).collect()
+    AREAS.iter().filter(concerned).map(|area| area.name.to_owned()).collect()
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(crate) fn run(options: &MutantsOptions) -> Result<(), String> {
     let tool = command::tool("cargo-mutants")?;
     let known = survivors::read()?;
     let mut outcomes = Vec::new();
-    for area in &options.areas {
+    for area in options.areas() {
         let all = sample::list(&tool, area)?;
         let mut mutants = sample::choose(&all, options.seed, options.sample);
         if let Some(part) = &options.only {
@@ -111,33 +127,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         outcomes.push(outcome);
     }
     conclude(&outcomes, options.json)
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (sample, seed, areas) = (SAMPLE, SEED, Vec::new());
-    let mut options = Options { sample, seed, areas, only: None, list: false, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().ok_or_else(|| format!("{argument} takes a value"));
-        match *argument {
-            "--sample" => options.sample = number(value()?)?,
-            "--seed" => options.seed = number(value()?)?,
-            "--crate" => options.areas.push(areas::find(value()?)?),
-            "--all" => options.areas = AREAS.iter().collect(),
-            "--only" => options.only = Some((*value()?).to_owned()),
-            "--list" => options.list = true,
-            "--json" => options.json = true,
-            other => return Err(format!("mutants has no option {other}")),
-        }
-    }
-    if options.areas.is_empty() {
-        options.areas = DEFAULT.into_iter().map(areas::find).collect::<Result<_, _>>()?;
-    }
-    Ok(options)
-}
-
-fn number<T: core::str::FromStr>(word: &str) -> Result<T, String> {
-    word.parse().map_err(|_| format!("{word} is not a number"))
 }
 
 fn judge(
@@ -198,22 +187,24 @@ fn conclude(outcomes: &[Outcome], json: bool) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(arguments: &[&str]) -> Vec<&'static str> {
-        parse(arguments).unwrap().areas.iter().map(|area| area.name).collect()
-    }
+    use crate::options::parse;
 
     #[test]
     fn areas_are_named_or_all_or_those_of_the_gallery() {
+        let names = |words: &[&str]| {
+            let options: MutantsOptions = parse(words).unwrap();
+            options.areas().map(|area| area.name).collect::<Vec<_>>()
+        };
         assert_eq!(names(&["--crate", "wire", "--crate", "io"]), ["wire", "io"]);
         assert_eq!(names(&["--all"]).len(), AREAS.len());
         assert_eq!(names(&["--sample", "7"]), DEFAULT);
-        assert!(parse(&["--crate", "none"]).unwrap_err().contains("wire, congestion"));
+        let wrong = parse::<MutantsOptions>(&["--crate", "none"]).unwrap_err();
+        assert!(wrong.to_string().contains("wire, congestion"));
     }
 
     #[test]
     fn a_survivor_without_a_reason_and_a_low_share_do_not_meet_the_target() {
-        let area = areas::find("wire").unwrap();
+        let area = &AREAS[0];
         let survived = |why: Option<&str>| vec![("a".to_owned(), why.map(str::to_owned))];
         let outcome = |caught, viable, survived| Outcome {
             area,

@@ -44,10 +44,20 @@ pub(crate) struct Bench {
     limit: Duration,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct PeersDebianOptions {
+    /// Only this pair, end of a pair, test, or PAIR/TEST; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Only print their names
+    #[arg(long)]
+    list: bool,
+}
+
 /// Runs the chosen tests, and prints and writes the matrix.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let chosen = chosen(arguments)?;
-    if arguments.contains(&"--list") {
+pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
+    let chosen = chosen(&options.only)?;
+    if options.list {
         chosen.iter().for_each(|(pair, test)| println!("{} {}", pair.name(), report::name(*test)));
         return Ok(());
     }
@@ -73,25 +83,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// The pairs and tests that `--only` selects: a pair, one of its ends, a test, or `PAIR/TEST`.
-fn chosen(arguments: &[&str]) -> Result<Vec<(Pair, Test)>, String> {
-    let (mut wanted, mut rest) = (Vec::new(), arguments);
-    loop {
-        rest = match rest {
-            [] => break,
-            ["--list", rest @ ..] => rest,
-            ["--only", name, rest @ ..] => {
-                wanted.push(*name);
-                rest
-            }
-            [other, ..] => return Err(format!("unknown option: {other}; see cargo xtask help")),
-        };
-    }
+fn chosen(wanted: &[String]) -> Result<Vec<(Pair, Test)>, String> {
     let mut chosen = Vec::new();
     for pair in Pair::all() {
         for (test, name) in Test::ALL {
             let names = [pair.name(), name.to_owned(), format!("{}/{name}", pair.name())];
-            let is_end = |word: &&str| pair.name().split('-').any(|end| end == *word);
-            let is_wanted = |word: &&str| names.iter().any(|name| name == word) || is_end(word);
+            let is_end = |word: &String| pair.name().split('-').any(|end| end == word);
+            let is_wanted = |word: &String| names.contains(word) || is_end(word);
             if wanted.is_empty() || wanted.iter().any(is_wanted) {
                 chosen.push((pair, test));
             }
@@ -122,11 +120,13 @@ mod tests {
 
     #[test]
     fn tests_are_chosen_by_pair_end_or_test() {
-        let count = |words: &[&str]| chosen(words).map_or(0, |chosen| chosen.len());
-        assert_eq!(count(&["--only", "get-nginx"]), 15);
-        assert_eq!(count(&["--only", "get-nginx/loss"]), 1);
-        assert_eq!(count(&["--only", "loss"]), count(&[]) / 15);
-        assert!(chosen(&["--only", "nobody"]).is_err());
-        assert!(chosen(&["--onyl", "loss"]).is_err());
+        let count = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            chosen(&words).map_or(0, |chosen| chosen.len())
+        };
+        assert_eq!(count(&["get-nginx"]), 15);
+        assert_eq!(count(&["get-nginx/loss"]), 1);
+        assert_eq!(count(&["loss"]), count(&[]) / 15);
+        assert_eq!(count(&["nobody"]), 0);
     }
 }

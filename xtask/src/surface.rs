@@ -33,12 +33,8 @@ const CRATES: [&str; 14] = [
 ];
 
 /// Compares the recorded surfaces with the code, or writes them.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    match arguments {
-        [] => compare(),
-        ["--write"] => write(),
-        other => Err(format!("surface takes only --write, not {}", other.join(" "))),
-    }
+pub(crate) fn run(is_write: bool) -> Result<(), String> {
+    if is_write { write() } else { compare() }
 }
 
 /// The file that records the surface of a crate.

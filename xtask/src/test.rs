@@ -4,27 +4,37 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::command::{self, QUINN, cargo, root, target};
+use crate::doctor::DoctorTestOptions;
+use crate::gallery::GalleryOptions;
+use crate::options::defaults;
 use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
 /// With this feature there are the tests that need the peers.
 const PEERS: &str = "clearway-interop/peers";
 
 /// The checks that run only on request, because they take long.
-#[derive(Default)]
-struct Options {
+#[derive(clap::Args)]
+pub(crate) struct TestOptions {
+    /// Also test against other QUIC stacks (builds them; see interop/peers)
+    #[arg(long)]
     peers: bool,
-    /// Build and run the marked patches of the gallery; without this they only have to apply.
+    /// Also build and run the marked patches of the gallery
+    #[arg(long)]
     gallery: bool,
-    /// Check that the viewer's committed page matches its source, and test it in a browser.
+    /// Also check that the viewer's committed page matches its source, and test it, and HTTP/3, in a browser
+    #[arg(long)]
     viewer: bool,
-    /// Check that no operation becomes more expensive in proportion to the number of things that a peer created; needs
-    /// valgrind.
+    /// Also run `cargo xtask cost`
+    #[arg(long)]
     cost: bool,
-    /// Compile the library with each set of its features, and look for unused dependencies.
+    /// Also run `cargo xtask features`
+    #[arg(long)]
     features: bool,
-    /// Run each fuzz target for a short time.
+    /// Also run `cargo xtask fuzz`
+    #[arg(long)]
     fuzz: bool,
-    /// Let each fault of a host happen once, and compare what the doctor says; needs root.
+    /// Also run `cargo xtask doctor-test` with one run of each fault (needs root)
+    #[arg(long)]
     doctor: bool,
 }
 
@@ -38,28 +48,29 @@ pub(crate) fn lint() -> Result<(), String> {
     command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))
 }
 
-fn run_all(options: &Options) -> Result<(), String> {
+fn run_all(options: &TestOptions) -> Result<(), String> {
     check_format()?;
     lint()?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
     let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];
     command::run("testing", &mut cargo(&tests))?;
-    gallery::run(&[if options.gallery { "--marked" } else { "--check" }])?;
+    let (marked, check) = (options.gallery, !options.gallery);
+    gallery::run(&GalleryOptions { marked, check, ..defaults() })?;
     if options.viewer {
         viewer::run()?;
     }
     if options.cost {
-        cost::run(&[])?;
+        cost::run(false)?;
     }
     if options.features {
-        features::run(&[])?;
+        features::run()?;
     }
     if options.fuzz {
-        fuzz::run(&[])?;
+        fuzz::run(&defaults())?;
     }
     if options.doctor {
-        doctor::run(&["--runs", "1"])?;
+        doctor::run(&DoctorTestOptions { runs: 1, ..defaults() })?;
     }
     if options.peers { run_peers() } else { Ok(()) }
 }
@@ -80,27 +91,9 @@ fn run_peers() -> Result<(), String> {
     interop::run_few(&program)
 }
 
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let mut options = Options::default();
-    for argument in arguments {
-        match *argument {
-            "--peers" => options.peers = true,
-            "--gallery" => options.gallery = true,
-            "--viewer" => options.viewer = true,
-            "--cost" => options.cost = true,
-            "--features" => options.features = true,
-            "--fuzz" => options.fuzz = true,
-            "--doctor" => options.doctor = true,
-            other => {
-                return Err(format!(
-                    "unknown option {other}; test takes --peers, --gallery, --viewer, --cost, --features, --fuzz and \
-                     --doctor"
-                ));
-            }
-        }
-    }
+pub(crate) fn run(options: &TestOptions) -> Result<(), String> {
     let start = Instant::now();
-    run_all(&options)?;
+    run_all(options)?;
     eprintln!("xtask: all checks passed ({} s)", start.elapsed().as_secs());
     Ok(())
 }

@@ -24,14 +24,8 @@ const BUFFER_MAX: &str = "/proc/sys/net/core/rmem_max";
 /// Above other programs of the host, which are no part of the story.
 const NICENESS: i32 = -10;
 
-#[derive(PartialEq, Debug)]
-struct Options {
-    picture: Option<PathBuf>,
-}
-
 /// Runs the three proxies, prints what happens, and draws it.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("udp-loss makes network namespaces; run it as root".to_owned());
     }
@@ -58,7 +52,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         story.tell(&play.story())?;
         panels.push(panel(&play));
     }
-    let picture = options.picture.unwrap_or_else(|| folder.join("udp-loss.svg"));
+    let picture = picture.unwrap_or_else(|| folder.join("udp-loss.svg"));
     let drawn = picture::draw(&panels);
     fs::write(&picture, drawn).map_err(|error| format!("{}: {error}", picture.display()))?;
     eprintln!("xtask: this is in {}, drawn in {}", story.file.display(), picture.display());
@@ -125,27 +119,9 @@ fn panel(play: &Play) -> Panel {
     }
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    match arguments {
-        [] => Ok(Options { picture: None }),
-        ["--picture", file] => Ok(Options { picture: Some(file.into()) }),
-        ["--picture"] => Err("--picture needs a value".to_owned()),
-        [other, ..] => Err(format!("udp-loss has no option {other}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(parse(&[]), Ok(Options { picture: None }));
-        let picture = Some(PathBuf::from("a.svg"));
-        assert_eq!(parse(&["--picture", "a.svg"]), Ok(Options { picture }));
-        assert_eq!(parse(&["--picture"]), Err("--picture needs a value".to_owned()));
-        assert_eq!(parse(&["--runs"]), Err("udp-loss has no option --runs".to_owned()));
-    }
 
     #[test]
     fn the_larger_buffer_is_no_larger_than_it_may_be() {

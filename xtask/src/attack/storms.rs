@@ -77,33 +77,28 @@ struct Outcome {
     faults: Vec<String>,
 }
 
+#[derive(clap::Args)]
+pub(crate) struct StormsOptions {
+    /// Only this storm; may be given several times
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Only print their names
+    #[arg(long)]
+    list: bool,
+    /// Use this program instead of building it
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+}
+
 /// Runs the chosen storms and prints the table.
 ///
 /// # Errors
 /// If something is lost that need not be, or not named.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let (mut only, mut program, mut is_list, mut rest) = (Vec::new(), None, false, arguments);
-    loop {
-        rest = match rest {
-            [] => break,
-            ["--list", rest @ ..] => {
-                is_list = true;
-                rest
-            }
-            ["--only", name, rest @ ..] => {
-                only.push(*name);
-                rest
-            }
-            ["--program", file, rest @ ..] => {
-                program = Some(PathBuf::from(file));
-                rest
-            }
-            [other, ..] => return Err(format!("unknown option: {other}; see cargo xtask help")),
-        };
-    }
-    let is_wanted = |storm: &Storm| only.is_empty() || only.contains(&storm.name);
+pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
+    let StormsOptions { only, list, program } = options;
+    let is_wanted = |storm: &Storm| only.is_empty() || only.iter().any(|name| name == storm.name);
     let chosen: Vec<Storm> = events::all().into_iter().filter(is_wanted).collect();
-    if is_list {
+    if *list {
         chosen.iter().for_each(|storm| println!("{}", storm.name));
         return Ok(());
     }
@@ -111,10 +106,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         return Err("no storm has this name; --list prints all".to_owned());
     }
     watch_signals()?;
-    let program = match program {
-        Some(program) => program,
-        None => command::program()?,
-    };
+    let program = program.clone().map_or_else(command::program, Ok)?;
     let folder = command::target().join("storms").join(std::process::id().to_string());
     let site = Site::new(&folder, program, PathBuf::new())?;
     println!("storm                 requests  failures  longest   log line  metric  verdict");

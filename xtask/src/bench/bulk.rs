@@ -1,15 +1,17 @@
 //! `cargo xtask bench bulk`: large downloads and uploads, over HTTP/3 and on raw streams.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 
+use clap::value_parser;
 use serde_json::Value;
 
 use super::measured::{Run, Unit};
 use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
-use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
-use super::{number, positive};
+use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
 
 /// How many connections share the bytes.
 const CONNECTIONS: [u64; 2] = [1, 100];
@@ -27,19 +29,24 @@ pub(super) const UNIT: Unit = Unit {
     cpu_scale: GIB / BYTES_PER_GIGABIT,
 };
 
-#[derive(PartialEq, Debug)]
-pub(super) struct Options {
+#[derive(clap::Args)]
+pub(super) struct BulkOptions {
+    /// Run only one of the two
+    #[arg(long = "case", value_enum, default_values_t = [Protocol::Http3, Protocol::Raw])]
     pub(super) protocols: Vec<Protocol>,
-    /// Bytes of all connections together.
+    /// Size of all connections together
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = value_parser!(u64).range(CONNECTIONS[1]..))]
     pub(super) size: u64,
+    /// UDP payload size of all stacks; may be given several times; discover: what each finds
+    #[arg(long = "datagram-size", value_name = "BYTES", default_values = ["1452", "8952"])]
     pub(super) datagram_sizes: Vec<DatagramSize>,
-    pub(super) peers: Vec<&'static str>,
-    pub(super) rounds: usize,
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) pairs: PairOptions,
 }
 
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Debug)]
 pub(super) enum Protocol {
+    #[value(name = "h3")]
     Http3,
     Raw,
 }
@@ -68,15 +75,10 @@ pub(super) struct Transfer {
     pub(super) datagram_size: DatagramSize,
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    results(&options)?.print(options.json)
-}
-
-pub(super) fn results(options: &Options) -> Result<Results, String> {
+pub(super) fn results(options: &BulkOptions) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let peers = build_peers(&options.peers)?;
+    let peers = build_peers(&options.pairs.peers)?;
     let (http3, raw) = (Stacks::http3(&ours, &peers), Stacks::raw(&ours, &peers));
     let transfers = transfers(options);
     let case = |transfer: &Transfer| Case {
@@ -84,13 +86,13 @@ pub(super) fn results(options: &Options) -> Result<Results, String> {
         stacks: if transfer.protocol == Protocol::Http3 { &http3 } else { &raw },
     };
     let cases = transfers.iter().map(case).collect();
-    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    let plan = Plan { cases, rounds: options.pairs.rounds, unit: UNIT };
     Ok(plan.run(|case, server, client| {
         transfers[case].measure([server, client], options.size, &place)
     }))
 }
 
-fn transfers(options: &Options) -> Vec<Transfer> {
+fn transfers(options: &BulkOptions) -> Vec<Transfer> {
     let mut all = Vec::new();
     for &protocol in &options.protocols {
         for direction in [Direction::Download, Direction::Upload] {
@@ -205,6 +207,17 @@ impl DatagramSize {
     }
 }
 
+impl FromStr for DatagramSize {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        match text {
+            "discover" => Ok(Self::Discovered),
+            size => size.parse().map(|size: u64| Self::Bytes(size.clamp(1200, 65_527) as u16)),
+        }
+    }
+}
+
 impl fmt::Display for DatagramSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -214,96 +227,16 @@ impl fmt::Display for DatagramSize {
     }
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            protocols: vec![Protocol::Http3, Protocol::Raw],
-            size: 1 << 30,
-            datagram_sizes: vec![DatagramSize::Bytes(1452), DatagramSize::Bytes(8952)],
-            peers: PEERS.to_vec(),
-            rounds: 5,
-            json: false,
-        }
-    }
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (mut options, mut peers) = (Options::default(), Vec::new());
-    let mut datagram_sizes = Vec::new();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--size" => options.size = positive(value()?)?,
-            "--rounds" => options.rounds = positive(value()?)? as usize,
-            "--peer" => peers.push(peer_named(value()?)?),
-            "--datagram-size" => datagram_sizes.push(match value()? {
-                "discover" => DatagramSize::Discovered,
-                size => DatagramSize::Bytes(number(size)?.clamp(1200, 65_527) as u16),
-            }),
-            "--case" => {
-                options.protocols = match value()? {
-                    "h3" => vec![Protocol::Http3],
-                    "raw" => vec![Protocol::Raw],
-                    other => return Err(format!("the cases are h3 and raw, not {other}")),
-                }
-            }
-            other => return Err(format!("bench bulk has no option {other}")),
-        }
-    }
-    if options.size < CONNECTIONS[1] {
-        return Err(format!("--size has to be at least {}", CONNECTIONS[1]));
-    }
-    if !peers.is_empty() {
-        options.peers = peers;
-    }
-    if !datagram_sizes.is_empty() {
-        options.datagram_sizes = datagram_sizes;
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let arguments = [
-            ["--case", "raw"],
-            ["--size", "1000"],
-            ["--rounds", "3"],
-            ["--datagram-size", "discover"],
-            ["--datagram-size", "1300"],
-            ["--peer", "quic-go"],
-        ];
-        let expected = Options {
-            protocols: vec![Protocol::Raw],
-            size: 1000,
-            datagram_sizes: vec![DatagramSize::Discovered, DatagramSize::Bytes(1300)],
-            peers: vec!["quic-go"],
-            rounds: 3,
-            json: true,
-        };
-        assert_eq!(parse(&[&arguments.concat()[..], &["--json"]].concat()), Ok(expected));
-        let wrong: [&[&str]; 6] = [
-            &["--case", "h2"],
-            &["--size", "99"],
-            &["--rounds", "0"],
-            &["--peer", "nobody"],
-            &["--datagram-size"],
-            &["--pairs", "3"],
-        ];
-        wrong.iter().for_each(|wrong| assert!(parse(wrong).is_err(), "{wrong:?}"));
-    }
+    use crate::options::defaults;
 
     #[test]
     fn every_case_has_its_command() {
-        let all = transfers(&Options::default());
+        let all = transfers(&defaults());
         assert_eq!(all.len(), 16);
         let first = all[0];
         assert_eq!(first.to_string(), "bulk, h3 download, 1 connection, datagrams of 1452 bytes");

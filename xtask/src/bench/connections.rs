@@ -7,13 +7,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use clap::value_parser;
 use serde_json::{Value, json};
 
 use self::balancer::Balancer;
 use super::kernel::{UdpErrors, socket_drops, udp_errors};
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3, SERVE_RAW};
 use super::stacks::{Stack, build};
-use super::{number, round, text};
+use super::{counted, latency, merged, round, text};
 use crate::command::run as show;
 use crate::measure::{Process, Server};
 
@@ -29,15 +30,20 @@ const HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP=2";
 /// The idle timeout, the same as the generator's, which makes fewer requests while it opens connections. In seconds.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
-#[derive(PartialEq, Debug)]
-struct Options {
+#[derive(clap::Args)]
+pub(super) struct ConnectionsOptions {
+    /// Number of connections
+    #[arg(long, value_parser = value_parser!(u64).range(1..=MAX_COUNT))]
     count: u64,
+    /// For how long requests are counted once all are open
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u64).range(1..=24 * 60))]
     minutes: u64,
-    /// Whether there is a load balancer between clients and server.
-    has_balancer: bool,
-    /// Whether the connections have raw streams instead of HTTP/3.
-    is_raw: bool,
-    json: bool,
+    /// Through `clearway balance`
+    #[arg(long)]
+    balancer: bool,
+    /// On a raw stream for each request instead of HTTP/3
+    #[arg(long)]
+    raw: bool,
 }
 
 /// What the server and the generator have used at one time.
@@ -72,31 +78,34 @@ struct Measured {
     balancer: Option<Value>,
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(super) fn run(options: &ConnectionsOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let measured = measure(&options, &ours, &place)?;
-    report(&options, &measured);
+    let measured = measure(options, &ours, &place)?;
+    report(options, json, &measured);
     verdict(&measured)
 }
 
-fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured, String> {
+fn measure(
+    options: &ConnectionsOptions,
+    program: &Path,
+    place: &Place,
+) -> Result<Measured, String> {
     let before = udp_errors()?;
     // Some handshakes may be tried again.
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
     let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
     let with_huge_pages = [HUGE_PAGES, text(program)];
     let (serve, protocol): (&[&str], _) =
-        if options.is_raw { (&SERVE_RAW, "raw") } else { (&SERVE_HTTP3, "http3") };
+        if options.raw { (&SERVE_RAW, "raw") } else { (&SERVE_HTTP3, "http3") };
     let mut command = [&with_huge_pages[..], serve, &options_of_server].concat();
-    if options.has_balancer {
+    if options.balancer {
         command.extend(balancer::OPTIONS_OF_SERVER);
     }
     let env = Path::new("env");
     let server = place.serve(&Stack::ours(env, "in the shard", &[]), &command)?;
     share_cores(server.id())?;
-    let balancer = options.has_balancer.then(|| Balancer::start(&server.address)).transpose()?;
+    let balancer = options.balancer.then(|| Balancer::start(&server.address)).transpose()?;
     let balancer = balancer.as_ref();
     balancer.map_or(Ok(()), |it| share_cores(it.id()))?;
     let address = balancer.map_or(&server.address, |it| &it.address);
@@ -109,7 +118,8 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
     arguments.extend(["--addresses", &addresses, "--seconds", &seconds, "--period", &period]);
     let mut generator = Process::start(env, &arguments, CLIENT_CORE, "first")?;
     share_cores(generator.id())?;
-    let first = number(generator.said())? as f64;
+    let first = generator.said();
+    let first: f64 = first.parse().map_err(|_| format!("the generator says {first}"))?;
     let warm = used(&server, &generator, balancer)?;
     step(&mut generator)?;
     eprintln!("xtask: all connections are open, the server's memory settles");
@@ -167,15 +177,14 @@ fn used(server: &Server, generator: &Process, balancer: Option<&Balancer>) -> Re
     })
 }
 
-fn report(options: &Options, measured: &Measured) {
+fn report(options: &ConnectionsOptions, json: bool, measured: &Measured) {
     let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops, .. } =
         measured;
-    if options.json {
+    if json {
         println!("{}", object(options, measured));
         return;
     }
-    let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
-    let milliseconds = |name| value(name) / 1000.0;
+    let value = |name| counted(load, name);
     println!(
         "connections  {} at {} local addresses; {:.0} opened per second, {} handshakes failed, {} lost",
         options.count,
@@ -186,15 +195,13 @@ fn report(options: &Options, measured: &Measured) {
     );
     println!(
         "requests     {} in {seconds:.0} s: {} answered, {} failed ({} more before), {} late (after more than 1 s); \
-         p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+         {}",
         value("requests"),
         value("answered"),
         value("failed"),
         value("failed_early"),
         value("late"),
-        milliseconds("p50_us"),
-        milliseconds("p99_us"),
-        milliseconds("max_us")
+        latency(load)
     );
     println!(
         "memory       {:.1} KiB of the server for each connection, {:.1} at the end; {:.1} of the generator",
@@ -218,12 +225,12 @@ fn report(options: &Options, measured: &Measured) {
     }
 }
 
-fn object(options: &Options, measured: &Measured) -> Value {
+fn object(options: &ConnectionsOptions, measured: &Measured) -> Value {
     let Measured { load, server_bytes, generator_bytes, cpu, seconds, errors, drops, .. } =
         measured;
-    let mut object = json!({
+    let object = json!({
         "case": "connections",
-        "protocol": if options.is_raw { "raw" } else { "http3" },
+        "protocol": if options.raw { "raw" } else { "http3" },
         "count": options.count,
         "minutes": options.minutes,
         "server_bytes_per_connection": server_bytes[0].round(),
@@ -236,90 +243,28 @@ fn object(options: &Options, measured: &Measured) -> Value {
         "in_errors": errors.input,
         "socket_drops": drops,
     });
-    let members = object.as_object_mut();
-    if let (Some(members), Some(load)) = (members, load.as_object()) {
-        members.extend(load.clone());
-        if let Some(balancer) = &measured.balancer {
-            members.insert(
-                "balancer_bytes_per_connection".to_owned(),
-                json!(measured.balancer_bytes.round()),
-            );
-            members.insert("balancer_cpu_s".to_owned(), json!(round(cpu[2])));
-            members.insert("balancer".to_owned(), balancer.clone());
-        }
-    }
-    object
+    let object = merged(object, load);
+    let Some(balancer) = &measured.balancer else { return object };
+    let of_balancer = json!({
+        "balancer_bytes_per_connection": measured.balancer_bytes.round(),
+        "balancer_cpu_s": round(cpu[2]),
+        "balancer": balancer,
+    });
+    merged(object, &of_balancer)
 }
 
 /// What must not happen.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let Measured { load, errors, drops, .. } = measured;
-    let faults = ["lost", "handshakes_failed", "failed", "failed_early"];
-    let mut said: Vec<String> = faults
-        .into_iter()
-        .filter(|name| load[*name] != json!(0))
-        .map(|name| format!("{} {}", load[name], name.replace('_', " ")))
-        .collect();
-    if *drops > 0 {
-        said.push(format!("{drops} datagrams dropped by sockets"));
-    } else if errors.receive_buffer + errors.input > 0 {
+    let faults = [
+        ("lost", "lost"),
+        ("handshakes_failed", "handshakes failed"),
+        ("failed", "failed"),
+        ("failed_early", "failed early"),
+    ];
+    if *drops == 0 && errors.receive_buffer + errors.input > 0 {
         eprintln!("xtask: the datagrams that the kernel dropped were those of other programs");
     }
-    match said.is_empty() {
-        true => Ok(()),
-        false => Err(format!("bench connections: {}", said.join(", "))),
-    }
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options =
-        Options { count: 0, minutes: 5, has_balancer: false, is_raw: false, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--balancer" => options.has_balancer = true,
-            "--raw" => options.is_raw = true,
-            "--count" => options.count = within(argument, value()?, MAX_COUNT)?,
-            "--minutes" => options.minutes = within(argument, value()?, 24 * 60)?,
-            other => return Err(format!("bench connections has no option {other}")),
-        }
-    }
-    if options.count == 0 {
-        return Err(format!("bench connections needs --count N, from 1 to {MAX_COUNT}"));
-    }
-    Ok(options)
-}
-
-fn within(option: &str, text: &str, most: u64) -> Result<u64, String> {
-    let number = number(text).map_err(|error| format!("{option}: {error}"))?;
-    match (1..=most).contains(&number) {
-        true => Ok(number),
-        false => Err(format!("{option} is {number}, but has to be from 1 to {most}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&[]), "bench connections needs --count N, from 1 to 300000");
-        assert_eq!(error(&["--count"]), "--count needs a value");
-        assert_eq!(error(&["--count", "many"]), "--count: many is not a whole number");
-        assert_eq!(error(&["--count", "0"]), "--count is 0, but has to be from 1 to 300000");
-        assert_eq!(
-            error(&["--count", "300001"]),
-            "--count is 300001, but has to be from 1 to 300000"
-        );
-        assert_eq!(error(&["--minutes", "0"]), "--minutes is 0, but has to be from 1 to 1440");
-        assert_eq!(error(&["--hours", "1"]), "bench connections has no option --hours");
-        let options =
-            Options { count: 300_000, minutes: 1, has_balancer: true, is_raw: true, json: true };
-        let arguments = ["--count", "300000", "--minutes", "1", "--balancer", "--raw", "--json"];
-        assert_eq!(parse(&arguments), Ok(options));
-    }
+    let dropped = (*drops > 0).then(|| format!("{drops} datagrams dropped by sockets"));
+    super::verdict("connections", load, &faults, dropped)
 }

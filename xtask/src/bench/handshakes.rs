@@ -6,8 +6,9 @@ use super::measured::{Run, Unit};
 use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
-use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
-use super::{positive, sorted};
+use super::sorted;
+use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
+use crate::options::positive;
 
 const PARALLEL: &str = "32";
 /// Its handshakes are those of raw streams, with tickets only in this command.
@@ -20,40 +21,32 @@ const UNIT: Unit = Unit {
     cpu_scale: 1e6,
 };
 
-#[derive(PartialEq, Debug)]
-pub(super) struct Options {
-    pub(super) peers: Vec<&'static str>,
-    pub(super) rounds: usize,
+#[derive(clap::Args)]
+pub(super) struct HandshakesBenchOptions {
+    #[command(flatten)]
+    pub(super) pairs: PairOptions,
+    /// Handshakes in a run
+    #[arg(long, default_value_t = 2000, value_parser = positive::<u64>())]
     pub(super) count: u64,
+    /// Also the latency at half of the measured rate, counted from when a handshake is due
+    #[arg(long)]
     pub(super) latency: bool,
-    pub(super) json: bool,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { peers: PEERS.to_vec(), rounds: 5, count: 2000, latency: false, json: false }
-    }
-}
-
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    results(&options)?.print(options.json)
-}
-
-pub(super) fn results(options: &Options) -> Result<Results, String> {
+pub(super) fn results(options: &HandshakesBenchOptions) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
+    let stacks = Stacks::with_one_client(&ours, &build_peers(&options.pairs.peers)?);
     let case = |name: &str| Case { name: name.to_owned(), stacks: &stacks };
     let cases = ["full handshakes", "resumed handshakes"].map(case).into();
-    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    let plan = Plan { cases, rounds: options.pairs.rounds, unit: UNIT };
     Ok(plan.run(|case, server, client| measure(case == 1, [server, client], options, &place)))
 }
 
 fn measure(
     resumes: bool,
     pair: [&Stack; 2],
-    options: &Options,
+    options: &HandshakesBenchOptions,
     place: &Place,
 ) -> Result<Run, Problem> {
     let count = options.count.to_string();
@@ -87,40 +80,5 @@ fn serve([server, client]: [&Stack; 2]) -> &'static [&'static str] {
         (WITH_RAW_STREAMS, _) => &["handshakes-server"],
         (_, WITH_RAW_STREAMS) => &SERVE_RAW,
         _ => &SERVE_HTTP3,
-    }
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (mut options, mut peers) = (Options::default(), Vec::new());
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--latency" => options.latency = true,
-            "--rounds" => options.rounds = positive(value()?)? as usize,
-            "--count" => options.count = positive(value()?)?,
-            "--peer" => peers.push(peer_named(value()?)?),
-            other => return Err(format!("bench handshakes has no option {other}")),
-        }
-    }
-    if !peers.is_empty() {
-        options.peers = peers;
-    }
-    Ok(options)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let arguments = ["--count", "5", "--rounds", "1", "--json", "--peer", "s2n-quic"];
-        let peers = vec!["s2n-quic"];
-        let expected = Options { peers, rounds: 1, count: 5, latency: false, json: true };
-        assert_eq!(parse(&arguments), Ok(expected));
-        assert!(parse(&["--seconds", "1"]).is_err());
     }
 }

@@ -6,27 +6,23 @@ use serde_json::Value;
 
 use super::bulk::{DatagramSize, Direction, Protocol, Transfer};
 use super::place::{CLIENT_CORE, Place, Problem, SERVER_CORE};
-use super::positive;
 use super::report::{Figure, Ratio, Results, Row};
 use super::stacks::{Stack, Stacks, build};
 use crate::measure::{self, Failure, Process};
+use crate::options::positive;
 
 const DATAGRAM_SIZES: [u16; 2] = [1452, 8952];
 /// What bulk transfers are compared with.
 const BOTH: &str = "encrypt + send / receive + decrypt";
 
-#[derive(PartialEq, Debug)]
-pub(super) struct Options {
+#[derive(clap::Args)]
+pub(super) struct LimitsOptions {
+    /// How often each is measured
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<usize>())]
     pub(super) rounds: usize,
-    /// Bytes of a bulk transfer.
+    /// Size of a bulk transfer
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = positive::<u64>())]
     pub(super) size: u64,
-    pub(super) json: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { rounds: 5, size: 1 << 30, json: false }
-    }
 }
 
 /// The face that is said to reach something.
@@ -42,12 +38,7 @@ enum Subject {
     Bulk(Transfer, &'static str),
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    results(&options)?.print(options.json)
-}
-
-pub(super) fn results(options: &Options) -> Result<Results, String> {
+pub(super) fn results(options: &LimitsOptions) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let stacks = [Stacks::http3(&ours, &[]), Stacks::raw(&ours, &[])];
@@ -195,34 +186,11 @@ fn report(subjects: &[Subject], values: Vec<Vec<f64>>) -> Results {
     results
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options::default();
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--rounds" => options.rounds = positive(value()?)? as usize,
-            "--size" => options.size = positive(value()?)?,
-            other => return Err(format!("bench limits has no option {other}")),
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let expected = Options { rounds: 2, size: 1000, json: true };
-        assert_eq!(parse(&["--rounds", "2", "--size", "1000", "--json"]), Ok(expected));
-        assert!(parse(&["--peer", "quinn"]).is_err());
-    }
 
     #[test]
     fn bulk_is_beside_the_datagrams_of_its_size() {

@@ -2,32 +2,24 @@
 
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
 use super::report::{Ratio, Results, Row};
-use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
-use super::{positive, text};
+use super::stacks::{PeerOptions, Stack, Stacks, build, build_peers};
+use super::text;
 use crate::measure::{Failure, Process};
+use crate::options::positive;
 
 /// Before these are open, a server has not yet allocated what it needs only once.
 const FIRST: usize = 200;
 
-#[derive(PartialEq, Debug)]
-pub(super) struct Options {
-    pub(super) peers: Vec<&'static str>,
+#[derive(clap::Args)]
+pub(super) struct MemoryOptions {
+    /// Number of connections
+    #[arg(long, default_value_t = 10_000, value_parser = positive::<usize>())]
     pub(super) count: usize,
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) peers: PeerOptions,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { peers: PEERS.to_vec(), count: 10_000, json: false }
-    }
-}
-
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    results(&options)?.print(options.json)
-}
-
-pub(super) fn results(options: &Options) -> Result<Results, String> {
+pub(super) fn results(options: &MemoryOptions) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let stacks = Stacks::with_one_client(&ours, &build_peers(&options.peers)?);
@@ -92,24 +84,6 @@ fn rows(kept: &[(&Stack, f64)], count: usize) -> Vec<Row> {
     rows
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (mut options, mut peers) = (Options::default(), Vec::new());
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--count" => options.count = positive(value()?)? as usize,
-            "--peer" => peers.push(peer_named(value()?)?),
-            other => return Err(format!("bench memory has no option {other}")),
-        }
-    }
-    if !peers.is_empty() {
-        options.peers = peers;
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -125,13 +99,5 @@ mod tests {
         let rows = rows(&kept, 5);
         let found: Vec<_> = rows.iter().map(|row| (row.face, row.peer, row.ratio.median)).collect();
         assert_eq!(found, [("in the shard", "quinn", 0.25), ("async", "quinn", 0.5)]);
-    }
-
-    #[test]
-    fn options_are_read() {
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let expected = Options { count: 5, json: true, ..Options::default() };
-        assert_eq!(parse(&["--count", "5", "--json"]), Ok(expected));
-        assert!(parse(&["--count", "0"]).is_err());
     }
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use clap::value_parser;
 use serde_json::{Value, json};
 
 use super::bounded::{ALL_CORES, Bounded};
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3, SERVER_CORE};
 use super::stacks::build;
 use super::steered::Steered;
-use super::{positive, text};
+use super::{counted, latency, merged, text};
 use crate::measure::Process;
 
 /// As many as the program takes: each hundred has a thread.
@@ -19,12 +20,17 @@ const MAX_SHARDS: u64 = 256;
 /// How long everything but the moves may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-#[derive(PartialEq, Debug)]
-struct Options {
+#[derive(clap::Args)]
+pub(super) struct MovingOptions {
+    /// Number of clients
+    #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = value_parser!(u64).range(1..=MAX_CONNECTIONS))]
     connections: u64,
+    /// For how long
+    #[arg(long, default_value_t = 60, value_parser = value_parser!(u64).range(1..=MAX_SECONDS))]
     seconds: u64,
+    /// How many shards the server has
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = value_parser!(u64).range(1..=MAX_SHARDS))]
     shards: u64,
-    json: bool,
 }
 
 struct Measured {
@@ -35,18 +41,17 @@ struct Measured {
     server_cpu: f64,
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(super) fn run(options: &MovingOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let _bounded = Bounded::new("moving", Duration::from_secs(options.seconds) + PATIENCE);
-    let measured = measure(&options, &ours, &place)?;
-    report(&options, &measured);
+    let measured = measure(options, &ours, &place)?;
+    report(options, json, &measured);
     verdict(&measured)
 }
 
-fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured, String> {
-    let Options { connections, seconds, shards, .. } = *options;
+fn measure(options: &MovingOptions, program: &Path, place: &Place) -> Result<Measured, String> {
+    let MovingOptions { connections, seconds, shards } = *options;
     let [connections, seconds, shards] = [connections, seconds, shards].map(|it| it.to_string());
     let mut server = serve(program, place, &shards)?;
     let address = server.said().to_owned();
@@ -72,10 +77,10 @@ pub(super) fn serve(program: &Path, place: &Place, shards: &str) -> Result<Proce
     Ok(Process::start(Path::new("taskset"), &arguments, SERVER_CORE, "listening")?)
 }
 
-fn report(options: &Options, measured: &Measured) {
+fn report(options: &MovingOptions, json: bool, measured: &Measured) {
     let Measured { load, steered, server_cpu } = measured;
-    if options.json {
-        let mut object = json!({
+    if json {
+        let object = json!({
             "case": "moving",
             "connections": options.connections,
             "seconds": options.seconds,
@@ -86,31 +91,25 @@ fn report(options: &Options, measured: &Measured) {
             "datagrams_dropped": steered.dropped,
             "server_cpu_s": super::round(*server_cpu),
         });
-        if let (Some(object), Some(load)) = (object.as_object_mut(), load.as_object()) {
-            object.extend(load.clone());
-        }
-        println!("{object}");
+        println!("{}", merged(object, load));
         return;
     }
-    let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
-    let milliseconds = |name| value(name) / 1000.0;
+    let value = |name| counted(load, name);
     println!(
         "connections  {} for {} s, {} lost; {} migrations completed, after {:.2} ms on average, {} not",
         options.connections,
         options.seconds,
         value("lost"),
         value("moved"),
-        milliseconds("mean_move_us"),
+        value("mean_move_us") / 1000.0,
         value("not_moved")
     );
     println!(
-        "requests     {}: {} answered, {} failed; p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+        "requests     {}: {} answered, {} failed; {}",
         value("requests"),
         value("answered"),
         value("failed"),
-        milliseconds("p50_us"),
-        milliseconds("p99_us"),
-        milliseconds("max_us")
+        latency(load)
     );
     println!("datagrams    {}", steered.text());
     println!("processor    {server_cpu:.2} s of the server, which has {} shards", options.shards);
@@ -121,58 +120,13 @@ fn report(options: &Options, measured: &Measured) {
 fn verdict(measured: &Measured) -> Result<(), String> {
     let load = &measured.load;
     let faults = [("lost", "connections lost"), ("failed", "requests failed")];
-    let mut said: Vec<String> = faults
-        .into_iter()
-        .filter(|(name, _)| load[*name] != json!(0))
-        .map(|(name, words)| format!("{} {words}", load[name]))
-        .collect();
-    if load["moved"] == json!(0) {
-        said.push("no connection has moved".to_owned());
-    }
-    match said.is_empty() {
-        true => Ok(()),
-        false => Err(format!("bench moving: {}", said.join(", "))),
-    }
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { connections: 100, seconds: 60, shards: 2, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = |most: u64| {
-            let text = rest.next().ok_or(format!("{argument} needs a value"))?;
-            let number = positive(text).map_err(|error| format!("{argument}: {error}"))?;
-            let is_possible = number <= most;
-            is_possible.then_some(number).ok_or(format!("{argument}: at most {most} are possible"))
-        };
-        match *argument {
-            "--json" => options.json = true,
-            "--connections" => options.connections = value(MAX_CONNECTIONS)?,
-            "--seconds" => options.seconds = value(MAX_SECONDS)?,
-            "--shards" => options.shards = value(MAX_SHARDS)?,
-            other => return Err(format!("bench moving has no option {other}")),
-        }
-    }
-    Ok(options)
+    let stood = load["moved"] == json!(0);
+    super::verdict("moving", load, &faults, stood.then(|| "no connection has moved".to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&["--seconds"]), "--seconds needs a value");
-        assert_eq!(error(&["--shards", "0"]), "--shards: expected a number above 0");
-        assert_eq!(error(&["--connections", "2001"]), "--connections: at most 2000 are possible");
-        assert_eq!(error(&["--rate", "5"]), "bench moving has no option --rate");
-        let options = Options { connections: 100, seconds: 60, shards: 2, json: false };
-        assert_eq!(parse(&[]), Ok(options));
-        let options = Options { connections: 7, seconds: 5, shards: 1, json: true };
-        let arguments = ["--connections", "7", "--seconds", "5", "--shards", "1", "--json"];
-        assert_eq!(parse(&arguments), Ok(options));
-    }
 
     #[test]
     fn a_lost_connection_and_standing_still_fail() {

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use super::kernel::socket_drops;
 use super::place::{CLIENT_CORE, Place, SERVER_CORE};
 use super::stacks::build;
-use super::{median, number, positive, round, sorted, text};
+use super::{counted, latency, median, round, sorted, text};
 use crate::measure::Process;
+use crate::options::positive;
 
 /// How long requests are counted before and after the flood.
 const PHASE: Duration = Duration::from_secs(5);
@@ -30,12 +31,17 @@ const MAX_RATIO: f64 = 2.0;
 const MAX_RECOVERY: Duration = Duration::from_secs(60);
 const POLLING: Duration = Duration::from_millis(100);
 
-struct Options {
-    /// How often all of it is done, each time with another server.
+#[derive(clap::Args)]
+pub(super) struct OverloadOptions {
+    /// How often all of it is done, each time with another server
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = positive::<u64>())]
     rounds: u64,
+    /// Number of packets, all different and prepared before, 1.2 kB each
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = positive::<u64>())]
     initials: u64,
+    /// Packets per second; by default as many as the core sends that the load leaves
+    #[arg(long, value_parser = positive::<u64>())]
     rate: Option<u64>,
-    json: bool,
 }
 
 /// The measured values.
@@ -58,20 +64,19 @@ struct Measured {
     server_cpu: f64,
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(super) fn run(options: &OverloadOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let mut ratios = Vec::new();
     for _ in 0..options.rounds {
-        let measured = measure(&options, &ours, &place)?;
-        report(&options, &measured);
+        let measured = measure(options, &ours, &place)?;
+        report(json, &measured);
         ratios.push(check(&measured)?);
     }
     verdict(&sorted(ratios))
 }
 
-fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured, String> {
+fn measure(options: &OverloadOptions, program: &Path, place: &Place) -> Result<Measured, String> {
     let (certificate, retry_above) = (text(&place.certificate), RETRY_ABOVE.to_string());
     let arguments = ["overload", "server", "--listen", "127.0.0.1:0", "--cert", certificate];
     let arguments =
@@ -110,7 +115,7 @@ fn measure(options: &Options, program: &Path, place: &Place) -> Result<Measured,
 }
 
 /// Starts the flood, which waits.
-fn flood(options: &Options, program: &Path, address: &str) -> Result<Process, String> {
+fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Process, String> {
     let initials = options.initials.to_string();
     let mut arguments = vec!["flood", "--connect", address, "--initials", &initials];
     let rate = options.rate.map(|rate| rate.to_string());
@@ -174,11 +179,11 @@ fn greatest_resident_bytes(process: &Process) -> Result<u64, String> {
     Ok(kibibytes.ok_or_else(|| format!("{path} does not have VmHWM as in proc(5)"))? * 1024)
 }
 
-fn report(options: &Options, measured: &Measured) {
+fn report(json: bool, measured: &Measured) {
     let Measured { phases, flood, counts, client, growth, socket_drops, recovery, server_cpu } =
         measured;
     let recovery = recovery.map(|time| time.as_secs_f64());
-    if options.json {
+    if json {
         let [before, during, after] = phases;
         let object = json!({
             "case": "overload",
@@ -198,14 +203,11 @@ fn report(options: &Options, measured: &Measured) {
         return;
     }
     for (name, phase) in ["before", "during", "after"].into_iter().zip(phases) {
-        let value = |name: &str| phase[name].as_f64().unwrap_or(f64::NAN);
         println!(
-            "{name:12} {} requests, {} failed; p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
-            value("requests"),
-            value("failed"),
-            value("p50_us") / 1000.0,
-            value("p99_us") / 1000.0,
-            value("max_us") / 1000.0,
+            "{name:12} {} requests, {} failed; {}",
+            counted(phase, "requests"),
+            counted(phase, "failed"),
+            latency(phase)
         );
     }
     println!(
@@ -268,20 +270,4 @@ fn verdict(ratios: &[f64]) -> Result<(), String> {
     }
     eprintln!("xtask: {said}");
     Ok(())
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { rounds: 3, initials: 1_000_000, rate: None, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--rounds" => options.rounds = positive(value()?)?,
-            "--initials" => options.initials = number(value()?)?.max(1),
-            "--rate" => options.rate = Some(number(value()?)?.max(1)),
-            other => return Err(format!("bench overload has no option {other}")),
-        }
-    }
-    Ok(options)
 }

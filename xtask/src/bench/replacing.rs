@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::bounded::{ALL_CORES, Bounded, ending_with_this};
 use super::place::{CLIENT_CORE, Place, SERVER_CORE};
 use super::stacks::{build, clearway};
-use super::{each_option, median, round, sorted, text};
+use super::{counted, latency, median, merged, round, sorted, text};
 use crate::command::target;
 use crate::measure::Process;
+use crate::options::positive;
 
 const CONNECTIONS: u64 = 50;
 const SHARDS: &str = "2";
@@ -28,11 +29,14 @@ const POLLING: Duration = Duration::from_millis(2);
 /// something waits forever.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-#[derive(PartialEq, Debug)]
-struct Options {
+#[derive(clap::Args)]
+pub(super) struct ReplacingOptions {
+    /// How often
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = positive::<u64>())]
     times: u64,
+    /// Requests per second over 50 connections
+    #[arg(long, default_value_t = 500, value_parser = positive::<u64>())]
     rate: u64,
-    json: bool,
 }
 
 /// What one replacement took, in seconds.
@@ -50,15 +54,14 @@ struct Measured {
     seconds: f64,
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(super) fn run(options: &ReplacingOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let server = clearway();
     let place = Place::new(&ours)?;
     let limit = PATIENCE * (u32::try_from(options.times).unwrap_or(u32::MAX).saturating_add(2));
     let _bounded = Bounded::new("replacing", limit);
-    let measured = measure(&options, &ours, &Site::new(&server, &place)?)?;
-    report(&options, &measured);
+    let measured = measure(options, &ours, &Site::new(&server, &place)?)?;
+    report(options, json, &measured);
     verdict(&measured)
 }
 
@@ -100,7 +103,11 @@ fn address(said: &str) -> Result<&str, String> {
     address.ok_or_else(|| format!("the server says where it listens in unknown words: {said}"))
 }
 
-fn measure(options: &Options, program: &Path, site: &Site<'_>) -> Result<Measured, String> {
+fn measure(
+    options: &ReplacingOptions,
+    program: &Path,
+    site: &Site<'_>,
+) -> Result<Measured, String> {
     let mut server = site.serve("127.0.0.1:0")?;
     let address = address(server.said())?.to_owned();
     let (rate, size) = (options.rate.to_string(), SIZE.to_string());
@@ -150,13 +157,13 @@ fn drain(mut old: Process, replaced: Instant) -> Result<f64, String> {
     }
 }
 
-fn report(options: &Options, measured: &Measured) {
+fn report(options: &ReplacingOptions, json: bool, measured: &Measured) {
     let Measured { replaced, load, seconds } = measured;
     let drained = sorted(replaced.iter().map(|it| it.drained).collect());
     let started = sorted(replaced.iter().map(|it| it.started).collect());
-    if options.json {
+    if json {
         let rounded = |all: &[f64]| all.iter().copied().map(round).collect::<Vec<_>>();
-        let mut object = json!({
+        let object = json!({
             "case": "replacing",
             "times": replaced.len(),
             "connections": CONNECTIONS,
@@ -165,14 +172,10 @@ fn report(options: &Options, measured: &Measured) {
             "drained_s": rounded(&drained),
             "started_s": rounded(&started),
         });
-        if let (Some(object), Some(load)) = (object.as_object_mut(), load.as_object()) {
-            object.extend(load.clone());
-        }
-        println!("{object}");
+        println!("{}", merged(object, load));
         return;
     }
-    let value = |name: &str| load[name].as_f64().unwrap_or(f64::NAN);
-    let milliseconds = |name| value(name) / 1000.0;
+    let value = |name| counted(load, name);
     let spread = |all: &[f64]| {
         let [middle, least, most] = [median(all), all[0], all[all.len() - 1]].map(|it| it * 1000.0);
         format!("{middle:.0} ms ({least:.0} to {most:.0})")
@@ -191,62 +194,25 @@ fn report(options: &Options, measured: &Measured) {
     );
     println!(
         "requests     {}: {} answered, {} failed; {} were made again on another connection after GOAWAY; \
-         p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+         {}",
         value("requests"),
         value("answered"),
         value("failed"),
         value("moved"),
-        milliseconds("p50_us"),
-        milliseconds("p99_us"),
-        milliseconds("max_us")
+        latency(load)
     );
 }
 
 /// What must not happen.
 fn verdict(measured: &Measured) -> Result<(), String> {
-    let load = &measured.load;
     let faults =
         [("cut", "connections cut"), ("refused", "clients refused"), ("failed", "requests failed")];
-    let said: Vec<String> = faults
-        .into_iter()
-        .filter(|(name, _)| load[*name] != json!(0))
-        .map(|(name, words)| format!("{} {words}", load[name]))
-        .collect();
-    match said.is_empty() {
-        true => Ok(()),
-        false => Err(format!("bench replacing: {}", said.join(", "))),
-    }
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { times: 20, rate: 500, json: false };
-    each_option("replacing", arguments, |option, value| {
-        match option {
-            "--json" => options.json = true,
-            "--times" => options.times = value.positive()?,
-            "--rate" => options.rate = value.positive()?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    })?;
-    Ok(options)
+    super::verdict("replacing", &measured.load, &faults, None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&["--times"]), "--times needs a value");
-        assert_eq!(error(&["--times", "0"]), "--times: expected a number above 0");
-        assert_eq!(error(&["--rate", "fast"]), "--rate: fast is not a whole number");
-        assert_eq!(error(&["--count", "5"]), "bench replacing has no option --count");
-        assert_eq!(parse(&[]), Ok(Options { times: 20, rate: 500, json: false }));
-        let options = Options { times: 3, rate: 100, json: true };
-        assert_eq!(parse(&["--times", "3", "--rate", "100", "--json"]), Ok(options));
-    }
 
     #[test]
     fn the_address_is_found_in_what_the_server_prints() {

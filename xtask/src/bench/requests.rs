@@ -3,9 +3,9 @@
 use super::measured::{Run, Unit};
 use super::pairs::{Case, Plan};
 use super::place::{ADDRESS, Job, Place, Problem, SERVE_HTTP3};
-use super::positive;
 use super::report::Results;
-use super::stacks::{PEERS, Stack, Stacks, build, build_peers, peer_named};
+use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
+use crate::options::positive;
 
 const UNIT: Unit = Unit {
     rate: "requests/s",
@@ -18,59 +18,45 @@ const UNIT: Unit = Unit {
 /// How many connections there are, and how many requests are in flight on each.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
 
-#[derive(PartialEq, Debug)]
-pub(super) struct Options {
-    pub(super) peers: Vec<&'static str>,
-    pub(super) rounds: usize,
+#[derive(clap::Args)]
+pub(super) struct RequestsOptions {
+    #[command(flatten)]
+    pub(super) pairs: PairOptions,
+    /// How long a run takes
+    #[arg(long, default_value_t = 2, value_parser = positive::<u64>())]
     pub(super) seconds: u64,
+    /// Size of each response
+    #[arg(long, value_name = "BYTES", default_value_t = 1024, value_parser = positive::<u64>())]
     pub(super) size: u64,
+    /// Also the latency at half of the measured rate, counted from when a request is due
+    #[arg(long)]
     pub(super) latency: bool,
-    /// Whether our ends look for datagrams before they sleep.
-    pub(super) busy_poll: bool,
-    pub(super) json: bool,
+    /// Clearway sleeps at once instead of looking for datagrams before it sleeps
+    #[arg(long)]
+    pub(super) no_busy_poll: bool,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        let peers = PEERS.to_vec();
-        Self {
-            peers,
-            rounds: 5,
-            seconds: 2,
-            size: 1024,
-            latency: false,
-            busy_poll: true,
-            json: false,
-        }
-    }
-}
-
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
-    results(&options)?.print(options.json)
-}
-
-pub(super) fn results(options: &Options) -> Result<Results, String> {
+pub(super) fn results(options: &RequestsOptions) -> Result<Results, String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
-    let peers = build_peers(&options.peers)?;
-    let stacks = match options.busy_poll {
-        true => Stacks::with_busy_poll(&ours, &peers),
-        false => Stacks::with_one_client(&ours, &peers),
+    let peers = build_peers(&options.pairs.peers)?;
+    let stacks = match options.no_busy_poll {
+        false => Stacks::with_busy_poll(&ours, &peers),
+        true => Stacks::with_one_client(&ours, &peers),
     };
     let case = |(connections, streams)| Case {
         name: format!("requests, {connections} x {streams} streams"),
         stacks: &stacks,
     };
     let cases = CASES.into_iter().map(case).collect();
-    let plan = Plan { cases, rounds: options.rounds, unit: UNIT };
+    let plan = Plan { cases, rounds: options.pairs.rounds, unit: UNIT };
     Ok(plan.run(|case, server, client| measure(CASES[case], [server, client], options, &place)))
 }
 
 fn measure(
     (connections, streams): (usize, usize),
     pair: [&Stack; 2],
-    options: &Options,
+    options: &RequestsOptions,
     place: &Place,
 ) -> Result<Run, Problem> {
     let (connections, streams) = (connections.to_string(), streams.to_string());
@@ -89,43 +75,4 @@ fn measure(
         run.latency = Some(latency);
     }
     Ok(run)
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let (mut options, mut peers) = (Options::default(), Vec::new());
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || rest.next().copied().ok_or(format!("{argument} needs a value"));
-        match *argument {
-            "--json" => options.json = true,
-            "--no-busy-poll" => options.busy_poll = false,
-            "--latency" => options.latency = true,
-            "--rounds" => options.rounds = positive(value()?)? as usize,
-            "--seconds" => options.seconds = positive(value()?)?,
-            "--size" => options.size = positive(value()?)?,
-            "--peer" => peers.push(peer_named(value()?)?),
-            other => return Err(format!("bench requests has no option {other}")),
-        }
-    }
-    if !peers.is_empty() {
-        options.peers = peers;
-    }
-    Ok(options)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read() {
-        assert!(!parse(&["--no-busy-poll"]).unwrap().busy_poll);
-        assert_eq!(parse(&[]), Ok(Options::default()));
-        let arguments = ["--latency", "--peer", "quinn", "--seconds", "1", "--size", "7"];
-        let peers = vec!["quinn"];
-        let expected = Options { peers, seconds: 1, size: 7, latency: true, ..Options::default() };
-        assert_eq!(parse(&arguments), Ok(expected));
-        assert!(parse(&["--seconds", "0"]).is_err());
-        assert!(parse(&["--count", "1"]).is_err());
-    }
 }

@@ -19,8 +19,9 @@ use super::place::{CLIENT_CORE, Place, SERVER_CORE};
 use super::shares::{Shares, pin};
 use super::stacks::build;
 use super::steered::Steered;
-use super::{median, positive, round, sorted, text, threads};
+use super::{median, round, sorted, text, threads};
 use crate::measure::Process;
+use crate::options::positive;
 
 /// Which part of a core each shard's thread has.
 const PERCENT: u64 = 25;
@@ -43,11 +44,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The name of the threads that run shards.
 const THREAD: &str = "clearway-shard";
 
-#[derive(PartialEq, Debug)]
-struct Options {
+#[derive(clap::Args)]
+pub(super) struct ShardsOptions {
+    /// How often each is measured
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<u64>())]
     rounds: u64,
+    /// How long a run takes
+    #[arg(long, default_value_t = 5, value_parser = positive::<u64>())]
     seconds: u64,
-    json: bool,
 }
 
 /// What the clients do.
@@ -148,8 +152,7 @@ impl Served {
     }
 }
 
-pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
-    let options = parse(arguments)?;
+pub(super) fn run(options: &ShardsOptions, json: bool) -> Result<(), String> {
     let ours = build()?;
     let place = Place::new(&ours)?;
     let runs = u32::try_from(options.rounds * 3 * CASES.len() as u64).unwrap_or(u32::MAX);
@@ -170,17 +173,17 @@ pub(super) fn run(arguments: &[&str]) -> Result<(), String> {
         let mut rounds = Vec::new();
         for round in 1..=options.rounds {
             eprintln!("xtask: {}, round {round} of {}", case.name, options.rounds);
-            let run = |setup| measure(&options, case, setup, has_shares, &ours, &place);
+            let run = |setup| measure(options, case, setup, has_shares, &ours, &place);
             rounds.push(Round { one: run((1, 1))?, two: run((1, 2))?, apart: run((2, 1))? });
         }
-        report(&options, case, &rounds, has_shares);
+        report(json, case, &rounds, has_shares);
         failures.extend(verdict(case, &rounds, has_shares).err());
     }
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
 fn measure(
-    options: &Options,
+    options: &ShardsOptions,
     case: &Case,
     (servers, shards): Setup,
     has_shares: bool,
@@ -243,7 +246,7 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
 /// Starts clients on each core, as many for each server, and waits until all of them have opened their connections: where cores
 /// are slow, what that takes would count otherwise.
 fn open(
-    options: &Options,
+    options: &ShardsOptions,
     case: &Case,
     program: &Path,
     place: &Place,
@@ -324,8 +327,8 @@ const SETUPS: [(&str, Find); 3] = [
     ("2 servers", |round| &round.apart),
 ];
 
-fn report(options: &Options, case: &Case, rounds: &[Round], has_shares: bool) {
-    if options.json {
+fn report(json: bool, case: &Case, rounds: &[Round], has_shares: bool) {
+    if json {
         println!("{}", object(case, rounds, has_shares));
         return;
     }
@@ -449,24 +452,6 @@ fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String
     ))
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, String> {
-    let mut options = Options { rounds: 5, seconds: 5, json: false };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || {
-            let text = rest.next().ok_or(format!("{argument} needs a value"))?;
-            positive(text).map_err(|error| format!("{argument}: {error}"))
-        };
-        match *argument {
-            "--json" => options.json = true,
-            "--rounds" => options.rounds = value()?,
-            "--seconds" => options.seconds = value()?,
-            other => return Err(format!("bench shards has no option {other}")),
-        }
-    }
-    Ok(options)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,17 +467,6 @@ mod tests {
             two: run(100.0 * gain, cost, used),
             apart: run(100.0 * gain / part, 10.0, &[0.25, 0.25]),
         }
-    }
-
-    #[test]
-    fn wrong_arguments_are_named() {
-        let error = |arguments: &[&str]| parse(arguments).unwrap_err();
-        assert_eq!(error(&["--rounds"]), "--rounds needs a value");
-        assert_eq!(error(&["--seconds", "0"]), "--seconds: expected a number above 0");
-        assert_eq!(error(&["--shards", "2"]), "bench shards has no option --shards");
-        assert_eq!(parse(&[]), Ok(Options { rounds: 5, seconds: 5, json: false }));
-        let options = Options { rounds: 1, seconds: 2, json: true };
-        assert_eq!(parse(&["--rounds", "1", "--seconds", "2", "--json"]), Ok(options));
     }
 
     #[test]

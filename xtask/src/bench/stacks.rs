@@ -4,9 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{self, root, run as show, target};
+use crate::options::positive;
 
 /// The peers, in the order of the tables.
 pub(super) const PEERS: [&str; 4] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go"];
+
+/// Beside whom Clearway is measured.
+#[derive(clap::Args, Clone)]
+pub(super) struct PeerOptions {
+    /// Only beside this peer; may be given several times
+    #[arg(long = "peer", value_name = "NAME", value_parser = peer_named, default_values = PEERS)]
+    pub(super) names: Vec<&'static str>,
+}
+
+/// The options of what compares pairs.
+#[derive(clap::Args, Clone)]
+pub(super) struct PairOptions {
+    #[command(flatten)]
+    pub(super) peers: PeerOptions,
+    /// How often each pair runs each case
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = positive::<usize>())]
+    pub(super) rounds: usize,
+}
 
 /// A program that serves or asks, with the arguments that choose how.
 pub(super) struct Stack {
@@ -131,7 +150,7 @@ pub(super) fn clearway() -> PathBuf {
 ///
 /// # Errors
 /// If none is left.
-pub(super) fn build_peers(names: &[&'static str]) -> Result<Vec<Peer>, String> {
+pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Peer>, String> {
     let folder =
         std::env::var_os("PEERS_OUT").map_or_else(|| target().join("peers"), PathBuf::from);
     let mut build = Command::new("sh");
@@ -151,7 +170,7 @@ pub(super) fn build_peers(names: &[&'static str]) -> Result<Vec<Peer>, String> {
 }
 
 /// The peer of this name.
-pub(super) fn peer_named(name: &str) -> Result<&'static str, String> {
+fn peer_named(name: &str) -> Result<&'static str, String> {
     let peer = PEERS.into_iter().find(|peer| *peer == name);
     peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
 }

@@ -26,23 +26,34 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const REJECT: u16 = 0x06;
 
 /// How the program behaves.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct Reader {
+#[derive(clap::Args, Clone, PartialEq, Debug)]
+pub(crate) struct Reader {
     pub(super) listen: SocketAddrV4,
-    /// How many sockets share the port, each with a thread.
+    /// How many sockets share the port, each with a thread
+    #[arg(long, default_value_t = 1)]
     pub(super) sockets: usize,
-    /// For how long a thread is busy with each datagram.
+    /// For how many microseconds a thread is busy with each datagram
+    #[arg(long, default_value = "0", value_parser = microseconds)]
     pub(super) work: Duration,
-    /// What is asked for with `SO_RCVBUF`; without it, the kernel's default.
+    /// What is asked for with `SO_RCVBUF`; without it, the kernel's default
+    #[arg(long)]
     pub(super) buffer: Option<usize>,
-    /// The only CPU that it may have.
+    /// The only CPU that it may have
+    #[arg(long)]
     pub(super) cpu: Option<usize>,
-    /// Whether a filter rejects all datagrams.
+    /// Whether a filter rejects all datagrams
+    #[arg(long)]
     pub(super) rejects: bool,
-    /// Whether it takes batches of GRO into a buffer that is too small for them.
+    /// Whether it takes batches of GRO into a buffer that is too small for them
+    #[arg(long)]
     pub(super) truncates: bool,
-    /// Whether it carries the doctor's engine, to which it tells what it has lost itself.
+    /// Whether it carries the doctor's engine, to which it tells what it has lost itself
+    #[arg(long)]
     pub(super) carries: bool,
+}
+
+fn microseconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+    text.parse().map(Duration::from_micros)
 }
 
 impl Reader {
@@ -68,39 +79,19 @@ impl Reader {
     /// The arguments that make the program behave so.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all = vec!["doctor-reader".to_owned(), self.listen.to_string()];
-        all.push(self.sockets.to_string());
-        all.push(self.work.as_micros().to_string());
-        let optional = |value: Option<usize>| value.map_or("-".to_owned(), |it| it.to_string());
-        all.extend([optional(self.buffer), optional(self.cpu)]);
-        all.extend([self.rejects, self.truncates, self.carries].map(|it| it.to_string()));
+        all.push(format!("--sockets={}", self.sockets));
+        all.push(format!("--work={}", self.work.as_micros()));
+        all.extend(self.buffer.map(|bytes| format!("--buffer={bytes}")));
+        all.extend(self.cpu.map(|cpu| format!("--cpu={cpu}")));
+        all.extend(self.rejects.then(|| "--rejects".to_owned()));
+        all.extend(self.truncates.then(|| "--truncates".to_owned()));
+        all.extend(self.carries.then(|| "--carries".to_owned()));
         all
-    }
-
-    /// From what [`Self::arguments`] has made, without the first.
-    fn parse(arguments: &[&str]) -> Option<Self> {
-        let [listen, sockets, work, buffer, cpu, rejects, truncates, carries] = arguments else {
-            return None;
-        };
-        let optional = |text: &str| match text {
-            "-" => Some(None),
-            number => number.parse().ok().map(Some),
-        };
-        Some(Self {
-            listen: listen.parse().ok()?,
-            sockets: sockets.parse().ok()?,
-            work: Duration::from_micros(work.parse().ok()?),
-            buffer: optional(buffer)?,
-            cpu: optional(cpu)?,
-            rejects: rejects.parse().ok()?,
-            truncates: truncates.parse().ok()?,
-            carries: carries.parse().ok()?,
-        })
     }
 }
 
 /// Receives until standard input ends.
-pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
-    let reader = Reader::parse(arguments).ok_or("doctor-reader: unknown arguments")?;
+pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("doctor-reader at {}: {error}", reader.listen);
     // The doctor names the process.
     let _ = set_name(c"doctor-reader");
@@ -111,7 +102,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     }
     let counts = Arc::new(Counts::default());
     for _ in 0..reader.sockets {
-        let socket = open(&reader).map_err(failed)?;
+        let socket = open(reader).map_err(failed)?;
         let (work, truncates, counts) = (reader.work, reader.truncates, counts.clone());
         std::thread::spawn(move || receive(&socket, work, truncates, &counts));
     }
@@ -197,18 +188,19 @@ fn receive(socket: &UdpSocket, work: Duration, truncates: bool, counts: &Counts)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::parse;
 
     #[test]
     fn a_reader_is_what_its_arguments_say() {
         let listen = "10.0.0.2:4433".parse().unwrap();
         let quick = Reader::quick(listen);
         let work = Duration::from_micros(200);
-        let group = Reader { sockets: 4, cpu: Some(1), ..Reader::busy(listen, work) };
+        let group =
+            Reader { sockets: 4, cpu: Some(1), carries: true, ..Reader::busy(listen, work) };
         for reader in [quick, group] {
             let arguments = reader.arguments();
             let words: Vec<&str> = arguments[1..].iter().map(String::as_str).collect();
-            assert_eq!(Reader::parse(&words), Some(reader));
-            assert_eq!(Reader::parse(&words[1..]), None);
+            assert_eq!(parse::<Reader>(&words).unwrap(), reader);
         }
     }
 }

@@ -88,14 +88,6 @@ pub(super) const EXCLUDED: [&str; 5] = [
     "crates/udp/src/socket/faults.rs",
 ];
 
-/// The area of that name.
-pub(super) fn find(name: &str) -> Result<&'static Area, String> {
-    AREAS.iter().find(|area| area.name == name).ok_or_else(|| {
-        let names = AREAS.map(|area| area.name).join(", ");
-        format!("there is no area {name:?}: {names}")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +112,5 @@ mod tests {
         assert_eq!(names("crates/cli/src/get.rs"), ["get"]);
         assert_eq!(names("crates/io/src/shard/sending.rs"), ["io"]);
         assert!(names("crates/io/Cargo.toml").is_empty());
-        assert!(find("wire").is_ok() && find("wires").is_err());
     }
 }
