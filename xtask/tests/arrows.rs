@@ -200,15 +200,16 @@ fn a_rule_uses_only_the_books_and_the_definition_of_a_rule() {
     }
 }
 
-/// The floor of each crate, as ARCHITECTURE.md draws it: a line for each floor, with remarks at its end. The ground is 0.
+/// The floor of each crate, as ARCHITECTURE.md draws it: a line for each floor, with remarks at its end. The cellar is 0.
 fn floors(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
     let mut floors = BTreeMap::new();
     for line in drawing.lines() {
         let mut words = line.split_whitespace();
         let floor = match words.next() {
-            Some("ground") => Some(0),
+            Some("cellar") => Some(0),
+            Some("ground") => Some(1),
             Some("floor") => {
-                words.next().and_then(|word| word.parse::<u32>().ok()).map(|it| it + 1)
+                words.next().and_then(|word| word.parse::<u32>().ok()).map(|it| it + 2)
             }
             _ => None,
         };
@@ -323,12 +324,12 @@ fn a_part_that_uses_another_is_found() {
 
 #[test]
 fn an_arrow_upward_is_found() {
-    let crates = ["a", "b", "c", "clearway"].map(str::to_owned);
+    let crates = ["a", "b", "c", "clearway", "d"].map(str::to_owned);
     let floors = floors(
-        " floor 1   clearway  a   a: with b\n floor 0   b   c;\n ground    c\nfloor",
+        " floor 1   clearway  a   a: with b\n floor 0   b   c;\n ground    c\n cellar    d\nfloor",
         &crates,
     );
-    let expected = [("a", 2), ("b", 1), ("c", 0), ("clearway", 2)];
+    let expected = [("a", 3), ("b", 2), ("c", 1), ("clearway", 3), ("d", 0)];
     assert_eq!(floors, expected.map(|(name, floor)| (name.to_owned(), floor)).into());
     let manifest = "[dependencies]\nclearway-a = {}\nx = { package = \"clearway\" }\nserde = \"1\"\n[dev-dependencies]\nclearway-c = {}\n\
         [target.'cfg(unix)'.dependencies]\nclearway-b.workspace = true";

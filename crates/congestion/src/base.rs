@@ -2,6 +2,7 @@
 //! metrics for observers.
 
 use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use crate::episode::Episode;
 use crate::hystart::{HyStart, Verdict};
@@ -12,7 +13,7 @@ use crate::{
     Suppressor, Suppressors,
 };
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub(crate) struct Base {
     parameters: ControllerParameters,
     /// In recovery, the window at the end of recovery; `prr`, if present, limits the bytes in flight until then.
@@ -32,30 +33,14 @@ pub(crate) struct Base {
     undone_events: u64,
 }
 
-clearway_units::pack_fields!(Base {
-    parameters,
-    window,
-    slow_start_threshold,
-    episode,
-    prr,
-    hystart,
-    carry,
-    is_untouched,
-    suppressors,
-    congestion_events,
-    undone_events
-});
-
 /// The state that a cut is undone to if its losses were spurious.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 pub(crate) struct BeforeCut {
     window: u64,
     slow_start_threshold: Option<u64>,
     episode: Episode,
     hystart: Option<HyStart>,
 }
-
-clearway_units::pack_fields!(BeforeCut { window, slow_start_threshold, episode, hystart });
 
 impl Base {
     pub(crate) fn new(parameters: &ControllerParameters) -> Self {

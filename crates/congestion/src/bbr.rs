@@ -98,7 +98,7 @@ mod window;
 use core::time::Duration;
 
 use clearway_units::packed::{Pack, Packer};
-use clearway_units::{Random, Rate, pack_fields};
+use clearway_units::{Random, Rate};
 
 use self::cycle::Cycle;
 use self::full_pipe::FullPipe;
@@ -123,7 +123,7 @@ use crate::{
 };
 
 /// BBR version 3 as draft-ietf-ccwg-bbr-06 describes it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub struct Bbr {
     parameters: ControllerParameters,
     random: Random,
@@ -152,33 +152,6 @@ pub struct Bbr {
     congestion_events: u64,
     undone_events: u64,
 }
-
-pack_fields!(Bbr {
-    parameters,
-    random,
-    state,
-    rounds,
-    bandwidth,
-    rate,
-    minimum_rtt,
-    longer_path,
-    jitter,
-    aggregation,
-    full_pipe,
-    latest,
-    short_term,
-    long_term,
-    cycle,
-    probe_rtt,
-    episode,
-    undo,
-    window,
-    pacing,
-    is_restarting,
-    suppressors,
-    congestion_events,
-    undone_events
-});
 
 impl Bbr {
     /// In Startup at the initial window (OnInit).

@@ -3,13 +3,13 @@
 use core::fmt::Debug;
 use core::time::Duration;
 
-use clearway_units::packed::{Packer, Unpacker};
-use clearway_units::{Rate, Timestamp, pack_fields};
+use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::{Rate, Timestamp};
 
 use crate::{SendIndex, SentPacket};
 
 /// The parameters with which a controller is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct ControllerParameters {
     /// The largest UDP payload that the path carries, in bytes.
     pub max_datagram_size: u64,
@@ -20,8 +20,6 @@ pub struct ControllerParameters {
     /// The seed of whatever the controller randomises.
     pub seed: u64,
 }
-
-pack_fields!(ControllerParameters { max_datagram_size, initial_window, maximum_window, seed });
 
 impl ControllerParameters {
     /// The initial window in bytes: as set, or min(10 x size, max(14720, 2 x size)) (RFC 9002 §7.2).
@@ -183,7 +181,7 @@ impl Suppressor {
 }
 
 /// The suppressors that are active, each with the round in which it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct Suppressors {
     /// A bit for each that is active, at its position in [`Suppressor::ALL`]. Options would double the size,
     /// and a snapshot is copied for every observer.
@@ -191,8 +189,6 @@ pub struct Suppressors {
     /// Zero for one that is not active.
     since: [u64; Suppressor::COUNT],
 }
-
-pack_fields!(Suppressors { active, since });
 
 impl Suppressors {
     /// Sets whether `suppressor` is active in `round`. One that was already active keeps its first round.

@@ -11,7 +11,6 @@ use crate::{
 mod curve;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::pack_fields;
 use clearway_units::packed::{Pack, Packer};
 use curve::Curve;
 
@@ -31,17 +30,15 @@ const FAST_CONVERGENCE_DENOMINATOR: u64 = 20;
 /// The epoch is not a point in time but the accumulated time in which the window or the pacer held
 /// data back (law 3): idle and application-limited periods are never part of it (§4.2, §5.8), so
 /// nothing has to be shifted, and nothing can be shifted wrongly.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub struct Cubic {
     base: Base,
     anchor: Anchor,
     before_cut: Option<Box<BeforeCut>>,
 }
 
-pack_fields!(Cubic { base, anchor, before_cut });
-
 /// The window before the last cut, and the curve that leads back to it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 struct Anchor {
     /// W_max: the window at the last cut, after fast convergence, in bytes. Zero before the first
     /// cut and after a collapse.
@@ -52,16 +49,12 @@ struct Anchor {
     curve: Option<Curve>,
 }
 
-pack_fields!(Anchor { w_max, prior, curve });
-
 /// The state that a cut is undone to if its losses were spurious (§4.9.2).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct BeforeCut {
     base: base::BeforeCut,
     anchor: Anchor,
 }
-
-pack_fields!(BeforeCut { base, anchor });
 
 impl Cubic {
     /// In slow start at the initial window.

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use crate::DeliverySnapshot;
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Rate, Timestamp, pack_fields};
+use clearway_units::packed::Pack;
+use clearway_units::{Rate, Timestamp};
 
 /// How fast the network delivered, measured over one flight.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct RateSample {
     /// The delivery rate.
     pub rate: Rate,
@@ -21,10 +22,8 @@ pub struct RateSample {
     pub is_application_limited: bool,
 }
 
-pack_fields!(RateSample { rate, delivered, interval, prior_delivered, is_application_limited });
-
 /// Measures how fast the network delivers, from the snapshot that each packet carries from when it was sent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub struct DeliveryRateSampler {
     delivered: u64,
     delivered_at: Timestamp,
@@ -35,15 +34,6 @@ pub struct DeliveryRateSampler {
     /// The most recently sent of the packets delivered since the last sample.
     newest: Option<crate::SentPacket>,
 }
-
-pack_fields!(DeliveryRateSampler {
-    delivered,
-    delivered_at,
-    first_sent_at,
-    lost,
-    application_limited_until,
-    newest
-});
 
 impl DeliveryRateSampler {
     /// A sampler to which nothing has been delivered yet.

@@ -2,11 +2,11 @@
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// The recovery boundary (law 3): a send index, fixed until the next episode. It is never a time,
 /// and only a new episode moves it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(crate) struct Episode {
     /// Packets before this were sent before the last cut.
     boundary: SendIndex,
@@ -15,8 +15,6 @@ pub(crate) struct Episode {
     /// No packet sent after the cut has been acknowledged yet.
     is_open: bool,
 }
-
-pack_fields!(Episode { boundary, collapsed, is_open });
 
 impl Episode {
     /// Whether `event` reports congestion that the last cut did not respond to: the loss or CE mark

@@ -1,6 +1,6 @@
 //! HyStart++ (RFC 9406): leaves slow start before it overshoots. Used only for the first slow start.
 
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -14,22 +14,18 @@ const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
 /// The minimum round-trip time of a round, and the number of its samples.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 struct Round {
     minimum: Option<Duration>,
     samples: u32,
 }
 
-pack_fields!(Round { minimum, samples });
-
 /// Conservative slow start.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct Conservative {
     baseline: Duration,
     rounds: u32,
 }
-
-pack_fields!(Conservative { baseline, rounds });
 
 /// The result of an acknowledgement for slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +36,7 @@ pub(crate) enum Verdict {
     Leave,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 pub(crate) struct HyStart {
     /// The round ends when a packet sent after this is acknowledged.
     round_end: SendIndex,
@@ -48,8 +44,6 @@ pub(crate) struct HyStart {
     current: Round,
     conservative: Option<Conservative>,
 }
-
-pack_fields!(HyStart { round_end, last, current, conservative });
 
 impl HyStart {
     pub(crate) fn new() -> Self {

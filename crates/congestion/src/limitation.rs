@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{ReleaseTime, Timestamp, pack_fields};
+use clearway_units::packed::Pack;
+use clearway_units::{ReleaseTime, Timestamp};
 
 /// Why sending stopped, recorded at the end of every attempt to send (law 4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +39,7 @@ impl SendLimit {
 ///
 /// This is the only place that decides whether the sender was limited: controllers receive the
 /// result and never have to guess it (law 4).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub struct Limitation {
     /// Since when data has waited for the window or the pacer without interruption.
     held_since: Option<Timestamp>,
@@ -57,17 +58,6 @@ pub struct Limitation {
     /// The last attempt stopped for lack of data, and the pacer permits more only from this time on.
     application_limited_from: Option<Timestamp>,
 }
-
-pack_fields!(Limitation {
-    held_since,
-    held,
-    limited_round,
-    held_by_window,
-    window_limited_round,
-    pacer_deadline,
-    is_application_limited,
-    application_limited_from
-});
 
 /// How congestion control held data back up to an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Rate, ReleaseTime, Timestamp, pack_fields};
+use clearway_units::packed::Pack;
+use clearway_units::{Rate, ReleaseTime, Timestamp};
 
 /// A burst of this many datagrams needs no pacing: the initial window (RFC 9002 §7.7).
 const BURST_DATAGRAMS: u64 = 10;
@@ -29,7 +30,7 @@ const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 /// holds one datagram and bursts kept the window at its floor).
 ///
 /// The level is kept in bytes times 10^9, so that nothing is lost to rounding however often it is queried.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub struct Pacer {
     max_datagram_size: u64,
     /// In units of 10^-9 bytes.
@@ -41,8 +42,6 @@ pub struct Pacer {
     /// flight: a whole burst may accrue.
     may_save: bool,
 }
-
-pack_fields!(Pacer { max_datagram_size, level, capacity, filled_at, rate, may_save });
 
 impl Pacer {
     /// A full bucket.

@@ -11,10 +11,10 @@
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, Metric, Quantity};
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// One episode. All numbers are bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(crate) struct Prr {
     /// RecoverFS: the bytes in flight when the episode began, including those that its first event
     /// acknowledged and declared lost. Never zero.
@@ -27,8 +27,6 @@ pub(crate) struct Prr {
     /// cwnd: the bytes in flight after the last event, plus SndCnt.
     window: u64,
 }
-
-pack_fields!(Prr { recover_fs, prr_delivered, prr_out, window });
 
 impl Prr {
     /// Begins an episode: `event` made a cut to `threshold` necessary (§6.1).

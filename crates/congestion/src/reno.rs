@@ -1,5 +1,5 @@
+use clearway_units::Rate;
 use clearway_units::packed::{Pack, Packer};
-use clearway_units::{Rate, pack_fields};
 
 use crate::base::{Base, BeforeCut, scale};
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -14,15 +14,13 @@ const ECN_DENOMINATOR: u64 = 5;
 
 /// NewReno as RFC 9002 §7 describes it, with Alternative Backoff with ECN (RFC 8511), HyStart++ (RFC 9406) in the first slow start and PRR
 /// (RFC 9937) in recovery.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub struct Reno {
     base: Base,
     /// Growth of less than a byte so far, in bytes times the window (law 6).
     carry: u64,
     before_cut: Option<Box<BeforeCut>>,
 }
-
-pack_fields!(Reno { base, carry, before_cut });
 
 impl Reno {
     /// In slow start at the initial window.

@@ -1,25 +1,15 @@
-use clearway_units::packed::{Pack, Packer, Unpacker};
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 /// A packet's position in the order in which packets were sent on a path.
 ///
 /// QUIC has three packet number spaces, and packet numbers of different spaces cannot be compared. The
 /// transport's ledger therefore gives every packet a send index; a recovery boundary is a send index (law 3).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pack)]
 pub struct SendIndex(pub u64);
 
-impl Pack for SendIndex {
-    fn pack(&self, into: &mut Packer) {
-        into.number(self.0);
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        Self(from.number())
-    }
-}
-
 /// A packet that is in flight, as in the transport's ledger.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub struct SentPacket {
     /// Its place in the order of sending.
     pub index: SendIndex,
@@ -31,10 +21,8 @@ pub struct SentPacket {
     pub delivery: DeliverySnapshot,
 }
 
-pack_fields!(SentPacket { index, bytes, sent_at, delivery });
-
 /// The state that the sampler records when a packet is sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct DeliverySnapshot {
     /// Bytes delivered so far.
     pub delivered: u64,
@@ -49,12 +37,3 @@ pub struct DeliverySnapshot {
     /// Whether the sender was application-limited.
     pub is_application_limited: bool,
 }
-
-pack_fields!(DeliverySnapshot {
-    delivered,
-    delivered_at,
-    first_sent_at,
-    in_flight,
-    lost,
-    is_application_limited
-});

@@ -1,7 +1,6 @@
 //! Explicit Congestion Notification (ECN): codepoints, and the states of a path (RFC 9000 §13.4).
 
-use clearway_units::pack_variants;
-use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::packed::Pack;
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -40,7 +39,7 @@ impl EcnCodepoint {
 }
 
 /// Whether packets on a path are marked ECT(0) (RFC 9000 §13.4.2, appendix A.4).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Pack)]
 #[non_exhaustive]
 pub enum EcnState {
     /// ECN is turned off in the configuration.
@@ -69,7 +68,7 @@ impl EcnState {
 }
 
 /// Why ECN validation failed (RFC 9000 §13.4.2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Pack)]
 #[non_exhaustive]
 pub enum EcnFailure {
     /// An ACK frame without ECN counts acknowledged marked packets: the path clears marks, or the peer does not report
@@ -85,40 +84,6 @@ pub enum EcnFailure {
     AllLost,
     /// All marked packets that were acknowledged had been changed to ECN-CE.
     AllMarked,
-}
-
-pack_variants!(EcnFailure {
-    CountsMissing,
-    CountsDecreased,
-    CountsTooLow,
-    CountsTooHigh,
-    AllLost,
-    AllMarked,
-});
-
-impl Pack for EcnState {
-    fn pack(&self, into: &mut Packer) {
-        match self {
-            Self::Disabled => into.number(0),
-            Self::Testing => into.number(1),
-            Self::Unknown => into.number(2),
-            Self::Capable => into.number(3),
-            Self::Failed(failure) => {
-                into.number(4);
-                failure.pack(into);
-            }
-        }
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        match from.number() {
-            0 => Self::Disabled,
-            1 => Self::Testing,
-            2 => Self::Unknown,
-            3 => Self::Capable,
-            _ => Self::Failed(EcnFailure::unpack(from)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ use clearway_congestion::{
     Algorithm, Controller, ControllerFactory, ControllerParameters, DeliveryRateSampler,
     Limitation, Pacer, RateSample, SendIndex, SentPacket,
 };
-use clearway_units::{Random, Timestamp, pack_fields};
+use clearway_units::packed::Pack;
+use clearway_units::{Random, Timestamp};
 use clearway_wire::PacketNumber;
 
 use self::black_hole::BlackHole;
@@ -60,7 +61,7 @@ pub use self::stats::RecoveryStats;
 pub(crate) use self::timers::Expired;
 
 /// The settings of [`Recovery`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(crate) struct RecoveryConfig {
     /// The round-trip time that timers assume until there is a sample.
     pub(crate) initial_rtt: Duration,
@@ -79,17 +80,6 @@ pub(crate) struct RecoveryConfig {
     /// Whether packets are marked with ECN where the path supports it.
     pub(crate) ecn: bool,
 }
-
-pack_fields!(RecoveryConfig {
-    initial_rtt,
-    packet_threshold,
-    skip_packet_numbers,
-    max_datagram_size,
-    base_datagram_size,
-    initial_window,
-    maximum_window,
-    ecn
-});
 
 impl RecoveryConfig {
     fn controller_parameters(

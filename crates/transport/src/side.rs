@@ -1,7 +1,8 @@
+use clearway_units::packed::Pack;
 use clearway_wire::Initiator;
 
 /// The role of an endpoint in a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Pack)]
 pub enum Side {
     /// The endpoint that opened the connection.
     Client,

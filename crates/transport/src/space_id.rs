@@ -1,4 +1,4 @@
-use clearway_units::packed::{Pack, Packer, Unpacker};
+use clearway_units::packed::Pack;
 
 /// A packet number space (RFC 9000 §12.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -18,21 +18,11 @@ impl SpaceId {
 }
 
 /// One `T` for each packet number space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(crate) struct PerSpace<T> {
     initial: T,
     handshake: T,
     application: T,
-}
-
-impl<T: Pack> Pack for PerSpace<T> {
-    fn pack(&self, into: &mut Packer) {
-        self.iter().for_each(|(_, it)| it.pack(into));
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        Self::new(|_| T::unpack(from))
-    }
 }
 
 impl<T> PerSpace<T> {
@@ -79,23 +69,11 @@ pub(crate) trait SpaceState: Sized + 'static {
 }
 
 /// One `T` for each packet number space. Those of the handshake can be given up when it is over.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(crate) struct SpaceStates<T> {
     application: T,
     /// Of Initial and Handshake packets; `None` once both have ended.
     others: Option<Box<[T; 2]>>,
-}
-
-impl<T: Pack> Pack for SpaceStates<T> {
-    fn pack(&self, into: &mut Packer) {
-        let Self { application, others } = self;
-        application.pack(into);
-        others.pack(into);
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        Self { application: Pack::unpack(from), others: Pack::unpack(from) }
-    }
 }
 
 impl<T: SpaceState> SpaceStates<T> {

@@ -51,6 +51,7 @@ use self::table::{Stream, Table};
 use self::writers::Writers;
 use crate::Side;
 use clearway_units::memory::{OnDemand, Unused};
+use clearway_units::packed::Pack;
 
 /// The limits on the peer's streams, and on the bytes that are kept for it. The peer receives them in the transport
 /// parameters.
@@ -92,7 +93,7 @@ const LEAST_SEND_BUFFER: u64 = 256 << 10;
 const MAX_WAKING_ROOM: u64 = 16 << 10;
 
 /// The peer's initial limits on a stream's data, by who opened the stream.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 struct PeerLimits {
     are_known: bool,
     opened_here: PerDirection<u64>,
@@ -153,7 +154,7 @@ impl Queues {
 }
 
 /// The receive windows of a stream, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct StreamWindows {
     initial: u64,
     maximum: u64,

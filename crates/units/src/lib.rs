@@ -23,6 +23,10 @@
 //! assert_eq!(Random::from_number(7).number(), Random::from_number(7).number());
 //! ```
 
+// What is derived names this crate.
+#[cfg(test)]
+extern crate self as clearway_units;
+
 mod address_prefix;
 mod fair_shares;
 pub mod foreign;

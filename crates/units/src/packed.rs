@@ -4,16 +4,13 @@
 //! byte. Nothing says which field is which: what was packed is only for the program that packed it.
 //!
 //! ```
-//! use clearway_units::pack_fields;
 //! use clearway_units::packed::{Pack, packed, unpacked};
 //!
-//! #[derive(PartialEq, Debug)]
+//! #[derive(Pack, PartialEq, Debug)]
 //! struct Counts {
 //!     sent: u64,
 //!     lost: Option<u32>,
 //! }
-//!
-//! pack_fields!(Counts { sent, lost });
 //!
 //! let counts = Counts { sent: 3, lost: None };
 //! let bytes = packed(&counts);
@@ -24,6 +21,33 @@ use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{Rate, ReleaseTime, Timestamp};
+
+/// Implements [`Pack`] for a struct, of which each field is packed, or for an enum: a number that stands for the variant, and the fields
+/// of that. The parameters of a generic type have to be packable, and have no bounds in its definition.
+///
+/// ```
+/// use clearway_units::packed::{Pack, packed};
+///
+/// #[derive(Pack)]
+/// enum Delivery<T> {
+///     Outstanding,
+///     Acknowledged(T, T),
+/// }
+///
+/// assert_eq!(*packed(&Delivery::<u64>::Outstanding), [0]);
+/// assert_eq!(*packed(&Delivery::Acknowledged(7, 8)), [1, 7, 8]);
+/// ```
+///
+/// What cannot be packed cannot be left out:
+///
+/// ```compile_fail,E0277
+/// #[derive(clearway_units::packed::Pack)]
+/// struct Named {
+///     number: u64,
+///     name: String,
+/// }
+/// ```
+pub use clearway_pack_derive::Pack;
 
 /// Numbers below take one byte. Others take a byte that says how many follow, and these.
 const FIRST_LENGTH: u8 = 0xf8;
@@ -162,45 +186,6 @@ pub fn packed(state: &impl Pack) -> Box<[u8]> {
 /// The state of which these are the bytes.
 pub fn unpacked<T: Pack>(bytes: &[u8]) -> T {
     T::unpack(&mut Unpacker::new(bytes))
-}
-
-/// Implements [`Pack`](crate::packed::Pack) for a struct, of which all fields have to be named. Each of them is packed.
-#[macro_export]
-macro_rules! pack_fields {
-    ($type:ty { $($field:ident),* $(,)? }) => {
-        impl $crate::packed::Pack for $type {
-            fn pack(&self, into: &mut $crate::packed::Packer) {
-                let Self { $($field),* } = self;
-                $($crate::packed::Pack::pack($field, into);)*
-            }
-
-            fn unpack(from: &mut $crate::packed::Unpacker<'_>) -> Self {
-                Self { $($field: $crate::packed::Pack::unpack(from)),* }
-            }
-        }
-    };
-}
-
-/// Implements [`Pack`](crate::packed::Pack) for an enum without fields, of which all variants have to be named.
-#[macro_export]
-macro_rules! pack_variants {
-    ($type:ty { $first:ident $(, $variant:ident)* $(,)? }) => {
-        impl $crate::packed::Pack for $type {
-            fn pack(&self, into: &mut $crate::packed::Packer) {
-                match self {
-                    Self::$first $(| Self::$variant)* => into.number(*self as u64),
-                }
-            }
-
-            fn unpack(from: &mut $crate::packed::Unpacker<'_>) -> Self {
-                let number = from.number();
-                [$(Self::$variant),*]
-                    .into_iter()
-                    .find(|variant| *variant as u64 == number)
-                    .unwrap_or(Self::$first)
-            }
-        }
-    };
 }
 
 macro_rules! pack_integers {

@@ -50,20 +50,45 @@ fn what_is_packed_returns() {
     returns((BTreeSet::from([3_u64, 300]), Vec::<bool>::new()));
 }
 
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum State {
+/// Of every kind that can be derived.
+#[derive(Pack, PartialEq, Debug)]
+enum State<T> {
     First,
-    Second,
+    Second((u8, u8), Counts<T, Vec<u8>>),
     Third,
+    Fourth {
+        /// Not read.
+        only: Place,
+    },
 }
 
-pack_variants!(State { First, Second, Third });
+#[derive(Pack, PartialEq, Debug)]
+struct Place(pub(crate) u64);
+
+#[derive(Pack, PartialEq, Debug)]
+struct Nothing;
+
+#[derive(Pack, PartialEq, Debug)]
+pub(super) struct Counts<T, U> {
+    pub(super) first: Option<(T, U)>,
+    #[cfg(test)]
+    second: T,
+    nothing: Nothing,
+}
 
 #[test]
-fn every_variant_returns() {
-    for state in [State::First, State::Second, State::Third] {
-        assert_eq!(returns(state), 1);
+fn what_is_derived_packs_each_field_in_order_after_the_number_of_the_variant() {
+    let counts = Counts { first: Some((5, vec![6])), second: 7_u64, nothing: Nothing };
+    let states = [
+        (State::First, vec![0]),
+        (State::Second((3, 4), counts), vec![1, 3, 4, 1, 5, 1, 6, 7]),
+        (State::Fourth { only: Place(9) }, vec![3, 9]),
+    ];
+    for (state, bytes) in states {
+        assert_eq!(*packed(&state), bytes, "{state:?}");
+        returns(state);
     }
+    assert_eq!(unpacked::<State<u64>>(&[4]), State::First, "no variant has this number");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::{Random, Timestamp, pack_fields, pack_variants};
+use clearway_units::packed::Pack;
+use clearway_units::{Random, Timestamp};
 
 /// The minimum time between two probes.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
@@ -11,7 +12,7 @@ const LEAST_WAIT: Duration = Duration::from_secs(2);
 const RANDOM_WAIT_NANOSECONDS: u64 = 1_000_000_000;
 
 /// BBR.ack_phase: what the current ACKs show about the last probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(super) enum Feedback {
     #[default]
     None,
@@ -20,8 +21,6 @@ pub(super) enum Feedback {
     Probe,
     ProbeStopping,
 }
-
-pack_variants!(Feedback { None, Refilling, ProbeStarting, Probe, ProbeStopping });
 
 impl Feedback {
     const fn name(self) -> &'static str {
@@ -35,7 +34,7 @@ impl Feedback {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Cycle {
     pub(super) feedback: Feedback,
     /// BBR.is_bw_probe_sample.
@@ -51,16 +50,6 @@ pub(super) struct Cycle {
     /// BBR.bw_probe_wait.
     wait: Duration,
 }
-
-pack_fields!(Cycle {
-    feedback,
-    is_probe_sample,
-    was_too_high,
-    was_precautionary,
-    drain_began_in,
-    began_at,
-    wait
-});
 
 impl Cycle {
     /// A cycle begins with ProbeBW_DOWN; the next probe is 2 to 3 seconds away.

@@ -4,7 +4,8 @@
 //! A round is judged by its greatest sample, whereas the draft takes the one that ended it: see the
 //! top of [`bbr`](super).
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::gain::Gain;
 use super::sample::Sample;
@@ -15,7 +16,7 @@ const GROWTH: Gain = Gain(125);
 /// This many rounds without growth mean that the pipe is full.
 const ROUNDS: u32 = 3;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct FullPipe {
     /// BBR.full_bw.
     baseline: Rate,
@@ -28,8 +29,6 @@ pub(super) struct FullPipe {
     /// BBR.full_bw_reached: whether the pipe was ever full.
     pub(super) was_reached: bool,
 }
-
-pack_fields!(FullPipe { baseline, greatest, rounds, is_reached, was_reached });
 
 impl FullPipe {
     /// CheckFullBWReached.

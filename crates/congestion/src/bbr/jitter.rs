@@ -15,7 +15,8 @@
 
 use core::time::Duration;
 
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, SendIndex};
@@ -29,16 +30,14 @@ const MARKS_PER_ROUND_TRIP: u32 = 8;
 const SAMPLES: u32 = 8;
 
 /// When all packets up to this one, and perhaps some before it, had been acknowledged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct Mark {
     newest: SendIndex,
     at: Timestamp,
 }
 
-pack_fields!(Mark { newest, at });
-
 /// The mean delay by reordering.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Jitter {
     /// When later and later packets were acknowledged, the latest first.
     marks: [Option<Mark>; MARKS],
@@ -48,8 +47,6 @@ pub(super) struct Jitter {
     packets: u32,
     delay: Duration,
 }
-
-pack_fields!(Jitter { marks, sum, packets, delay });
 
 impl Jitter {
     /// The mean time that packets take longer because others overtake them. It follows a round with a greater mean at

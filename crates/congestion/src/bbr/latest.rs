@@ -1,13 +1,14 @@
 //! What the path delivered in the last round, and whether that round saw losses (draft, "When Not
 //! Probing for Bandwidth").
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{SendIndex, SentPacket};
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Latest {
     /// BBR.bw_latest.
     pub(super) rate: Rate,
@@ -25,17 +26,6 @@ pub(super) struct Latest {
     /// Bytes that were CE-marked in this round.
     pub(super) marked: u64,
 }
-
-pack_fields!(Latest {
-    rate,
-    in_flight,
-    has_loss,
-    round_started,
-    round_ends_at,
-    ranges,
-    last_lost,
-    marked
-});
 
 impl Latest {
     /// UpdateLatestDeliverySignals, near the start of an ACK.

@@ -6,12 +6,12 @@ use super::gain::Gain;
 use super::sample::Sample;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// The growth per round, in datagrams, is 2 to the power of at most this.
 const MAXIMUM_DOUBLINGS: u32 = 30;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct LongTerm {
     /// BBR.inflight_longterm; `None` is Infinity.
     pub(super) bound: Option<u64>,
@@ -22,8 +22,6 @@ pub(super) struct LongTerm {
     /// BBR.probe_up_acked_per_inc; `None` is Infinity.
     acked_per_increase: Option<u64>,
 }
-
-pack_fields!(LongTerm { bound, rounds, acked, acked_per_increase });
 
 impl LongTerm {
     /// A bandwidth probe begins: growth starts with one datagram per round.

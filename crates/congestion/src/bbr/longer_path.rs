@@ -15,7 +15,8 @@
 
 use core::time::Duration;
 
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
@@ -41,7 +42,7 @@ const LONGEST_QUEUE: Gain = Gain(125);
 const SAMPLES: u32 = 8;
 
 /// The round trips that the search for a longer path considers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct LongerPath {
     /// The minimum round-trip time of this round.
     least: Option<Duration>,
@@ -63,21 +64,8 @@ pub(super) struct LongerPath {
     probe: Probe,
 }
 
-pack_fields!(LongerPath {
-    least,
-    greatest,
-    samples,
-    is_longer,
-    last_round,
-    is_suspected,
-    last,
-    has_jumped,
-    was_probed,
-    probe
-});
-
 /// A ProbeRTT.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 struct Probe {
     /// The bytes in flight when it began.
     in_flight_before: u64,
@@ -86,8 +74,6 @@ struct Probe {
     /// The minimum round-trip time of packets that were sent with little in flight.
     least: Option<Duration>,
 }
-
-pack_fields!(Probe { in_flight_before, before, least });
 
 impl LongerPath {
     /// Records a sample, and whether it is longer than queues can explain.

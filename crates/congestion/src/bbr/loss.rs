@@ -7,17 +7,15 @@ use super::long_term::is_too_high;
 use super::state::State;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, CongestionResponse, SendIndex, SentPacket};
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// A loss episode, bounded by a send index (law 3).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Episode {
     boundary: SendIndex,
     /// No packet sent after the episode began has been acknowledged.
     pub(super) is_open: bool,
 }
-
-pack_fields!(Episode { boundary, is_open });
 
 impl Episode {
     fn begin(&mut self, next_index: SendIndex) {

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use clearway_units::{Rate, Timestamp, pack_fields};
+use clearway_units::packed::Pack;
+use clearway_units::{Rate, Timestamp};
 
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -19,13 +20,11 @@ pub(super) const AGGREGATION_ROUNDS: u64 = 10;
 /// BBR.max_bw_filter: the greatest delivery rate of this cycle of ProbeBW and of the one before
 /// (BBR.MaxBwFilterLen = 2). It counts cycles, not rounds or time, so that each window contains a
 /// phase that sent faster than the estimate (row 114).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Bandwidth {
     previous: Rate,
     current: Rate,
 }
-
-pack_fields!(Bandwidth { previous, current });
 
 impl Bandwidth {
     /// BBR.max_bw; zero before the first sample.
@@ -50,7 +49,7 @@ impl Bandwidth {
 }
 
 /// The minimum round-trip time, and when to look for a lower one (draft, "ProbeRTT Logic").
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct MinimumRtt {
     /// BBR.min_rtt and its stamp.
     minimum: Option<(Duration, Timestamp)>,
@@ -61,8 +60,6 @@ pub(super) struct MinimumRtt {
     /// BBR.probe_rtt_expired.
     pub(super) is_due: bool,
 }
-
-pack_fields!(MinimumRtt { minimum, recent, confirmed_at, is_due });
 
 impl MinimumRtt {
     /// BBR.min_rtt; `None` before the first sample (law 7).
@@ -112,7 +109,7 @@ impl MinimumRtt {
 }
 
 /// BBR.extra_acked: how many more bytes than the bandwidth explains were acknowledged at once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Aggregation {
     began_at: Timestamp,
     delivered: u64,
@@ -120,8 +117,6 @@ pub(super) struct Aggregation {
     excess: [(u64, u64); AGGREGATION_ROUNDS as usize],
     maximum: u64,
 }
-
-pack_fields!(Aggregation { began_at, delivered, excess, maximum });
 
 impl Aggregation {
     /// UpdateACKAggregation. The excess counts up to `limit`, and for `rounds` rounds.

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
@@ -15,12 +16,10 @@ const MAXIMUM_QUANTUM: u64 = 64 << 10;
 const MINIMUM_QUANTUM_DATAGRAMS: u64 = 2;
 
 /// C.pacing_rate; `None` before the first round-trip time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Pacing {
     pub(super) rate: Option<Rate>,
 }
-
-pack_fields!(Pacing { rate });
 
 impl Pacing {
     /// InitPacingRate, with the first round-trip time: the initial window per round-trip time,

@@ -3,7 +3,8 @@
 
 use core::time::Duration;
 
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::cycle::Feedback;
@@ -15,7 +16,7 @@ use crate::{SendIndex, SentPacket};
 /// BBR.ProbeRTTDuration.
 const LEAST_DURATION: Duration = Duration::from_millis(200);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct ProbeRtt {
     /// When the bytes in flight fell to ProbeRTT's window. BBR.probe_rtt_done_stamp is 200 ms later.
     pub(super) reached_at: Option<Timestamp>,
@@ -27,8 +28,6 @@ pub(super) struct ProbeRtt {
     /// delivered, give samples that are too low.
     marked: Option<(SendIndex, u64)>,
 }
-
-pack_fields!(ProbeRtt { reached_at, is_round_done, broke_off_probe, marked });
 
 impl ProbeRtt {
     /// Marks what was sent since ProbeRTT began, and the `in_flight` bytes sent with it, as not

@@ -2,10 +2,10 @@
 
 use super::sample::Sample;
 use crate::inspect::{Inspect, StateValue, Visit};
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// Counts rounds. BBR has its own count because a new round begins with each phase.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Rounds {
     /// BBR.round_count.
     pub(super) count: u64,
@@ -16,8 +16,6 @@ pub(super) struct Rounds {
     /// BBR.next_round_delivered.
     ends_at: u64,
 }
-
-pack_fields!(Rounds { count, is_start, since_probe_up, ends_at });
 
 impl Rounds {
     pub(super) fn update(&mut self, sample: &Sample) {

@@ -1,22 +1,21 @@
 //! The bounds that respond to losses at once, until the next bandwidth probe (draft, "When not
 //! Probing for Bandwidth").
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
 use crate::inspect::{Inspect, StateValue, Visit};
 
 /// `None` is the draft's Infinity.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct ShortTerm {
     /// BBR.bw_shortterm.
     pub(super) rate: Option<Rate>,
     /// BBR.inflight_shortterm.
     pub(super) in_flight: Option<u64>,
 }
-
-pack_fields!(ShortTerm { rate, in_flight });
 
 impl ShortTerm {
     /// ResetShortTermModel.

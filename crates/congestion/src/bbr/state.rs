@@ -1,10 +1,10 @@
 //! The states and their gains (draft, "Summary of Control Behavior in the State Machine").
 
 use super::gain::Gain;
-use clearway_units::pack_variants;
+use clearway_units::packed::Pack;
 
 /// BBR.state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(super) enum State {
     Startup,
     Drain,
@@ -14,8 +14,6 @@ pub(super) enum State {
     ProbeUp,
     ProbeRtt,
 }
-
-pack_variants!(State { Startup, Drain, ProbeDown, ProbeCruise, ProbeRefill, ProbeUp, ProbeRtt });
 
 impl State {
     pub(super) const fn name(self) -> &'static str {

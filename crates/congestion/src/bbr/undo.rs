@@ -4,25 +4,22 @@ use super::Bbr;
 use super::short_term::ShortTerm;
 use super::state::State;
 use crate::SpuriousLoss;
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 /// The state before a loss episode began.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Pack)]
 pub(super) struct Undo {
     saved: Option<Saved>,
 }
 
-pack_fields!(Undo { saved });
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 struct Saved {
     /// BBR.undo_state: Startup or ProbeBW_UP, if the losses ended it.
     left: Option<State>,
     short_term: ShortTerm,
     long_term_bound: Option<u64>,
 }
-
-pack_fields!(Saved { left, short_term, long_term_bound });
 
 impl Undo {
     /// The losses of this episode caused the transition out of `state`.

@@ -1,6 +1,7 @@
 //! The congestion window (draft, "Congestion Window").
 
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
@@ -11,15 +12,13 @@ use crate::inspect::{Inspect, StateValue, Visit};
 const MINIMUM_DATAGRAMS: u64 = 4;
 
 /// C.cwnd, and the last window that neither losses nor ProbeRTT had reduced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Pack)]
 pub(super) struct Window {
     bytes: u64,
     /// BBR.prior_cwnd.
     saved: u64,
     is_touched: bool,
 }
-
-pack_fields!(Window { bytes, saved, is_touched });
 
 impl Window {
     pub(super) fn new(bytes: u64) -> Self {

@@ -3,8 +3,9 @@
 //! Windows are in datagrams and time in seconds, as in the RFC. Only addition, subtraction,
 //! multiplication and division are used, so that every machine computes the same bits.
 
-use clearway_units::pack_fields;
 use core::time::Duration;
+
+use clearway_units::packed::Pack;
 
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Metric, Quantity};
@@ -19,7 +20,7 @@ const MAX_GROWTH: f64 = 0.5;
 /// Larger windows, in datagrams, are not computed.
 const LARGEST: f64 = 1e12;
 
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Pack)]
 pub(super) struct Curve {
     datagram: f64,
     /// W_max.
@@ -33,8 +34,6 @@ pub(super) struct Curve {
     /// The fraction of a byte by which the window should have grown and has not yet (law 6).
     carry: f64,
 }
-
-pack_fields!(Curve { datagram, w_max, k, time, estimate, carry });
 
 impl Curve {
     /// A stage that begins with `window` and aims at `w_max`; all in bytes.

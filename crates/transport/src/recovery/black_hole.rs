@@ -1,7 +1,8 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::packet::LedgerPacket;
 
@@ -27,7 +28,7 @@ const LOST_OF: u32 = 4;
 /// A path may also lose only some of the large packets, for example where a link fragments them. Acknowledgments of the others
 /// disprove a black hole each time. Therefore the share of lost packets counts, too: a quarter over eight round trips, in half of
 /// which packets were lost. A queue or a receive buffer that overflows loses as many only until the sender learns of it.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct BlackHole {
     /// The largest datagram that every path carries.
     base: u64,
@@ -41,10 +42,8 @@ pub(super) struct BlackHole {
     boundary: SendIndex,
 }
 
-pack_fields!(BlackHole { base, losses, newest, newest_large, timed_out_at, sample, boundary });
-
 /// How many large packets were lost over some round trips.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 struct Sample {
     packets: u32,
     lost: u32,
@@ -55,8 +54,6 @@ struct Sample {
     /// The round trip ends when a packet with this index or a later one is acknowledged.
     round_end: SendIndex,
 }
-
-pack_fields!(Sample { packets, lost, rounds, lossy_rounds, is_lossy_round, round_end });
 
 impl Sample {
     fn add(&mut self, is_lost: bool) {
@@ -83,7 +80,7 @@ impl Sample {
 }
 
 /// Large packets that were lost, with none as large acknowledged that was sent later.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct Losses {
     first: SendIndex,
     first_sent_at: Timestamp,
@@ -92,8 +89,6 @@ struct Losses {
     /// The bytes of the smallest.
     smallest: u64,
 }
-
-pack_fields!(Losses { first, first_sent_at, last_sent_at, packets, smallest });
 
 impl BlackHole {
     /// The state before the first packet.

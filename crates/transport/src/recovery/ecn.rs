@@ -4,7 +4,8 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 use clearway_wire::frame::EcnCounts;
 
 use crate::SpaceId;
@@ -24,14 +25,12 @@ const TEST_TIMEOUTS: u32 = 3;
 const MARKED_ROUNDS: u64 = 16;
 
 /// How many packets with each mark the peer has received in a packet number space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 struct Counts {
     ect0: u64,
     ect1: u64,
     ce: u64,
 }
-
-pack_fields!(Counts { ect0, ect1, ce });
 
 impl Counts {
     /// The difference to earlier counts; `None` if one of them was higher.
@@ -56,7 +55,7 @@ impl From<EcnCounts> for Counts {
 }
 
 /// The marks of one packet number space, whose counts continue from path to path.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 struct SpaceMarks {
     /// The counts in the last ACK frame that raised the largest acknowledged packet number.
     reported: Counts,
@@ -67,8 +66,6 @@ struct SpaceMarks {
     /// The first packet number on the path.
     first: u64,
 }
-
-pack_fields!(SpaceMarks { reported, sent, excess, first });
 
 impl SpaceState for SpaceMarks {
     const ENDED: Self =
@@ -107,7 +104,7 @@ pub(super) struct Feedback {
 }
 
 /// The state of ECN on the current path.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct Ecn {
     state: EcnState,
     spaces: SpaceStates<SpaceMarks>,
@@ -132,22 +129,6 @@ pub(super) struct Ecn {
     /// ECN-CE marks ever passed on.
     total_marks: u64,
 }
-
-pack_fields!(Ecn {
-    state,
-    spaces,
-    tested,
-    allowance,
-    test_began,
-    last_marked,
-    proof,
-    lost,
-    marked,
-    is_suspected,
-    only_marked_since,
-    pending_marks,
-    total_marks
-});
 
 impl Ecn {
     pub(super) fn new(is_enabled: bool) -> Self {

@@ -1,5 +1,6 @@
 use clearway_congestion::{DeliverySnapshot, SendIndex};
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::checked::{add, broken, subtract};
 use super::packet::{LedgerPacket, PacketState, StagedPacket};
@@ -12,7 +13,7 @@ use crate::{SpaceId, TransportError};
 /// not included.
 ///
 /// `sent = acknowledged + (lost - spurious) + discarded + outstanding`, always.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct PacketCounts {
     /// Packets sent.
     pub packets_sent: u64,
@@ -36,25 +37,12 @@ pub struct PacketCounts {
     pub bytes_discarded: u64,
 }
 
-pack_fields!(PacketCounts {
-    packets_sent,
-    bytes_sent,
-    packets_acknowledged,
-    bytes_acknowledged,
-    packets_lost,
-    bytes_lost,
-    packets_spuriously_lost,
-    bytes_spuriously_lost,
-    packets_discarded,
-    bytes_discarded
-});
-
 /// The only record of what is in flight (law 2).
 ///
 /// A packet enters with [`commit`](Self::commit) and leaves through exactly one of
 /// [`acknowledge`](Self::acknowledge), [`declare_lost`](Self::declare_lost),
 /// [`abandon`](Self::abandon) and [`discard`](Self::discard). Arithmetic does not saturate: an overflow or underflow is an error.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct Ledger {
     spaces: SpaceStates<SentSpace>,
     /// The bytes in flight on the current path.
@@ -69,17 +57,6 @@ pub(super) struct Ledger {
     next_index: u64,
     counts: PacketCounts,
 }
-
-pack_fields!(Ledger {
-    spaces,
-    bytes_in_flight,
-    bytes_elsewhere,
-    bytes_staged,
-    path,
-    left_address_at,
-    next_index,
-    counts
-});
 
 impl Ledger {
     pub(super) fn new() -> Self {

@@ -1,7 +1,8 @@
 //! One packet, as the ledger and its spaces keep it.
 
 use clearway_congestion::{DeliverySnapshot, SendIndex, SentPacket};
-use clearway_units::{Timestamp, pack_fields, pack_variants};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 use clearway_wire::PacketNumber;
 
 /// A packet that was built and encrypted, and is not sent yet.
@@ -24,7 +25,7 @@ pub(crate) struct StagedPacket {
 }
 
 /// The state of a packet. It leaves `Outstanding` exactly once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(super) enum PacketState {
     /// Built, not yet sent.
     Staged,
@@ -40,10 +41,8 @@ pub(super) enum PacketState {
     Skipped,
 }
 
-pack_variants!(PacketState { Staged, Outstanding, Acknowledged, Lost, Abandoned, Skipped });
-
 /// One packet in the ledger.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 pub(super) struct LedgerPacket {
     pub(super) number: u64,
     pub(super) state: PacketState,
@@ -72,26 +71,6 @@ pub(super) struct LedgerPacket {
     pub(super) lost_at: Timestamp,
     pub(super) delivery: DeliverySnapshot,
 }
-
-pack_fields!(LedgerPacket {
-    number,
-    state,
-    ack_eliciting,
-    in_flight,
-    is_exempt,
-    is_off_path,
-    is_marked,
-    path,
-    loss_event,
-    settled_to,
-    token_count,
-    first_token,
-    bytes,
-    index,
-    sent_at,
-    lost_at,
-    delivery
-});
 
 impl LedgerPacket {
     /// Whether it was sent on the path of this generation, which was current then.

@@ -1,7 +1,8 @@
 use core::time::Duration;
 
 use clearway_congestion::SendIndex;
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::packet::LedgerPacket;
 
@@ -12,7 +13,7 @@ const THRESHOLD: u32 = 3;
 ///
 /// When a silence ends, the first ACK declares everything lost that was sent in it, so one ACK's
 /// losses are enough to look at.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct PersistentCongestion {
     /// Packets sent before there was a sample of the round-trip time prove nothing.
     first_sample_at: Option<Timestamp>,
@@ -25,15 +26,6 @@ pub(super) struct PersistentCongestion {
     longest: Duration,
     total: u64,
 }
-
-pack_fields!(PersistentCongestion {
-    first_sample_at,
-    boundary,
-    run_began_at,
-    acknowledged_elsewhere,
-    longest,
-    total
-});
 
 impl PersistentCongestion {
     pub(super) fn new() -> Self {

@@ -1,6 +1,7 @@
 use core::time::Duration;
 
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 use super::rtt::Rtt;
 use crate::SpaceId;
@@ -41,7 +42,7 @@ impl PtoContext {
 }
 
 /// The probe timer (RFC 9002 §6.2): one for all spaces, with one backoff.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct ProbeTimer {
     /// Expiries in a row.
     count: u32,
@@ -54,8 +55,6 @@ pub(super) struct ProbeTimer {
     /// The Application space does not wait for the backoff this once.
     is_hastened: bool,
 }
-
-pack_fields!(ProbeTimer { count, total, since, idle_since, is_hastened });
 
 impl ProbeTimer {
     pub(super) fn new(now: Timestamp) -> Self {

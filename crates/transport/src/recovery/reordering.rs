@@ -3,7 +3,7 @@ use core::time::Duration;
 use super::rtt::{Rtt, nine_eighths, weighted};
 use super::sent_space::MAX_LOST_REMEMBERED;
 use crate::observer::LossThresholds;
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// Raised thresholds are kept for this many rounds with losses and without reordering
 /// (RFC 8985 §6.2, step 4: RACK.reo_wnd_persist).
@@ -22,7 +22,7 @@ const MAX_PACKET_THRESHOLD: u64 = MAX_LOST_REMEMBERED as u64;
 /// because TCP cannot measure how late it was; with ACK frames QUIC can.
 ///
 /// Without such packets both thresholds keep their initial values.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct Reordering {
     least_packets: u64,
     packets: u64,
@@ -35,8 +35,6 @@ pub(super) struct Reordering {
     /// The last of those rounds that was counted.
     counted: Option<u64>,
 }
-
-pack_fields!(Reordering { least_packets, packets, longest, smoothed, persists, counted });
 
 /// By how much an acknowledged packet was overtaken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

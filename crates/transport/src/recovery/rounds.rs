@@ -1,15 +1,13 @@
 use clearway_congestion::SendIndex;
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// Counts packet-timed rounds: a round ends when a packet that was sent after it began is
 /// acknowledged.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct Rounds {
     current: u64,
     began_at: SendIndex,
 }
-
-pack_fields!(Rounds { current, began_at });
 
 impl Rounds {
     /// The first round begins with the packet that gets index `next`.

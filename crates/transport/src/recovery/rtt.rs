@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use clearway_congestion::RttSnapshot;
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 
 /// The granularity of timers (RFC 9002 §6.1.2).
 pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
@@ -10,15 +10,13 @@ pub(super) const GRANULARITY: Duration = Duration::from_millis(1);
 ///
 /// An estimate exists only once an ACK gave a sample; the assumed round-trip time is used for timers
 /// and never enters the estimate (law 7).
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct Rtt {
     assumed: Duration,
     estimate: Option<RttEstimate>,
 }
 
-pack_fields!(Rtt { assumed, estimate });
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct RttEstimate {
     latest: Duration,
     smoothed: Duration,
@@ -27,8 +25,6 @@ struct RttEstimate {
     /// The probe timeout without the peer's delay: asked far more often than it changes.
     probe_wait: Duration,
 }
-
-pack_fields!(RttEstimate { latest, smoothed, variation, minimum, probe_wait });
 
 impl Rtt {
     /// No sample yet; timers assume `assumed`.

@@ -1,7 +1,8 @@
 use core::time::Duration;
 
 use clearway_congestion::{Controller, RateSample, RttSnapshot, Snapshot};
-use clearway_units::{Rate, pack_fields};
+use clearway_units::Rate;
+use clearway_units::packed::Pack;
 
 use super::{PacketCounts, Recovery};
 use crate::ecn::EcnState;
@@ -43,20 +44,13 @@ pub struct RecoveryStats {
 }
 
 /// What loss recovery has counted, for sums over many connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(crate) struct RecoveryTotals {
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
     pub(crate) packets_spuriously_lost: u64,
     pub(crate) probe_timeouts: u64,
 }
-
-pack_fields!(RecoveryTotals {
-    packets_sent,
-    packets_lost,
-    packets_spuriously_lost,
-    probe_timeouts,
-});
 
 impl Recovery {
     /// Bytes in flight on the current path.

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use clearway_units::packed::Pack;
 use clearway_wire::Direction;
 #[cfg(any(test, debug_assertions))]
 use clearway_wire::StreamId;
@@ -79,7 +80,7 @@ impl Events {
 }
 
 /// One `T` for each direction of streams.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct PerDirection<T> {
     pub(super) bidirectional: T,
     pub(super) unidirectional: T,

@@ -2,17 +2,16 @@
 
 use core::time::Duration;
 
-use clearway_units::{Timestamp, pack_fields};
+use clearway_units::Timestamp;
+use clearway_units::packed::Pack;
 
 /// The credit for sending.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub(super) struct SendCredit {
     limit: u64,
     used: u64,
     reported_at: Option<u64>,
 }
-
-pack_fields!(SendCredit { limit, used, reported_at });
 
 impl SendCredit {
     /// A credit of `limit` bytes, of which none is used.
@@ -82,7 +81,7 @@ pub(super) struct Exceeded;
 /// consumed (RFC 9000 §4.2 leaves the frequency open): several updates in a row may be lost before the peer is blocked.
 /// A peer that has hardly any credit left gets even less than that if the application waits for its data.
 /// Each update that is lost doubles their frequency, each that arrives halves it again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 pub(super) struct ReceiveWindow {
     window: u64,
     max_window: u64,
@@ -94,16 +93,12 @@ pub(super) struct ReceiveWindow {
     update_part: u64,
 }
 
-pack_fields!(ReceiveWindow { window, max_window, limit, received, consumed, tuned, update_part });
-
 /// The state when the window was last compared with the consumed bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 struct Tuned {
     at: Timestamp,
     consumed: u64,
 }
-
-pack_fields!(Tuned { at, consumed });
 
 /// If half a window is consumed in fewer round trips than this, the window is too small.
 const TUNING_ROUND_TRIPS: u32 = 2;
@@ -257,7 +252,7 @@ impl ReceiveWindow {
 }
 
 /// Flow control of the connection as a whole.
-#[derive(Debug)]
+#[derive(Debug, Pack)]
 pub(super) struct ConnectionFlow {
     /// The peer's limit on all streams together.
     pub(super) send: SendCredit,
@@ -268,8 +263,6 @@ pub(super) struct ConnectionFlow {
     /// Whether a MAX_DATA is to be sent.
     pub(super) pending_max_data: bool,
 }
-
-pack_fields!(ConnectionFlow { send, receive, round_trip, pending_max_data });
 
 impl ConnectionFlow {
     /// The state before the peer's limit is known. `receive` is this endpoint's.

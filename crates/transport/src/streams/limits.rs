@@ -1,13 +1,13 @@
 //! The limits on the number of streams, in both directions (RFC 9000 §4.6).
 
-use clearway_units::pack_fields;
+use clearway_units::packed::Pack;
 use clearway_wire::VarInt;
 
 /// A stream count never exceeds 2^60, so that every stream ID fits (RFC 9000 §4.6).
 const MAX_STREAMS: u64 = 1 << 60;
 
 /// The streams of one direction that this endpoint opens.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Pack)]
 pub(super) struct LocalStreams {
     opened: u64,
     maximum: u64,
@@ -15,8 +15,6 @@ pub(super) struct LocalStreams {
     awaits_stream: bool,
     reported_at: Option<u64>,
 }
-
-pack_fields!(LocalStreams { opened, maximum, awaits_stream, reported_at });
 
 impl LocalStreams {
     /// How many have been opened.
@@ -76,7 +74,7 @@ impl LocalStreams {
 }
 
 /// The streams of one direction that the peer opens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Pack)]
 pub(super) struct RemoteStreams {
     opened: u64,
     accepted: u64,
@@ -86,8 +84,6 @@ pub(super) struct RemoteStreams {
     maximum: u64,
     pending_maximum: bool,
 }
-
-pack_fields!(RemoteStreams { opened, accepted, retired, concurrent, maximum, pending_maximum });
 
 /// The peer opened more streams than it may.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use bytes::Bytes;
+use clearway_units::packed::Pack;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 /// The result of a read.
@@ -164,7 +165,7 @@ pub(crate) enum FlowControlBlock {
 }
 
 /// Counts over a connection's life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
 pub struct StreamsStatistics {
     /// Streams that this endpoint opened.
     pub opened: u64,

@@ -2,48 +2,9 @@
 
 use clearway_units::memory::OnDemand;
 use clearway_units::packed::{Pack, Packer, Unpacker};
-use clearway_units::{pack_fields, pack_variants};
 
-use super::events::PerDirection;
-use super::state::ReceiveState;
-use super::{FlowControlBlock, PeerLimits, StreamEvent, StreamWindows, Streams, StreamsStatistics};
-use crate::Side;
+use super::{FlowControlBlock, StreamEvent, Streams};
 use crate::packable::{Packable, Packing};
-
-pack_fields!(PeerLimits { are_known, opened_here, opened_by_peer });
-pack_fields!(StreamWindows { initial, maximum });
-pack_variants!(Side { Client, Server });
-pack_variants!(ReceiveState {
-    Receive,
-    SizeKnown,
-    DataReceived,
-    DataRead,
-    ResetReceived,
-    ResetRead,
-});
-pack_fields!(StreamsStatistics {
-    opened,
-    opened_by_peer,
-    open,
-    bytes_sent,
-    bytes_retransmitted,
-    bytes_acknowledged,
-    bytes_received,
-    bytes_read,
-    bytes_buffered,
-});
-
-impl<T: Pack> Pack for PerDirection<T> {
-    fn pack(&self, into: &mut Packer) {
-        let Self { bidirectional, unidirectional } = self;
-        bidirectional.pack(into);
-        unidirectional.pack(into);
-    }
-
-    fn unpack(from: &mut Unpacker<'_>) -> Self {
-        Self { bidirectional: T::unpack(from), unidirectional: T::unpack(from) }
-    }
-}
 
 impl Packing for Streams {
     type Packed = Box<[u8]>;

@@ -156,7 +156,7 @@ impl Pack for SendState {
 }
 
 /// The receiving part of a stream (RFC 9000 §3.2, figure 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
 pub(super) enum ReceiveState {
     /// Data is being received.
     Receive,
