@@ -191,10 +191,12 @@ impl Recovery {
         path.sampler.on_delivered(now, &sent);
         path.rounds.on_acknowledged(packet.index, self.ledger.next_index());
         path.largest_acknowledged = path.largest_acknowledged.max(Some(packet.index));
-        if packet.state != PacketState::Lost {
-            self.batch.acked.push(sent);
-        } else if !packet.is_exempt {
-            self.batch.spurious.push((sent, packet.loss_event));
+        match packet.state {
+            PacketState::Lost { event, .. } if !packet.is_exempt => {
+                self.batch.spurious.push((sent, event));
+            }
+            PacketState::Lost { .. } => {}
+            _ => self.batch.acked.push(sent),
         }
     }
 
@@ -211,7 +213,7 @@ impl Recovery {
         }
         let path = &mut self.path;
         let overtaken = Overtaken { packets, elapsed: now.saturating_since(packet.sent_at) };
-        if packet.state == PacketState::Lost {
+        if packet.is_lost() {
             path.reordering.on_spurious_loss(overtaken, &path.rtt, thresholds);
         } else {
             path.reordering.on_overtaken(overtaken, &path.rtt);

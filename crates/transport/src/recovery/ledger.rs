@@ -166,7 +166,7 @@ impl Ledger {
         if packet.in_flight {
             add(&mut self.counts.packets_acknowledged, 1)?;
             add(&mut self.counts.bytes_acknowledged, packet.bytes)?;
-            if packet.state == PacketState::Lost {
+            if packet.is_lost() {
                 add(&mut self.counts.packets_spuriously_lost, 1)?;
                 add(&mut self.counts.bytes_spuriously_lost, packet.bytes)?;
             } else {
@@ -304,8 +304,8 @@ impl Ledger {
                     }
                 }
                 PacketState::Staged => subtract(&mut self.bytes_staged, packet.bytes)?,
-                PacketState::Acknowledged
-                | PacketState::Lost
+                PacketState::Acknowledged { .. }
+                | PacketState::Lost { .. }
                 | PacketState::Abandoned
                 | PacketState::Skipped => {}
             }

@@ -55,9 +55,9 @@ impl Recovery {
                     };
                     self.lose(space, number, now, trigger, thresholds)?;
                 }
-                PacketState::Acknowledged => self.path.persistent.interrupt(),
+                PacketState::Acknowledged { .. } => self.path.persistent.interrupt(),
                 PacketState::Staged
-                | PacketState::Lost
+                | PacketState::Lost { .. }
                 | PacketState::Abandoned
                 | PacketState::Skipped => {}
             }

@@ -32,9 +32,17 @@ pub(super) enum PacketState {
     /// Sent, neither acknowledged nor lost.
     Outstanding,
     /// Acknowledged.
-    Acknowledged,
+    Acknowledged {
+        /// All numbers from its own up to this one are settled. Zero if that is not known.
+        settled_to: u64,
+    },
     /// Declared lost. It may still be acknowledged.
-    Lost,
+    Lost {
+        /// When that was.
+        at: Timestamp,
+        /// The event in which it was.
+        event: u64,
+    },
     /// Abandoned: the peer cannot have processed it.
     Abandoned,
     /// The number was skipped on purpose (RFC 9000 §21.4).
@@ -57,10 +65,6 @@ pub(super) struct LedgerPacket {
     pub(super) is_marked: bool,
     /// The generation of the path on which it was sent.
     pub(super) path: u32,
-    /// The event in which it was declared lost.
-    pub(super) loss_event: u64,
-    /// Of an acknowledged packet: all numbers from its own up to this one are settled. Zero if that is not known.
-    pub(super) settled_to: u64,
     /// How many tokens it has in the space's ring.
     pub(super) token_count: u32,
     /// The position of its first token, counted from the first token of the space.
@@ -68,11 +72,15 @@ pub(super) struct LedgerPacket {
     pub(super) bytes: u64,
     pub(super) index: SendIndex,
     pub(super) sent_at: Timestamp,
-    pub(super) lost_at: Timestamp,
     pub(super) delivery: DeliverySnapshot,
 }
 
 impl LedgerPacket {
+    /// Whether it is declared lost, and not acknowledged since.
+    pub(super) fn is_lost(&self) -> bool {
+        matches!(self.state, PacketState::Lost { .. })
+    }
+
     /// Whether it was sent on the path of this generation, which was current then.
     pub(super) fn is_on(&self, path: u32) -> bool {
         !self.is_off_path && self.path == path

@@ -8,7 +8,6 @@ const SECOND: Duration = Duration::from_secs(1);
 fn lost(index: u64, second: u64) -> LedgerPacket {
     LedgerPacket {
         number: 0,
-        settled_to: 0,
         state: PacketState::Outstanding,
         ack_eliciting: true,
         in_flight: true,
@@ -16,13 +15,11 @@ fn lost(index: u64, second: u64) -> LedgerPacket {
         is_off_path: false,
         is_marked: false,
         path: 0,
-        loss_event: 0,
         token_count: 0,
         first_token: 0,
         bytes: 1200,
         index: SendIndex(index),
         sent_at: Timestamp::from_origin(SECOND * (second as u32)),
-        lost_at: Timestamp::ORIGIN,
         delivery: DeliverySnapshot::default(),
     }
 }

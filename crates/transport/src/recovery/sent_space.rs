@@ -291,14 +291,11 @@ impl SentSpace {
             is_off_path: false,
             is_marked: false,
             path: 0,
-            loss_event: 0,
-            settled_to: 0,
             token_count: 0,
             first_token: self.next_token(),
             bytes: 0,
             index: SendIndex::default(),
             sent_at: Timestamp::ORIGIN,
-            lost_at: Timestamp::ORIGIN,
             delivery: DeliverySnapshot::default(),
         });
         if self.skipped.len() == MAX_SKIPPED_REMEMBERED {
@@ -339,14 +336,11 @@ impl SentSpace {
             is_off_path: staged.is_off_path,
             is_marked: staged.is_marked,
             path,
-            loss_event: 0,
-            settled_to: 0,
             token_count,
             first_token,
             bytes: staged.bytes,
             index: SendIndex::default(),
             sent_at: Timestamp::ORIGIN,
-            lost_at: Timestamp::ORIGIN,
             delivery: DeliverySnapshot::default(),
         });
         Ok(())
@@ -430,7 +424,7 @@ impl SentSpace {
         for mut packet in core::mem::take(&mut self.packets) {
             let is_needed = matches!(
                 packet.state,
-                PacketState::Staged | PacketState::Outstanding | PacketState::Lost
+                PacketState::Staged | PacketState::Outstanding | PacketState::Lost { .. }
             );
             if is_needed {
                 let first_token = self.token_base.saturating_add(tokens.len() as u64);
@@ -465,15 +459,16 @@ impl SentSpace {
     ) -> Result<Option<LedgerPacket>, TransportError> {
         let Some(packet) = self.packet_mut(number) else { return Ok(None) };
         let before = *packet;
+        let acknowledged = PacketState::Acknowledged { settled_to: 0 };
         match before.state {
-            PacketState::Acknowledged | PacketState::Abandoned => return Ok(None),
+            PacketState::Acknowledged { .. } | PacketState::Abandoned => return Ok(None),
             PacketState::Staged | PacketState::Skipped => return Err(NEVER_SENT),
             PacketState::Outstanding => {
-                packet.state = PacketState::Acknowledged;
+                packet.state = acknowledged;
                 self.leave_outstanding(&before)?;
             }
-            PacketState::Lost => {
-                packet.state = PacketState::Acknowledged;
+            PacketState::Lost { .. } => {
+                packet.state = acknowledged;
                 self.lost.remove(&number);
             }
         }
@@ -497,9 +492,7 @@ impl SentSpace {
         }
         packet.is_exempt |= packet.index < left_address_at;
         let before = *packet;
-        packet.state = PacketState::Lost;
-        packet.lost_at = now;
-        packet.loss_event = loss_event;
+        packet.state = PacketState::Lost { at: now, event: loss_event };
         self.leave_outstanding(&before)?;
         self.lost.insert(number);
         Ok(before)
@@ -533,15 +526,17 @@ impl SentSpace {
         numbers.extend(self.lost.range(first..=last));
         let mut position = self.position_from(first.max(self.first_outstanding));
         while let Some(packet) = self.packets.get(position).filter(|packet| packet.number <= last) {
-            if packet.state == PacketState::Acknowledged && packet.settled_to > packet.number {
-                position = self.position_from(packet.settled_to);
-                continue;
-            }
-            if matches!(
-                packet.state,
-                PacketState::Staged | PacketState::Outstanding | PacketState::Skipped
-            ) {
-                numbers.push(packet.number);
+            match packet.state {
+                PacketState::Acknowledged { settled_to } if settled_to > packet.number => {
+                    position = self.position_from(settled_to);
+                    continue;
+                }
+                PacketState::Staged | PacketState::Outstanding | PacketState::Skipped => {
+                    numbers.push(packet.number);
+                }
+                PacketState::Acknowledged { .. }
+                | PacketState::Lost { .. }
+                | PacketState::Abandoned => {}
             }
             position = position.saturating_add(1);
         }
@@ -551,10 +546,10 @@ impl SentSpace {
     pub(super) fn note_settled(&mut self, first: u64, last: u64) {
         let position = self.position_from(first.max(self.first_outstanding));
         if let Some(packet) = self.packets.get_mut(position)
-            && packet.state == PacketState::Acknowledged
             && packet.number <= last
+            && let PacketState::Acknowledged { settled_to } = &mut packet.state
         {
-            packet.settled_to = last.saturating_add(1);
+            *settled_to = last.saturating_add(1);
         }
     }
 
@@ -562,9 +557,11 @@ impl SentSpace {
     pub(super) fn forget(&mut self, lost_before: Option<Timestamp>) {
         while let Some(oldest) = self.packets.front() {
             let is_settled = match oldest.state {
-                PacketState::Acknowledged | PacketState::Abandoned | PacketState::Skipped => true,
-                PacketState::Lost => {
-                    lost_before.is_some_and(|time| oldest.lost_at <= time)
+                PacketState::Acknowledged { .. }
+                | PacketState::Abandoned
+                | PacketState::Skipped => true,
+                PacketState::Lost { at, .. } => {
+                    lost_before.is_some_and(|time| at <= time)
                         || self.lost.len() > MAX_LOST_REMEMBERED
                 }
                 PacketState::Staged | PacketState::Outstanding => false,
@@ -639,7 +636,10 @@ impl SentSpace {
 
     /// When the last of the lost packets that are remembered was declared lost.
     pub(super) fn last_lost_at(&self) -> Option<Timestamp> {
-        self.packet(*self.lost.last()?).map(|packet| packet.lost_at)
+        match self.packet(*self.lost.last()?)?.state {
+            PacketState::Lost { at, .. } => Some(at),
+            _ => None,
+        }
     }
 
     /// Gives back the memory for more packets than there are.

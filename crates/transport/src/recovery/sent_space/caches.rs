@@ -19,7 +19,7 @@ impl SentSpace {
         assert_eq!(self.other_outstanding, count(|_| true).saturating_sub(in_flight), "others");
         let awaited = count(LedgerPacket::arms_timer);
         assert_eq!(self.ack_eliciting_outstanding, awaited, "packets that arm the timer");
-        let lost = self.packets.iter().filter(|packet| packet.state == PacketState::Lost);
+        let lost = self.packets.iter().filter(|packet| packet.is_lost());
         assert!(lost.map(|packet| packet.number).eq(self.lost.iter().copied()), "lost packets");
         let mut acks = outstanding().filter(|packet| !packet.in_flight);
         assert!(acks.all(|packet| self.acks.contains(&packet.number)), "packets of ACK frames");
@@ -39,11 +39,10 @@ impl SentSpace {
             assert!(!is_unsettled || number >= self.first_outstanding, "{number} is not settled");
             let is_unsent = matches!(state, PacketState::Staged | PacketState::Skipped);
             assert!(is_unsent || number < self.sent_end, "{number} was sent");
-            let is_acknowledged = state == PacketState::Acknowledged;
-            let largest = self.largest_acknowledged.map(clearway_wire::PacketNumber::get);
-            assert!(!is_acknowledged || largest >= Some(number), "{number} was acknowledged");
-            if is_acknowledged && packet.settled_to > number {
-                self.check_settled(number, packet.settled_to);
+            if let PacketState::Acknowledged { settled_to } = state {
+                let largest = self.largest_acknowledged.map(clearway_wire::PacketNumber::get);
+                assert!(largest >= Some(number), "{number} was acknowledged");
+                self.check_settled(number, settled_to);
             }
         }
     }
@@ -55,7 +54,9 @@ impl SentSpace {
             let state = packet.state;
             let is_settled = matches!(
                 state,
-                PacketState::Acknowledged | PacketState::Abandoned | PacketState::Lost
+                PacketState::Acknowledged { .. }
+                    | PacketState::Abandoned
+                    | PacketState::Lost { .. }
             );
             assert!(is_settled, "{} is {state:?}, and {from} skips to {to}", packet.number);
         }
