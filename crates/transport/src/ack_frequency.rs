@@ -109,14 +109,23 @@ pub(crate) struct AckFrequency {
     asked: Option<Box<Asked>>,
 }
 
+/// The delivery of the newest request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Delivery {
+    /// Its frame is to be sent, for the first time or again.
+    Pending,
+    /// Its frame is in flight.
+    InFlight,
+    /// Its frame was acknowledged.
+    Acknowledged,
+}
+
 /// The requests to the peer so far.
 #[derive(Debug)]
 struct Asked {
-    /// The newest request, and whether it is to be sent.
+    /// The newest request.
     request: Request,
-    is_pending: bool,
-    /// Whether the newest frame is in flight.
-    is_in_flight: bool,
+    delivery: Delivery,
     /// The sequence number of the next frame: how many were sent.
     next_sequence: u64,
     /// The delay that the peer has certainly adopted: that of the newest frame that was acknowledged.
@@ -129,8 +138,7 @@ impl Asked {
     fn new(request: Request, adopted_delay: Micros) -> Self {
         Self {
             request,
-            is_pending: true,
-            is_in_flight: false,
+            delivery: Delivery::Pending,
             next_sequence: 0,
             adopted_delay,
             unsettled_delay: Micros(0),
@@ -181,8 +189,8 @@ impl AckFrequency {
         let Some(least) = self.least_delay.filter(|_| self.is_enabled) else { return };
         // Where the peer's clock is coarser than the round trip, only its packet count can be relied on: nothing is asked
         // that could leave a round trip without an ACK frame (§8.1).
-        let is_in_flight = self.asked.as_ref().is_some_and(|asked| asked.is_in_flight);
-        if is_in_flight || least.get() > facts.smoothed_rtt {
+        let delivery = self.asked.as_ref().map(|asked| asked.delivery);
+        if delivery == Some(Delivery::InFlight) || least.get() > facts.smoothed_rtt {
             return;
         }
         self.level = self.next_level(facts);
@@ -201,7 +209,7 @@ impl AckFrequency {
         match &mut self.asked {
             Some(asked) if asked.request.differs(&wanted) => {
                 asked.request = wanted;
-                asked.is_pending = true;
+                asked.delivery = Delivery::Pending;
             }
             Some(_) => {}
             None => self.asked = Some(Box::new(Asked::new(wanted, self.usual_delay))),
@@ -222,7 +230,7 @@ impl AckFrequency {
 
     /// Whether an ACK_FREQUENCY frame is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.asked.as_ref().is_some_and(|asked| asked.is_pending)
+        self.asked.as_ref().is_some_and(|asked| asked.delivery == Delivery::Pending)
     }
 
     /// Writes the ACK_FREQUENCY frame, if one is to be sent.
@@ -230,15 +238,14 @@ impl AckFrequency {
         &mut self,
         contents: &mut PacketContents<'_, '_>,
     ) -> Result<(), EncodeError> {
-        let Some(asked) = self.asked.as_mut().filter(|asked| asked.is_pending) else {
+        let Some(asked) = self.asked.as_mut().filter(|it| it.delivery == Delivery::Pending) else {
             return Ok(());
         };
         let sequence = asked.next_sequence;
         let frame = Frame::AckFrequency(asked.request.frame(sequence));
         contents.push(&frame, Some(Token::AckFrequency { sequence }))?;
         asked.next_sequence = sequence.saturating_add(1);
-        asked.is_pending = false;
-        asked.is_in_flight = true;
+        asked.delivery = Delivery::InFlight;
         asked.unsettled_delay = asked.unsettled_delay.max(asked.request.max_ack_delay);
         Ok(())
     }
@@ -246,8 +253,8 @@ impl AckFrequency {
     /// An ACK_FREQUENCY frame was acknowledged, perhaps after it had been declared lost.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
         let Some(asked) = &mut self.asked else { return };
-        if asked.is_newest(sequence) && !asked.is_pending {
-            asked.is_in_flight = false;
+        if asked.is_newest(sequence) && asked.delivery != Delivery::Pending {
+            asked.delivery = Delivery::Acknowledged;
             asked.adopted_delay = asked.request.max_ack_delay;
             asked.unsettled_delay = Micros(0);
         }
@@ -255,10 +262,11 @@ impl AckFrequency {
 
     /// An ACK_FREQUENCY frame was lost. What is asked for by then is sent with a new number (§4).
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        let newest = self.asked.as_mut().filter(|it| it.is_in_flight && it.is_newest(sequence));
-        if let Some(asked) = newest {
-            asked.is_in_flight = false;
-            asked.is_pending = true;
+        if let Some(asked) = &mut self.asked
+            && asked.delivery == Delivery::InFlight
+            && asked.is_newest(sequence)
+        {
+            asked.delivery = Delivery::Pending;
         }
     }
 

@@ -239,6 +239,14 @@ impl Unused for Asides {
     }
 }
 
+/// The last validated path, to which the connection returns if the validation of the current one fails.
+#[derive(Clone, Copy, Debug)]
+struct Previous {
+    path: Path,
+    /// The data of the PATH_CHALLENGE that is to be sent on it (§9.3.3).
+    challenge: Option<[u8; 8]>,
+}
+
 /// The current path, the last validated one before it, and the frames to send on either.
 #[derive(Debug)]
 pub(crate) struct Paths {
@@ -246,15 +254,13 @@ pub(crate) struct Paths {
     /// The peer's address on the path on which the connection began.
     first_remote: SocketAddr,
     /// The last validated path, while the current one is being validated.
-    previous: Option<Box<Path>>,
+    previous: Option<Box<Previous>>,
     validation: Option<Box<Validation>>,
     candidate: Option<Box<Candidate>>,
     leaving: Option<Box<Leaving>>,
     /// Whether candidates are paths that this endpoint itself has chosen, as a client does: their number is limited, and
     /// the server's addresses are authenticated, so that the anti-amplification limit is not needed.
     validates_for_itself: bool,
-    /// Whether a PATH_CHALLENGE is to be sent on the previous path (§9.3.3).
-    previous_challenge: Option<[u8; 8]>,
     asides: OnDemand<Asides>,
     pads_current: bool,
     /// Whether the datagram that is being filled holds the PATH_CHALLENGE of the current path.
@@ -279,7 +285,6 @@ impl Paths {
             candidate: None,
             leaving: None,
             validates_for_itself: false,
-            previous_challenge: None,
             asides: OnDemand::default(),
             pads_current: false,
             holds_challenge: false,
@@ -365,7 +370,7 @@ impl Paths {
         if remote == self.current.remote {
             return self.current.amplification_credit();
         }
-        if self.previous.as_ref().is_some_and(|previous| previous.remote == remote) {
+        if self.previous.as_ref().is_some_and(|previous| previous.path.remote == remote) {
             return u64::MAX;
         }
         self.asides.elsewhere.iter().find(|elsewhere| elsewhere.remote == remote).map_or(
@@ -381,7 +386,7 @@ impl Paths {
 
     /// Whether `address`, which is not the current path's, is still remembered.
     pub(crate) fn remembers(&self, address: PathAddress) -> bool {
-        self.previous.as_ref().is_some_and(|previous| previous.address() == address)
+        self.previous.as_ref().is_some_and(|previous| previous.path.address() == address)
             || self.asides.elsewhere.iter().any(|elsewhere| elsewhere.remote == address.remote)
             || self.holds(address)
     }
@@ -428,24 +433,25 @@ impl Paths {
     ) -> bool {
         let old = self.current;
         let generation = old.generation.saturating_add(1);
-        let returns = self.previous.as_deref().copied();
-        let returns = returns.filter(|previous| previous.address() == arrival.address());
-        self.current = Path::new(arrival, local_id, generation, returns.is_some());
+        let previous = self.previous.as_ref();
+        let returns = previous.is_some_and(|it| it.path.address() == arrival.address());
+        self.current = Path::new(arrival, local_id, generation, returns);
         if let Some(elsewhere) = self.take_elsewhere(arrival.remote) {
             self.current.received = elsewhere.received;
             self.current.sent = elsewhere.sent;
         }
         if old.is_validated {
-            self.previous = Some(Box::new(old));
+            self.previous = Some(Box::new(Previous { path: old, challenge: None }));
         }
-        if returns.is_some() {
+        if returns {
             // The peer returned to an address that is validated already.
             self.previous = None;
             self.validation = None;
-            self.previous_challenge = None;
         } else {
             self.validation = Some(Box::new(Validation::new(now, probe_timeout, random)));
-            self.previous_challenge = self.previous.is_some().then(|| random.array());
+            if let Some(previous) = &mut self.previous {
+                previous.challenge = Some(random.array());
+            }
         }
         old.remote.ip() != arrival.remote.ip()
     }
@@ -486,7 +492,6 @@ impl Paths {
             Answer::Path => {
                 self.validation = None;
                 self.previous = None;
-                self.previous_challenge = None;
             }
         }
         true
@@ -584,12 +589,11 @@ impl Paths {
                 peer_kept_id: response.local_id == self.current.local_id,
             });
         }
-        let previous = *self.previous.as_deref()?;
-        let data = self.previous_challenge.take()?;
+        let Previous { path, challenge } = self.previous.as_deref_mut()?;
         Some(OffPathProbe {
-            address: previous.address(),
-            local_ip: previous.local_ip,
-            frame: ProbeFrame::Challenge(data),
+            address: path.address(),
+            local_ip: path.local_ip,
+            frame: ProbeFrame::Challenge(challenge.take()?),
             credit: u64::MAX,
             peer_kept_id: false,
         })
@@ -611,13 +615,12 @@ impl Paths {
             Outcome::Waiting => None,
             Outcome::Failed => {
                 self.validation = None;
-                self.previous_challenge = None;
                 let Some(previous) = self.previous.take() else { return Some(PathChange::Failed) };
                 let probed = self.current.newest.map(|number| (number, now));
                 let remote = self.current.remote;
                 self.remember(Elsewhere { remote, received: 0, sent: 0, probed });
                 let generation = self.current.generation.saturating_add(1);
-                self.current = Path { generation, ..*previous };
+                self.current = Path { generation, ..previous.path };
                 Some(PathChange::Reverted)
             }
         }

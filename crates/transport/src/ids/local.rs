@@ -29,10 +29,25 @@ pub(crate) enum RoutingChange {
 struct Issued {
     sequence: u64,
     id: ConnectionId,
-    /// NEW_CONNECTION_ID is to be sent, for the first time or again.
-    pending: bool,
-    /// The frame has been sent, so the peer may know the ID.
-    was_sent: bool,
+    announcement: Announcement,
+}
+
+/// The delivery of the NEW_CONNECTION_ID frame of an ID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Announcement {
+    /// The frame is to be sent, and the peer cannot know the ID.
+    Unsent,
+    /// The frame was lost, and is to be sent again.
+    Lost,
+    /// The frame is in flight or was acknowledged, or the ID needs none.
+    Sent,
+}
+
+impl Issued {
+    /// Whether NEW_CONNECTION_ID is to be sent, for the first time or again.
+    fn is_pending(&self) -> bool {
+        self.announcement != Announcement::Sent
+    }
 }
 
 /// Changes of which the endpoint does not know yet.
@@ -106,7 +121,8 @@ impl LocalIds {
         let id = self.generator.generate(random);
         let sequence = self.next_sequence;
         self.next_sequence = self.next_sequence.saturating_add(1);
-        self.active.push(Issued { sequence, id, pending: needs_frame, was_sent: !needs_frame });
+        let announcement = if needs_frame { Announcement::Unsent } else { Announcement::Sent };
+        self.active.push(Issued { sequence, id, announcement });
         id
     }
 
@@ -177,7 +193,8 @@ impl LocalIds {
     /// since those of an endpoint increase by one (§5.1.1).
     fn withdraw_unsent(&mut self) {
         // Frames are sent in the order of their sequence numbers.
-        while let Some(last) = self.active.pop_if(|last| !last.was_sent) {
+        while let Some(last) = self.active.pop_if(|last| last.announcement == Announcement::Unsent)
+        {
             self.changes.0.push_back(RoutingChange::Removed(last.id));
             self.next_sequence = last.sequence;
         }
@@ -186,12 +203,12 @@ impl LocalIds {
 
     /// Whether a NEW_CONNECTION_ID is to be sent.
     pub(crate) fn has_pending(&self) -> bool {
-        self.active.iter().any(|issued| issued.pending)
+        self.active.iter().any(Issued::is_pending)
     }
 
     /// Writes the pending NEW_CONNECTION_ID frames, as far as there is room.
     pub(crate) fn write_frames(&mut self, contents: &mut PacketContents<'_, '_>) {
-        for issued in self.active.iter_mut().filter(|issued| issued.pending) {
+        for issued in self.active.iter_mut().filter(|issued| issued.is_pending()) {
             let frame = frame::NewConnectionId {
                 sequence: VarInt::saturating(issued.sequence),
                 // It must not be above the sequence number (§19.15), as it would be where an ID is sent again that is to be
@@ -204,24 +221,23 @@ impl LocalIds {
             if contents.push(&Frame::NewConnectionId(frame), Some(token)).is_err() {
                 return;
             }
-            issued.pending = false;
-            issued.was_sent = true;
+            issued.announcement = Announcement::Sent;
         }
     }
 
     /// The frame with this sequence number was acknowledged.
     pub(crate) fn on_acked(&mut self, sequence: u64) {
-        self.set_pending(sequence, false);
+        self.note_announcement(sequence, Announcement::Sent);
     }
 
     /// The frame was lost: it is sent again, unless the ID has been retired since.
     pub(crate) fn on_lost(&mut self, sequence: u64) {
-        self.set_pending(sequence, true);
+        self.note_announcement(sequence, Announcement::Lost);
     }
 
-    fn set_pending(&mut self, sequence: u64, pending: bool) {
+    fn note_announcement(&mut self, sequence: u64, announcement: Announcement) {
         if let Some(issued) = self.active.iter_mut().find(|issued| issued.sequence == sequence) {
-            issued.pending = pending;
+            issued.announcement = announcement;
         }
     }
 
@@ -243,7 +259,7 @@ impl LocalIds {
         let Some(issued) = position.and_then(|position| self.active.get(position)) else {
             return Ok(());
         };
-        if !issued.was_sent {
+        if issued.announcement == Announcement::Unsent {
             return violation("a connection ID was retired that was never sent");
         }
         if issued.id == destination {

@@ -110,7 +110,6 @@ impl Paths {
         self.current = Path { generation, ..candidate.path };
         self.previous = None;
         self.validation = None;
-        self.previous_challenge = None;
         let same_remote = old.remote.ip() == self.current.remote.ip();
         let same_local = old.local_ip.is_some() && old.local_ip == self.current.local_ip;
         Some(same_remote && same_local)
