@@ -5,7 +5,7 @@ use clearway_units::Rate;
 use clearway_units::packed::Pack;
 
 use crate::episode::Episode;
-use crate::hystart::{HyStart, Verdict};
+use crate::hystart::{HyStart, SlowStartVerdict};
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::prr::Prr;
 use crate::{
@@ -221,9 +221,9 @@ impl Base {
     fn slow_start(&mut self, event: &Acknowledgement<'_>, growing: u64) -> u64 {
         let verdict = match &mut self.hystart {
             Some(hystart) => hystart.on_acknowledgement(event),
-            None => Verdict::Grow(1),
+            None => SlowStartVerdict::Grow(1),
         };
-        let Verdict::Grow(divisor) = verdict else {
+        let SlowStartVerdict::Grow(divisor) = verdict else {
             self.slow_start_threshold = Some(self.window);
             self.hystart = None;
             return growing;

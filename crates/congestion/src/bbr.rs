@@ -106,14 +106,14 @@ use self::jitter::Jitter;
 use self::latest::Latest;
 use self::long_term::LongTerm;
 use self::longer_path::LongerPath;
-use self::loss::Episode;
+use self::loss::LossEpisode;
 use self::model::{Aggregation, Bandwidth, MinimumRtt};
 use self::pacing::Pacing;
 use self::probe_rtt::ProbeRtt;
 use self::rounds::Rounds;
 use self::sample::Sample;
 use self::short_term::ShortTerm;
-use self::state::State;
+use self::state::BbrState;
 use self::undo::Undo;
 use self::window::Window;
 use crate::inspect::{Inspect, StateValue, Visit};
@@ -127,7 +127,7 @@ use crate::{
 pub struct Bbr {
     parameters: ControllerParameters,
     random: Random,
-    state: State,
+    state: BbrState,
     rounds: Rounds,
     bandwidth: Bandwidth,
     /// BBR.bw: the bandwidth after all bounds. Zero before the first sample.
@@ -142,7 +142,7 @@ pub struct Bbr {
     long_term: LongTerm,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
-    episode: Episode,
+    episode: LossEpisode,
     undo: Undo,
     window: Window,
     pacing: Pacing,
@@ -159,7 +159,7 @@ impl Bbr {
         let mut bbr = Self {
             parameters: *parameters,
             random: Random::from_number(parameters.seed),
-            state: State::Startup,
+            state: BbrState::Startup,
             rounds: Rounds::default(),
             bandwidth: Bandwidth::default(),
             rate: Rate::ZERO,
@@ -173,7 +173,7 @@ impl Bbr {
             long_term: LongTerm::default(),
             cycle: Cycle::default(),
             probe_rtt: ProbeRtt::default(),
-            episode: Episode::default(),
+            episode: LossEpisode::default(),
             undo: Undo::default(),
             window: Window::new(parameters.initial_window()),
             pacing: Pacing::default(),
@@ -242,7 +242,7 @@ impl Bbr {
         self.aggregation.restart(packet.sent_at);
         if self.state.is_probing_bandwidth() {
             self.set_pacing_rate(gain::Gain::ONE);
-        } else if self.state == State::ProbeRtt {
+        } else if self.state == BbrState::ProbeRtt {
             self.check_probe_rtt_done(packet.sent_at, packet.delivery.delivered);
         }
     }
@@ -250,13 +250,13 @@ impl Bbr {
     /// Records what holds the window and the rate back after `event` (law 5).
     fn note_suppressors(&mut self, event: &Acknowledgement<'_>) {
         let is_short = self.short_term.is_bound(self.bandwidth.maximum(), self.window.bytes());
-        let is_cruising = matches!(self.state, State::ProbeCruise | State::ProbeRefill);
+        let is_cruising = matches!(self.state, BbrState::ProbeCruise | BbrState::ProbeRefill);
         for (suppressor, holds) in [
             (Suppressor::NotLimited, !event.was_limited),
             (Suppressor::MaximumWindow, self.window.bytes() >= self.maximum_window()),
-            (Suppressor::Draining, matches!(self.state, State::Drain | State::ProbeDown)),
+            (Suppressor::Draining, matches!(self.state, BbrState::Drain | BbrState::ProbeDown)),
             (Suppressor::Cruising, is_cruising),
-            (Suppressor::ProbeRtt, self.state == State::ProbeRtt),
+            (Suppressor::ProbeRtt, self.state == BbrState::ProbeRtt),
             (Suppressor::ShortTermBound, is_short),
             (Suppressor::LongTermBound, self.is_long_term_bound()),
         ] {

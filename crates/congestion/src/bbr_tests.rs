@@ -28,7 +28,7 @@ use clearway_units::{Rate, Timestamp};
 use self::link::Link;
 use self::path::Path;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 use crate::testing::{SIZE, ms, parameters};
 use crate::{
     Acknowledgement, Controller, ControllerParameters, DeliverySnapshot, SendIndex, SentPacket,

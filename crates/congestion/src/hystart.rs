@@ -29,7 +29,7 @@ struct Conservative {
 
 /// The result of an acknowledgement for slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum SlowStartVerdict {
     /// Grow by the acknowledged bytes, divided by this.
     Grow(u64),
     /// The window is large enough: go to congestion avoidance.
@@ -62,7 +62,7 @@ impl HyStart {
 
     /// Processes an acknowledgement (RFC 9406 §4.2). Because packets are paced, L is infinite:
     /// growth per acknowledgement is not limited.
-    pub(crate) fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> Verdict {
+    pub(crate) fn on_acknowledgement(&mut self, event: &Acknowledgement<'_>) -> SlowStartVerdict {
         self.end_round_if_over(event);
         self.sample(event);
         if let Some(conservative) = self.conservative {
@@ -72,7 +72,7 @@ impl HyStart {
                 // The delay went away: it was not a queue.
                 self.conservative = None;
             } else if conservative.rounds >= CSS_ROUNDS {
-                return Verdict::Leave;
+                return SlowStartVerdict::Leave;
             }
         } else if let Some(baseline) = self.delay_has_grown() {
             // A new round begins here, the first of five: the samples that raised the suspicion
@@ -80,7 +80,7 @@ impl HyStart {
             self.conservative = Some(Conservative { baseline, rounds: 0 });
             self.begin_round(event);
         }
-        Verdict::Grow(if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 })
+        SlowStartVerdict::Grow(if self.is_conservative() { CSS_GROWTH_DIVISOR } else { 1 })
     }
 
     fn end_round_if_over(&mut self, event: &Acknowledgement<'_>) {

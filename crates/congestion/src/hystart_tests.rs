@@ -2,12 +2,12 @@ use core::time::Duration;
 
 use clearway_units::Timestamp;
 
-use super::{HyStart, Verdict};
+use super::{HyStart, SlowStartVerdict};
 use crate::testing::ms;
 use crate::{Acknowledgement, DeliverySnapshot, RttSnapshot, SendIndex, SentPacket};
 
-const GROW: Verdict = Verdict::Grow(1);
-const SLOW: Verdict = Verdict::Grow(4);
+const GROW: SlowStartVerdict = SlowStartVerdict::Grow(1);
+const SLOW: SlowStartVerdict = SlowStartVerdict::Grow(4);
 
 /// Sends flights of packets and has them acknowledged one by one.
 struct Trace {
@@ -20,7 +20,7 @@ impl Trace {
         Self { hystart: HyStart::new(), next: 0 }
     }
 
-    fn acknowledge(&mut self, index: Option<u64>, sample: Option<Duration>) -> Verdict {
+    fn acknowledge(&mut self, index: Option<u64>, sample: Option<Duration>) -> SlowStartVerdict {
         let packet = SentPacket {
             index: SendIndex(index.unwrap_or_default()),
             bytes: 1200,
@@ -57,13 +57,13 @@ impl Trace {
     }
 
     /// A round: `packets` packets are sent, and each acknowledgement carries a sample of `rtt`.
-    fn round(&mut self, packets: u64, rtt: Duration) -> Vec<Verdict> {
+    fn round(&mut self, packets: u64, rtt: Duration) -> Vec<SlowStartVerdict> {
         let first = self.next;
         self.next += packets;
         (first..self.next).map(|index| self.acknowledge(Some(index), Some(rtt))).collect()
     }
 
-    fn last_of_round(&mut self, packets: u64, rtt: Duration) -> Verdict {
+    fn last_of_round(&mut self, packets: u64, rtt: Duration) -> SlowStartVerdict {
         *self.round(packets, rtt).last().unwrap()
     }
 
@@ -176,7 +176,7 @@ fn a_delay_that_stays_ends_slow_start_after_five_rounds() {
     for _ in 1..5 {
         assert!(trace.round(20, ms(100)).iter().all(|verdict| *verdict == SLOW));
     }
-    assert_eq!(trace.round(1, ms(100)), [Verdict::Leave]);
+    assert_eq!(trace.round(1, ms(100)), [SlowStartVerdict::Leave]);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn five_rounds_end_slow_start_even_with_few_samples() {
     for _ in 1..5 {
         assert_eq!(trace.last_of_round(1, ms(10)), SLOW);
     }
-    assert_eq!(trace.round(1, ms(10)), [Verdict::Leave]);
+    assert_eq!(trace.round(1, ms(10)), [SlowStartVerdict::Leave]);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_delay_that_goes_away_resumes_slow_start() {
     for _ in 1..5 {
         assert_eq!(trace.last_of_round(20, ms(150)), SLOW);
     }
-    assert_eq!(trace.round(1, ms(150)), [Verdict::Leave]);
+    assert_eq!(trace.round(1, ms(150)), [SlowStartVerdict::Leave]);
 }
 
 #[test]

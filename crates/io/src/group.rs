@@ -19,7 +19,7 @@ use crate::memory_budget::MemoryBudget;
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
 use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
 use crate::shard::{
-    GroupStart, Siblings, Sockets, Start, listen, long_headers, spawn_within, start,
+    GroupStart, ShardSetup, Siblings, Sockets, listen, long_headers, spawn_within, start,
 };
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
 use crate::steering::Steering;
@@ -272,7 +272,7 @@ pub(crate) fn spawn_steered(
         let predecessor = predecessors.get(shard).cloned();
         // The process that runs receives until it has been replaced.
         sockets.listen(!is_replacing);
-        start(Start {
+        start(ShardSetup {
             sockets,
             config,
             server,

@@ -54,9 +54,9 @@ const LESS: u64 = 64 << 10;
 ///
 /// The last eighth is for what arrives until a connection is closed. If even that is used, all new connections are refused.
 #[derive(Clone)]
-pub struct MemoryBudget(Arc<Inner>);
+pub struct MemoryBudget(Arc<SharedBudget>);
 
-struct Inner {
+struct SharedBudget {
     limit: u64,
     /// What all connections hold. Written with the lock held.
     held: AtomicU64,
@@ -65,13 +65,13 @@ struct Inner {
     refused: AtomicU64,
     closed: AtomicU64,
     limited: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
 /// Established connections by what they count and their [place](ConnectionWaker::place), with the addresses of their peers.
 type Members = BTreeMap<(u64, usize), (IpAddr, ConnectionWaker)>;
 
-struct State {
+struct BudgetState {
     shares: FairShares,
     /// What the connections count that have to be closed and are not gone yet.
     closing: u64,
@@ -100,14 +100,14 @@ pub struct MemoryStatistics {
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(SharedBudget {
             limit,
             held: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             closed: AtomicU64::new(0),
             limited: AtomicU64::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(BudgetState {
                 shares: FairShares::new(limit),
                 closing: 0,
                 members: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl MemoryBudget {
         self.0.held.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         // Nothing that panics runs while the lock is held.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,7 +245,7 @@ impl MemoryBudget {
         self.0.closed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn take_out(&self, state: &mut State, account: &Account, waker: &ConnectionWaker) {
+    fn take_out(&self, state: &mut BudgetState, account: &Account, waker: &ConnectionWaker) {
         let Account { peer, counted, is_attributed, .. } = *account;
         if waker.is_condemned() {
             state.closing = state.closing.saturating_sub(counted);
@@ -265,7 +265,7 @@ impl MemoryBudget {
 
     fn put_in(
         &self,
-        state: &mut State,
+        state: &mut BudgetState,
         account: &mut Account,
         waker: &ConnectionWaker,
         holding: Holding,
@@ -282,7 +282,7 @@ impl MemoryBudget {
     }
 
     /// Changes what is held, and publishes the sum.
-    fn change(&self, state: &mut State, change: impl FnOnce(&mut FairShares)) {
+    fn change(&self, state: &mut BudgetState, change: impl FnOnce(&mut FairShares)) {
         change(&mut state.shares);
         let held = state.shares.held();
         self.0.held.store(held, Ordering::Relaxed);
@@ -291,7 +291,7 @@ impl MemoryBudget {
 
     /// Chooses connections to close until what remains is below the last level. What they hold counts until they are gone, but no
     /// longer for their prefix.
-    fn condemn(&self, state: &mut State, condemned: &mut Vec<(ConnectionWaker, u64)>) {
+    fn condemn(&self, state: &mut BudgetState, condemned: &mut Vec<(ConnectionWaker, u64)>) {
         let level = self.0.limit / 8 * 7;
         while state.shares.held().saturating_sub(state.closing) > level {
             let Some(host) = state.shares.heaviest() else { return };

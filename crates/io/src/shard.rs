@@ -89,7 +89,7 @@ pub(crate) fn spawn_within(
         long_headers::divide(slice::from_ref(&sockets));
     }
     let mailbox = Arc::new(Mailbox::new());
-    start(Start {
+    start(ShardSetup {
         sockets,
         config,
         server,
@@ -116,7 +116,7 @@ pub(crate) fn listen(
 }
 
 /// What a shard begins with.
-pub(crate) struct Start {
+pub(crate) struct ShardSetup {
     pub(crate) sockets: Sockets,
     pub(crate) config: EndpointConfig,
     pub(crate) server: Option<Arc<ServerConfig>>,
@@ -135,8 +135,8 @@ pub(crate) struct Start {
 }
 
 /// Starts a shard.
-pub(crate) fn start(start: Start) -> io::Result<ShardHandle> {
-    let Start {
+pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
+    let ShardSetup {
         sockets,
         config,
         server,

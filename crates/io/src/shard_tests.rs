@@ -20,7 +20,7 @@ use clearway_wire::VarInt;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::connections::Connections;
-use super::{Start, listen, spawn, start};
+use super::{ShardSetup, listen, spawn, start};
 use crate::balancers::Balancers;
 use crate::mailbox::Mailbox;
 use crate::{
@@ -231,7 +231,7 @@ fn a_turn_receives_what_waits() {
         let source = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(source.send_to(&[0x40; 30], address).unwrap(), 30);
     }
-    let shard = start(Start {
+    let shard = start(ShardSetup {
         sockets,
         config: endpoint_config(),
         server: config,

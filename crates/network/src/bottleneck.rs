@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use clearway_units::{Rate, Timestamp};
 
 use crate::ack_filter::AckFilterState;
-use crate::queue::{Queue, Verdict, Waiting};
+use crate::queue::{Queue, QueueVerdict, QueuedDatagram};
 use crate::rate::RateSchedule;
 use crate::trace::TraceState;
 use crate::{Conditions, DropReason};
@@ -99,7 +99,7 @@ impl Bottleneck {
     pub(crate) fn admit(
         &mut self,
         (now, first): (Timestamp, Timestamp),
-        waiting: Waiting,
+        waiting: QueuedDatagram,
         (flow, length): (u32, usize),
     ) {
         if self.serving.is_some()
@@ -140,7 +140,7 @@ impl Bottleneck {
     /// Puts the next datagram on the wire.
     fn serve(&mut self, at: Timestamp, first: Timestamp) {
         while let Some((waiting, verdict)) = self.queue.pop(at) {
-            if verdict == Verdict::Drop {
+            if verdict == QueueVerdict::Drop {
                 let reason = DropReason::QueueManagement;
                 self.dropped.push_back(Exit::Dropped { slot: waiting.slot, at, reason });
                 continue;
@@ -153,7 +153,7 @@ impl Bottleneck {
                 slot: waiting.slot,
                 until,
                 waited: at.saturating_since(waiting.entered),
-                is_marked: verdict == Verdict::Mark,
+                is_marked: verdict == QueueVerdict::Mark,
             });
             return;
         }

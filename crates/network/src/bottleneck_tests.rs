@@ -25,7 +25,7 @@ fn leaving(
         if bottleneck.has_room(*bytes) {
             leaving[slot] = Some(Timestamp::FAR_FUTURE);
             let (entered, ecn) = (*now, Ecn::NotEct);
-            let waiting = Waiting { slot, number, bytes: *bytes, entered, ecn };
+            let waiting = QueuedDatagram { slot, number, bytes: *bytes, entered, ecn };
             bottleneck.admit((*now, first), waiting, (0, 0));
         }
     }

@@ -1,11 +1,11 @@
 use clearway_units::Random;
 
 /// Which byte of a datagram is changed, and which of its bits.
-pub(crate) type Change = (usize, u8);
+pub(crate) type BitChange = (usize, u8);
 
 /// A change to one of the first `within` bytes of a datagram of `length` bytes, or to any byte if
 /// `within` is `None`.
-pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) -> Change {
+pub(crate) fn change(length: usize, within: Option<usize>, random: &mut Random) -> BitChange {
     let reach = within.map_or(length, |within| within.min(length));
     let position = random.below(u64::try_from(reach).unwrap_or(u64::MAX));
     // Never zero: a corrupt byte is a different byte.

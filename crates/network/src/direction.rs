@@ -6,14 +6,14 @@ use clearway_units::{Random, Rate, Timestamp};
 
 use crate::bottleneck::{Bottleneck, Exit};
 use crate::counters::{add_bytes, increment};
-use crate::disturbance::Verdict;
+use crate::disturbance::DatagramEffects;
 use crate::flows::Flows;
 use crate::host::HostState;
 use crate::impairments::Impairments;
-use crate::inside::{Entry, Inside, Transit};
+use crate::inside::{EnteringDatagram, Inside, Transit};
 use crate::pipe::{Due, Pipe};
 use crate::policer::PolicerState;
-use crate::queue::Waiting;
+use crate::queue::QueuedDatagram;
 use crate::travel::TravelTimes;
 use crate::{Conditions, Datagram, Delivery, DropReason, Ecn, EcnTreatment, Step, Way};
 
@@ -106,14 +106,14 @@ impl Direction {
     pub(crate) fn enter(
         &mut self,
         (now, first): (Timestamp, Timestamp),
-        mut entry: Entry,
-        verdict: Verdict,
+        mut entry: EnteringDatagram,
+        effects: DatagramEffects,
         inside: &mut Inside,
     ) -> Result<(), DropReason> {
         let length = entry.datagram.payload.len();
         let place = self.count_received(&entry.datagram, inside);
         let mut draws = self.impairments.draw((now, first), self.entered, length);
-        draws.disturb(verdict);
+        draws.disturb(effects);
         let ecn = step_at(self.ecn, &self.ecn_steps, first, now).apply(entry.datagram.ecn);
         let refusal = match ecn {
             Some(_) => self.refusal((now, first), length),
@@ -199,7 +199,7 @@ impl Direction {
         let slot = inside.transits.insert(transit);
         match &mut self.bottleneck {
             Some(bottleneck) => {
-                let waiting = Waiting { slot, number, bytes, entered: now, ecn };
+                let waiting = QueuedDatagram { slot, number, bytes, entered: now, ecn };
                 bottleneck.admit((now, first), waiting, (flow, length));
                 self.settle(now, first, inside);
             }

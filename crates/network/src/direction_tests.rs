@@ -389,7 +389,7 @@ fn the_pipe_is_bounded() {
 
 #[test]
 fn a_datagram_costs_at_most_what_is_counted() {
-    let places = size_of::<Transit>() + size_of::<Due>() + size_of::<Waiting>();
+    let places = size_of::<Transit>() + size_of::<Due>() + size_of::<QueuedDatagram>();
     assert!(places + 2 * size_of::<usize>() <= DATAGRAM_COST, "{places}");
 }
 

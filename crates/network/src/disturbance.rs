@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use clearway_units::{Random, Timestamp};
 
-use crate::corruption::{Change, change};
+use crate::corruption::{BitChange, change};
 use crate::{Reorder, Way};
 
 /// Something that happens to a link once, in addition to the permanent effects of its
@@ -76,10 +76,10 @@ pub enum Fate {
 
 /// The combined effect of all disturbances on a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct DatagramEffects {
     pub(crate) is_lost: bool,
     pub(crate) is_doubled: bool,
-    pub(crate) corruption: Option<Change>,
+    pub(crate) corruption: Option<BitChange>,
     pub(crate) held_back: Option<Duration>,
 }
 
@@ -129,31 +129,31 @@ impl Disturbances {
         now: Timestamp,
         way: Way,
         (number, length): (u64, usize),
-    ) -> Verdict {
+    ) -> DatagramEffects {
         let Self { list, random, seed } = self;
-        let mut verdict = Verdict::default();
+        let mut effects = DatagramEffects::default();
         for one in list {
             let Some(start) = one.start.filter(|start| *start <= now) else { continue };
             match one.disturbance.effect {
                 Effect::Rebind { .. } => {}
                 Effect::Silence { way: silent, length } => {
                     let is_silent = silent.is_none_or(|silent| silent == way);
-                    verdict.is_lost |= is_silent && now < start + length;
+                    effects.is_lost |= is_silent && now < start + length;
                 }
                 Effect::One { way: its, fate } if its == way && !one.is_spent => {
                     one.is_spent = true;
                     let mut random = Random::from_number(seed.wrapping_add(number));
-                    verdict.suffer(fate, length, &mut random);
+                    effects.suffer(fate, length, &mut random);
                 }
                 Effect::One { .. } => {}
                 Effect::Reorder(Reorder { probability, by }) => {
                     if probability.happens(random) {
-                        verdict.hold_back(by);
+                        effects.hold_back(by);
                     }
                 }
             }
         }
-        verdict
+        effects
     }
 
     /// How many NAT mappings were forgotten by disturbances up to `now`.
@@ -171,7 +171,7 @@ impl Disturbances {
     }
 }
 
-impl Verdict {
+impl DatagramEffects {
     fn suffer(&mut self, fate: Fate, length: usize, random: &mut Random) {
         match fate {
             Fate::Lost => self.is_lost = true,

@@ -2,8 +2,8 @@
 
 use clearway_units::{Random, Timestamp};
 
-use crate::corruption::{Change, change};
-use crate::disturbance::Verdict;
+use crate::corruption::{BitChange, change};
+use crate::disturbance::DatagramEffects;
 use crate::inside::Travel;
 use crate::loss::{LossState, capped};
 use crate::{Conditions, Corrupt, DropReason, Probability, Reorder, Way};
@@ -32,13 +32,13 @@ struct Sources {
 pub(crate) struct Draws {
     pub(crate) lost: Option<DropReason>,
     pub(crate) travel: Travel,
-    pub(crate) corruption: Option<Change>,
+    pub(crate) corruption: Option<BitChange>,
 }
 
 impl Draws {
     /// Adds the effects of disturbances.
-    pub(crate) fn disturb(&mut self, verdict: Verdict) {
-        let Verdict { is_lost, is_doubled, corruption, held_back } = verdict;
+    pub(crate) fn disturb(&mut self, effects: DatagramEffects) {
+        let DatagramEffects { is_lost, is_doubled, corruption, held_back } = effects;
         self.lost = self.lost.or(is_lost.then_some(DropReason::Disturbance));
         self.corruption = corruption.or(self.corruption);
         self.travel.is_duplicated |= is_doubled;

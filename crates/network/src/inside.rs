@@ -15,7 +15,7 @@ const SPARE_BUFFERS: usize = 1024;
 
 /// A datagram that enters.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct EnteringDatagram {
     pub(crate) number: u64,
     pub(crate) binding: u64,
     pub(crate) datagram: Datagram,
@@ -40,7 +40,12 @@ pub(crate) struct Transit {
 
 impl Transit {
     /// A datagram that has just entered.
-    pub(crate) fn new(now: Timestamp, entry: Entry, place: usize, travel: Travel) -> Self {
+    pub(crate) fn new(
+        now: Timestamp,
+        entry: EnteringDatagram,
+        place: usize,
+        travel: Travel,
+    ) -> Self {
         Self {
             datagram: entry.datagram,
             number: entry.number,

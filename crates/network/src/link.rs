@@ -4,7 +4,7 @@ use clearway_units::{Random, Rate, Timestamp};
 
 use crate::direction::Direction;
 use crate::disturbance::Disturbances;
-use crate::inside::{Entry, Inside};
+use crate::inside::{EnteringDatagram, Inside};
 use crate::ways::Ways;
 use crate::{
     Conditions, Counters, Datagram, Delivery, Disturbance, Dropped, FlowCounters, FlowDelay,
@@ -239,9 +239,9 @@ impl Link {
         let direction = self.directions.of_mut(way);
         direction.settle(now, first, &mut self.inside);
         let place = (direction.entered().saturating_add(1), datagram.payload.len());
-        let verdict = self.disturbances.judge(now, way, place);
-        let entry = Entry { number, binding, datagram };
-        if let Err(reason) = direction.enter((now, first), entry, verdict, &mut self.inside) {
+        let effects = self.disturbances.judge(now, way, place);
+        let entry = EnteringDatagram { number, binding, datagram };
+        if let Err(reason) = direction.enter((now, first), entry, effects, &mut self.inside) {
             return Outcome::Dropped { number, reason };
         }
         let passed = direction.passed_bytes();

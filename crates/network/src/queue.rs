@@ -32,7 +32,7 @@ pub enum Discipline {
 
 /// A datagram that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedDatagram {
     pub(crate) slot: usize,
     pub(crate) number: u64,
     /// Including the overhead of lower layers.
@@ -43,7 +43,7 @@ pub(crate) struct Waiting {
 
 /// The discipline's decision about the datagram at the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum QueueVerdict {
     /// It goes on the wire.
     Send,
     /// It is marked CE and goes on the wire.
@@ -100,7 +100,7 @@ impl Queue {
         self.limit.has_room(self.packets(), self.bytes(), bytes)
     }
 
-    pub(crate) fn push(&mut self, now: Timestamp, waiting: Waiting) {
+    pub(crate) fn push(&mut self, now: Timestamp, waiting: QueuedDatagram) {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.push(waiting),
             Order::CoDel(queue) => queue.fifo.push(waiting),
@@ -109,10 +109,10 @@ impl Queue {
     }
 
     /// The datagram to be served at `now`, and the verdict on it. The caller calls this again after
-    /// [`Verdict::Drop`].
-    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+    /// [`QueueVerdict::Drop`].
+    pub(crate) fn pop(&mut self, now: Timestamp) -> Option<(QueuedDatagram, QueueVerdict)> {
         match &mut self.order {
-            Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, Verdict::Send)),
+            Order::DropTail(fifo) => fifo.pop().map(|waiting| (waiting, QueueVerdict::Send)),
             Order::CoDel(queue) => queue.pop(now),
             Order::DualPi2(queue) => queue.pop(now),
         }
@@ -128,7 +128,7 @@ impl Queue {
     }
 
     /// Takes out the datagram `number`, if it waits.
-    pub(crate) fn remove(&mut self, number: u64) -> Option<Waiting> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<QueuedDatagram> {
         match &mut self.order {
             Order::DropTail(fifo) => fifo.remove(number),
             Order::CoDel(queue) => queue.fifo.remove(number),

@@ -277,7 +277,7 @@ struct Watch {
 }
 
 /// The parameters with which an endpoint makes a connection.
-pub(crate) struct Start {
+pub(crate) struct ConnectionSetup {
     pub(crate) side: Side,
     /// The version of the client's first flight.
     pub(crate) version: Version,

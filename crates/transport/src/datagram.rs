@@ -116,8 +116,8 @@ pub(crate) struct Datagrams {
 #[derive(Debug, Default)]
 struct Queues {
     /// Their numbers are in sequence but for those that were dropped.
-    outgoing: Queue<(DatagramId, Bytes)>,
-    incoming: Queue<Bytes>,
+    outgoing: DatagramQueue<(DatagramId, Bytes)>,
+    incoming: DatagramQueue<Bytes>,
     /// Outcomes that were not reported yet.
     outcomes: VecDeque<(DatagramId, DatagramOutcome)>,
     chunk: BytesMut,
@@ -133,7 +133,7 @@ impl Unused for Queues {
 
 /// The unreliable datagrams of a connection, and their counts.
 #[derive(Debug)]
-struct Queue<T> {
+struct DatagramQueue<T> {
     datagrams: VecDeque<T>,
     cost: u64,
 }
@@ -159,13 +159,13 @@ fn cost_of(payload: &Bytes) -> u64 {
     (payload.len() as u64).saturating_add(OVERHEAD)
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for DatagramQueue<T> {
     fn default() -> Self {
         Self { datagrams: VecDeque::new(), cost: 0 }
     }
 }
 
-impl<T: Payload> Queue<T> {
+impl<T: Payload> DatagramQueue<T> {
     fn push(&mut self, datagram: T) {
         self.cost = self.cost.saturating_add(cost_of(datagram.payload()));
         self.datagrams.push_back(datagram);

@@ -24,7 +24,7 @@ use slab::Slab;
 use crate::Side;
 use crate::address::{Arrival, SocketIndex};
 use crate::connection::{
-    Attempt, Connection, Deadlines, Start, Transmit, local_parameters, reserved_parameter,
+    Attempt, Connection, ConnectionSetup, Deadlines, Transmit, local_parameters, reserved_parameter,
 };
 use crate::drops::DropReason;
 use crate::ecn::EcnCodepoint;
@@ -39,7 +39,7 @@ pub use config::{
 };
 pub use incoming::Incoming;
 pub use offload::{RetryOffload, TokenValidity};
-use places::Place;
+use places::ConnectionSlot;
 use reset::ResetLimiter;
 use routes::Routes;
 pub use token::SharedTokens;
@@ -91,7 +91,7 @@ pub struct Endpoint {
     random: Random,
     token_keys: TokenKeys,
     /// Each in a place of its own, so that the table can grow without moving them, and its free places cost little.
-    connections: Slab<Place>,
+    connections: Slab<ConnectionSlot>,
     routes: Routes,
     replies: VecDeque<(Transmit, Vec<u8>)>,
     resets: ResetLimiter,
@@ -274,11 +274,11 @@ impl Endpoint {
         let concealed = self.config.reset_key.conceal(&ResetToken::new(*tail));
         let index = self.routes.find_reset(&(arrival.remote, concealed))?;
         match self.connections.get_mut(index)? {
-            Place::Kept(entry) => {
+            ConnectionSlot::Kept(entry) => {
                 entry.receive_reset(now);
                 Some(Received::Connection { handle: ConnectionHandle(index), is_authentic: true })
             }
-            Place::Released(released) => {
+            ConnectionSlot::Released(released) => {
                 released.receive_reset();
                 Some(Received::Ended)
             }
@@ -341,7 +341,7 @@ impl Endpoint {
         };
         let first_token = version::token_for(version, &token);
         let attempt = Attempt { sessions: client.sessions.clone(), token };
-        let start = Start {
+        let start = ConnectionSetup {
             side: Side::Client,
             version,
             negotiated: None,

@@ -22,7 +22,7 @@ use candidate::{Candidate, Leaving};
 pub use spin::SpinBit;
 
 use spin::Spin;
-use validation::{Answer, Outcome, Validation};
+use validation::{Answer, Validation, ValidationOutcome};
 
 pub(crate) use mtu::{BASE as BASE_DATAGRAM_SIZE, MtuConfig, PathMtu};
 
@@ -612,8 +612,8 @@ impl Paths {
         random: &mut Random,
     ) -> Option<PathChange> {
         match self.validation.as_mut()?.on_deadline(now, random) {
-            Outcome::Waiting => None,
-            Outcome::Failed => {
+            ValidationOutcome::Waiting => None,
+            ValidationOutcome::Failed => {
                 self.validation = None;
                 let Some(previous) = self.previous.take() else { return Some(PathChange::Failed) };
                 let probed = self.current.newest.map(|number| (number, now));

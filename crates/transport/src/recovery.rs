@@ -120,7 +120,7 @@ pub(crate) struct Recovery {
     max_ack_delay: Duration,
     /// The number of events reported to the controller: acknowledgements and loss detection timeouts.
     event: u64,
-    batch: OnDemand<Batch>,
+    batch: OnDemand<EventBuffers>,
 }
 
 /// The state of one path, which is reset for the next (RFC 9000 §9.4).
@@ -147,7 +147,7 @@ struct PathState {
 
 /// Buffers that are reused for every event, so that none allocates.
 #[derive(Debug, Default)]
-struct Batch {
+struct EventBuffers {
     staged: Vec<(SpaceId, PacketNumber)>,
     numbers: Vec<u64>,
     ranges: Vec<(u64, u64)>,
@@ -162,9 +162,9 @@ struct Batch {
     rtt_growth: Option<Duration>,
 }
 
-impl Unused for Batch {
+impl Unused for EventBuffers {
     fn unused() -> &'static Self {
-        static UNUSED: Batch = Batch {
+        static UNUSED: EventBuffers = EventBuffers {
             staged: Vec::new(),
             numbers: Vec::new(),
             ranges: Vec::new(),
@@ -293,7 +293,7 @@ impl Recovery {
         self.ledger.rest();
         self.ecn.rest();
         self.random.rest();
-        let Batch { staged, acked_tokens, lost_tokens, lost_packets, .. } = &*self.batch;
+        let EventBuffers { staged, acked_tokens, lost_tokens, lost_packets, .. } = &*self.batch;
         let is_taken = acked_tokens.is_empty() && lost_tokens.is_empty();
         if staged.is_empty() && is_taken && lost_packets.is_empty() {
             self.batch.give_back();

@@ -19,9 +19,9 @@ mod packing;
 mod range_set;
 mod reassembly;
 mod receive;
-mod receive_half;
+mod receiving_part;
 mod scheduler;
-mod send_half;
+mod sending_part;
 mod spare;
 mod state;
 mod table;
@@ -387,8 +387,8 @@ impl Streams {
         let limit = self.initial_send_limit(id);
         let window = ReceiveWindow::new(self.windows.initial, self.windows.maximum);
         let spare = &mut self.queues.spare;
-        let send = (is_local || is_bidirectional).then(|| spare.send_half(limit));
-        let receive = (!is_local || is_bidirectional).then(|| spare.receive_half(window));
+        let send = (is_local || is_bidirectional).then(|| spare.sending_part(limit));
+        let receive = (!is_local || is_bidirectional).then(|| spare.receiving_part(window));
         let opened = match is_local {
             true => &mut self.statistics.opened,
             false => &mut self.statistics.opened_by_peer,

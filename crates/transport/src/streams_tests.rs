@@ -17,7 +17,7 @@ use bytes::Bytes;
 use clearway_units::Timestamp;
 use clearway_wire::{Frame, Reader, TransportErrorCode, Writer};
 
-use super::send_half::SendNeeds;
+use super::sending_part::SendNeeds;
 use super::*;
 use crate::TransportError;
 use crate::contents::PacketContents;

@@ -3,7 +3,7 @@
 use super::Bbr;
 use super::gain::Gain;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 
 /// If the bandwidth was overestimated, the data in flight never drops to the estimate, so Drain
 /// ends after this many rounds in any case.
@@ -12,13 +12,13 @@ const MAXIMUM_ROUNDS: u64 = 3;
 impl Bbr {
     /// EnterDrain.
     pub(super) fn start_drain(&mut self) {
-        self.state = State::Drain;
+        self.state = BbrState::Drain;
         self.cycle.drain_began_in = self.rounds.count;
     }
 
     /// CheckDrainDone.
     pub(super) fn check_drain_done(&mut self, sample: &Sample) {
-        if self.state != State::Drain {
+        if self.state != BbrState::Drain {
             return;
         }
         let last = self.cycle.drain_began_in.saturating_add(MAXIMUM_ROUNDS);

@@ -4,7 +4,7 @@
 use super::Bbr;
 use super::gain::Gain;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use clearway_units::packed::Pack;
 
@@ -62,7 +62,7 @@ impl Bbr {
             return;
         }
         self.long_term.bound = Some(bound.max(sample.sent_in_flight()));
-        if self.state == State::ProbeUp {
+        if self.state == BbrState::ProbeUp {
             self.probe_long_term_bound(sample);
         }
     }

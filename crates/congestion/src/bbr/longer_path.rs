@@ -21,12 +21,12 @@ use clearway_units::packed::Pack;
 use super::Bbr;
 use super::gain::Gain;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 
 /// Flows whose model is right keep at most this many times their bandwidth-delay product in flight,
 /// so their queues make the round trip at most this many times the minimum.
-const LONGEST: Gain = State::ProbeUp.window_gain();
+const LONGEST: Gain = BbrState::ProbeUp.window_gain();
 /// If all data in flight is in the bottleneck's queue, halving it leaves half of the round trip.
 /// This threshold lies midway between that and the whole round trip.
 const STAYED: Gain = Gain(75);
@@ -149,7 +149,7 @@ impl Bbr {
     fn is_longer(&self, sample: &Sample) -> bool {
         let delivered = self.bandwidth.maximum().bytes_in(sample.rtt);
         self.full_pipe.was_reached
-            && self.state != State::Drain
+            && self.state != BbrState::Drain
             && !sample.is_application_limited
             && UNEXPLAINED.of(sample.sent_in_flight()) < delivered
             && self.is_beyond_queues(sample.rtt)

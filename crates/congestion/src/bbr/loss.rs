@@ -4,20 +4,20 @@
 use super::Bbr;
 use super::gain::Gain;
 use super::long_term::is_too_high;
-use super::state::State;
+use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{Acknowledgement, CongestionResponse, SendIndex, SentPacket};
 use clearway_units::packed::Pack;
 
 /// A loss episode, bounded by a send index (law 3).
 #[derive(Clone, Debug, Default, Pack)]
-pub(super) struct Episode {
+pub(super) struct LossEpisode {
     boundary: SendIndex,
     /// No packet sent after the episode began has been acknowledged.
     pub(super) is_open: bool,
 }
 
-impl Episode {
+impl LossEpisode {
     fn begin(&mut self, next_index: SendIndex) {
         self.boundary = next_index;
         self.is_open = true;
@@ -158,8 +158,8 @@ impl Bbr {
             let least = Gain::BETA.of(self.target_in_flight());
             self.long_term.bound = Some(sample.in_flight_at_loss().max(least));
         }
-        if self.state == State::ProbeUp {
-            self.undo.note_transition(State::ProbeUp);
+        if self.state == BbrState::ProbeUp {
+            self.undo.note_transition(BbrState::ProbeUp);
             self.start_probe_down(event.now, event.total_delivered);
         }
     }
@@ -173,7 +173,7 @@ impl Bbr {
     }
 }
 
-impl Inspect for Episode {
+impl Inspect for LossEpisode {
     fn inspect(&self, visit: &mut Visit<'_>) {
         let Self { boundary, is_open } = *self;
         visit("recovery_boundary", StateValue::Index(boundary));

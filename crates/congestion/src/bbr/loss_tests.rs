@@ -22,7 +22,7 @@ fn probing() -> Bbr {
     let mut bbr = Bbr::new(&parameters_of(1));
     bbr.full_pipe.was_reached = true;
     bbr.cycle.is_probe_sample = true;
-    bbr.state = State::ProbeUp;
+    bbr.state = BbrState::ProbeUp;
     bbr
 }
 
@@ -32,7 +32,7 @@ fn a_probe_is_responded_to_once() {
     let lost: Vec<_> = (10..16).map(|index| packet(index, 100 * SIZE)).collect();
     let event = acknowledgement(&[], &lost);
     bbr.on_acknowledgement(&event);
-    assert_eq!(bbr.state, State::ProbeDown);
+    assert_eq!(bbr.state, BbrState::ProbeDown);
     let bound = bbr.long_term.bound.unwrap();
     assert!((97 * SIZE..102 * SIZE).contains(&bound), "{}", bound / SIZE);
     let lost: Vec<_> = (20..30).map(|index| packet(index, 10 * SIZE)).collect();
@@ -45,7 +45,7 @@ fn two_percent_may_be_lost() {
     let mut bbr = probing();
     let lost: Vec<_> = (10..12).map(|index| packet(index, 100 * SIZE)).collect();
     bbr.on_acknowledgement(&acknowledgement(&[], &lost));
-    assert_eq!((bbr.state, bbr.long_term.bound), (State::ProbeUp, None));
+    assert_eq!((bbr.state, bbr.long_term.bound), (BbrState::ProbeUp, None));
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn the_state_is_saved_when_an_episode_begins_and_not_again_within_it() {
         total_delivered: 0,
     };
     bbr.on_spurious_loss(&event);
-    assert_eq!(bbr.state, State::ProbeDown, "one is still lost (S14)");
+    assert_eq!(bbr.state, BbrState::ProbeDown, "one is still lost (S14)");
     bbr.on_spurious_loss(&crate::SpuriousLoss { still_lost: 0, ..event });
-    assert_eq!((bbr.state, bbr.long_term.bound), (State::ProbeRefill, None));
+    assert_eq!((bbr.state, bbr.long_term.bound), (BbrState::ProbeRefill, None));
     assert_eq!(bbr.snapshot().undone_events, 1);
     bbr.on_spurious_loss(&crate::SpuriousLoss { still_lost: 0, ..event });
     assert_eq!(bbr.snapshot().undone_events, 1, "a second undo has no effect");
@@ -100,7 +100,7 @@ fn persistent_congestion_keeps_the_model_and_shrinks_the_window() {
 
 #[test]
 fn an_episode_ends_with_a_packet_that_was_sent_after_it_began() {
-    let mut episode = Episode::default();
+    let mut episode = LossEpisode::default();
     episode.begin(SendIndex(30));
     let early = [packet(29, SIZE)];
     assert!(!episode.is_ended_by(&acknowledgement(&early, &[])));

@@ -7,7 +7,7 @@ use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
-use super::state::State;
+use super::state::BbrState;
 use crate::RttSnapshot;
 
 /// The amount that the rate delivers in this time is sent in one batch.
@@ -27,7 +27,7 @@ impl Pacing {
     pub(super) fn begin(&mut self, initial_window: u64, rtt: Duration) {
         if self.rate.is_none() {
             let nominal = Rate::from_transfer(initial_window, rtt);
-            self.rate = nominal.map(|rate| State::Startup.pacing_gain().of_rate(rate));
+            self.rate = nominal.map(|rate| BbrState::Startup.pacing_gain().of_rate(rate));
         }
     }
 

@@ -6,7 +6,7 @@ use super::Bbr;
 use super::cycle::Feedback;
 use super::gain::Gain;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 
 /// Probes are at most this many rounds apart, so that a Reno flow on the same path gets its share.
 const RENO_ROUNDS: u64 = 63;
@@ -19,12 +19,12 @@ impl Bbr {
         self.rounds.since_probe_up = self.random.below(2);
         self.cycle.begin(now, &mut self.random);
         self.rounds.begin(total_delivered);
-        self.state = State::ProbeDown;
+        self.state = BbrState::ProbeDown;
     }
 
     /// StartProbeBW_CRUISE: sends at the delivery rate of the path.
     pub(super) fn start_probe_cruise(&mut self) {
-        self.state = State::ProbeCruise;
+        self.state = BbrState::ProbeCruise;
     }
 
     /// StartProbeBW_REFILL: forgets the losses of this cycle and fills the pipe for a round.
@@ -34,7 +34,7 @@ impl Bbr {
         self.cycle.was_precautionary = false;
         self.cycle.feedback = Feedback::Refilling;
         self.rounds.begin(total_delivered);
-        self.state = State::ProbeRefill;
+        self.state = BbrState::ProbeRefill;
     }
 
     /// StartProbeBW_UP: sends faster than the path has delivered so far.
@@ -42,7 +42,7 @@ impl Bbr {
         self.cycle.feedback = Feedback::ProbeStarting;
         self.rounds.begin(total_delivered);
         self.full_pipe.reset(rate);
-        self.state = State::ProbeUp;
+        self.state = BbrState::ProbeUp;
         self.long_term.raise_slope(self.window.bytes(), self.size());
     }
 
@@ -52,18 +52,18 @@ impl Bbr {
             return;
         }
         match self.state {
-            State::ProbeDown if self.is_time_to_probe(sample.now) => {
+            BbrState::ProbeDown if self.is_time_to_probe(sample.now) => {
                 self.start_probe_refill(sample.total_delivered);
             }
-            State::ProbeDown if self.is_time_to_cruise(sample) => self.start_probe_cruise(),
-            State::ProbeCruise if self.is_time_to_probe(sample.now) => {
+            BbrState::ProbeDown if self.is_time_to_cruise(sample) => self.start_probe_cruise(),
+            BbrState::ProbeCruise if self.is_time_to_probe(sample.now) => {
                 self.start_probe_refill(sample.total_delivered);
             }
-            State::ProbeRefill if self.rounds.is_start => {
+            BbrState::ProbeRefill if self.rounds.is_start => {
                 self.cycle.is_probe_sample = true;
                 self.start_probe_up(sample.total_delivered, sample.rate);
             }
-            State::ProbeUp => self.check_probe_up_done(sample),
+            BbrState::ProbeUp => self.check_probe_up_done(sample),
             _ => {}
         }
     }

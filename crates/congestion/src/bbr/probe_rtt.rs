@@ -9,7 +9,7 @@ use clearway_units::packed::Pack;
 use super::Bbr;
 use super::cycle::Feedback;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 use crate::{SendIndex, SentPacket};
 
@@ -55,11 +55,11 @@ impl Bbr {
     pub(super) fn check_probe_rtt(&mut self, sample: &Sample) {
         let is_due = self.minimum_rtt.is_due;
         let is_wanted = (is_due || self.longer_path.wants_probe()) && !self.is_restarting;
-        if self.state != State::ProbeRtt && is_wanted {
+        if self.state != BbrState::ProbeRtt && is_wanted {
             self.longer_path.begin_probe(sample.prior_in_flight, is_due);
             self.start_probe_rtt(sample.total_delivered);
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             self.handle_probe_rtt(sample);
         }
         if sample.delivered > 0 {
@@ -70,9 +70,9 @@ impl Bbr {
     /// EnterProbeRTT.
     fn start_probe_rtt(&mut self, total_delivered: u64) {
         self.window.save(self.episode.is_open);
-        let broke_off_probe = matches!(self.state, State::ProbeRefill | State::ProbeUp);
+        let broke_off_probe = matches!(self.state, BbrState::ProbeRefill | BbrState::ProbeUp);
         self.probe_rtt = ProbeRtt { broke_off_probe, ..ProbeRtt::default() };
-        self.state = State::ProbeRtt;
+        self.state = BbrState::ProbeRtt;
         self.cycle.feedback = Feedback::ProbeStopping;
         self.rounds.begin(total_delivered);
     }

@@ -3,7 +3,7 @@
 use super::Bbr;
 use super::long_term::is_too_high;
 use super::sample::Sample;
-use super::state::State;
+use super::state::BbrState;
 
 /// BBRStartupFullLossCnt: this many lost ranges of packets in a round are more than noise.
 const LOST_RANGES: u64 = 6;
@@ -11,13 +11,13 @@ const LOST_RANGES: u64 = 6;
 impl Bbr {
     /// EnterStartup.
     pub(super) fn start_startup(&mut self) {
-        self.state = State::Startup;
+        self.state = BbrState::Startup;
     }
 
     /// CheckStartupDone.
     pub(super) fn check_startup_done(&mut self, sample: &Sample) {
         self.check_startup_loss(sample);
-        if self.state == State::Startup && self.full_pipe.was_reached {
+        if self.state == BbrState::Startup && self.full_pipe.was_reached {
             self.start_drain();
         }
     }
@@ -30,12 +30,12 @@ impl Bbr {
         }
         let ranges = self.latest.take_lost_ranges();
         let lost = sample.lost.saturating_add(self.latest.marked);
-        let is_full = self.state == State::Startup
+        let is_full = self.state == BbrState::Startup
             && !self.full_pipe.was_reached
             && ranges >= LOST_RANGES
             && is_too_high(lost, sample.sent_in_flight());
         if is_full {
-            self.undo.note_transition(State::Startup);
+            self.undo.note_transition(BbrState::Startup);
             self.full_pipe.set_reached();
             self.long_term.bound = Some(self.bandwidth_delay_product().max(self.latest.in_flight));
         }

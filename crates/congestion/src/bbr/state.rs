@@ -5,7 +5,7 @@ use clearway_units::packed::Pack;
 
 /// BBR.state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Pack)]
-pub(super) enum State {
+pub(super) enum BbrState {
     Startup,
     Drain,
     ProbeDown,
@@ -15,7 +15,7 @@ pub(super) enum State {
     ProbeRtt,
 }
 
-impl State {
+impl BbrState {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Startup => "startup",

@@ -2,7 +2,7 @@
 
 use super::Bbr;
 use super::short_term::ShortTerm;
-use super::state::State;
+use super::state::BbrState;
 use crate::SpuriousLoss;
 use clearway_units::Rate;
 use clearway_units::packed::Pack;
@@ -16,14 +16,14 @@ pub(super) struct Undo {
 #[derive(Clone, Debug, Pack)]
 struct Saved {
     /// BBR.undo_state: Startup or ProbeBW_UP, if the losses ended it.
-    left: Option<State>,
+    left: Option<BbrState>,
     short_term: ShortTerm,
     long_term_bound: Option<u64>,
 }
 
 impl Undo {
     /// The losses of this episode caused the transition out of `state`.
-    pub(super) fn note_transition(&mut self, state: State) {
+    pub(super) fn note_transition(&mut self, state: BbrState) {
         if let Some(saved) = &mut self.saved {
             saved.left = Some(state);
         }
@@ -43,7 +43,7 @@ impl Undo {
 impl Bbr {
     /// SaveStateUponLoss.
     pub(super) fn save_state(&mut self) {
-        self.window.save(self.episode.is_open || self.state == State::ProbeRtt);
+        self.window.save(self.episode.is_open || self.state == BbrState::ProbeRtt);
         self.undo.saved = Some(Saved {
             left: None,
             short_term: self.short_term,
@@ -63,13 +63,15 @@ impl Bbr {
         self.short_term.in_flight = greater(self.short_term.in_flight, saved.short_term.in_flight);
         self.long_term.bound = greater(self.long_term.bound, saved.long_term_bound);
         match saved.left {
-            Some(State::Startup) if self.state != State::Startup => {
+            Some(BbrState::Startup) if self.state != BbrState::Startup => {
                 self.full_pipe.was_reached = false;
-                if self.state != State::ProbeRtt {
+                if self.state != BbrState::ProbeRtt {
                     self.start_startup();
                 }
             }
-            Some(State::ProbeUp) if !matches!(self.state, State::ProbeUp | State::ProbeRtt) => {
+            Some(BbrState::ProbeUp)
+                if !matches!(self.state, BbrState::ProbeUp | BbrState::ProbeRtt) =>
+            {
                 self.start_probe_refill(event.total_delivered);
             }
             _ => {}

@@ -5,7 +5,7 @@ use clearway_units::packed::Pack;
 
 use super::Bbr;
 use super::gain::Gain;
-use super::state::State;
+use super::state::BbrState;
 use crate::inspect::{Inspect, StateValue, Visit};
 
 /// BBR.MinPipeCwnd in datagrams.
@@ -80,7 +80,7 @@ impl Bbr {
     /// QuantizationBudget. The offload budget is the send quantum.
     fn quantized(&self, in_flight: u64) -> u64 {
         let least = self.pacing.send_quantum(self.size()).max(self.minimum_window());
-        let more = if self.state == State::ProbeUp { self.size().saturating_mul(2) } else { 0 };
+        let more = if self.state == BbrState::ProbeUp { self.size().saturating_mul(2) } else { 0 };
         in_flight.max(least).saturating_add(more)
     }
 
@@ -97,7 +97,7 @@ impl Bbr {
 
     /// ProbeRTTCwnd.
     pub(super) fn probe_rtt_window(&self) -> u64 {
-        self.multiple(self.rate, State::ProbeRtt.window_gain()).max(self.minimum_window())
+        self.multiple(self.rate, BbrState::ProbeRtt.window_gain()).max(self.minimum_window())
     }
 
     /// SetCwnd; `growing` is the acknowledged bytes that may make the window grow.
@@ -111,7 +111,7 @@ impl Bbr {
         {
             self.window.bytes = grown;
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             self.window.bytes = self.window.bytes.min(self.probe_rtt_window());
         }
         self.bound_window();
@@ -120,9 +120,9 @@ impl Bbr {
     /// BoundCwndForModel.
     pub(super) fn bound_window(&mut self) {
         let long_term = match self.state {
-            State::Startup | State::Drain => None,
-            State::ProbeCruise | State::ProbeRtt => self.bound_with_headroom(),
-            State::ProbeDown | State::ProbeRefill | State::ProbeUp => self.long_term.bound,
+            BbrState::Startup | BbrState::Drain => None,
+            BbrState::ProbeCruise | BbrState::ProbeRtt => self.bound_with_headroom(),
+            BbrState::ProbeDown | BbrState::ProbeRefill | BbrState::ProbeUp => self.long_term.bound,
         };
         let bound = |window: u64, limit: Option<u64>| limit.map_or(window, |it| it.min(window));
         let window = bound(bound(self.window.bytes, long_term), self.short_term.in_flight);
@@ -131,7 +131,7 @@ impl Bbr {
 
     /// Whether the long-term bound keeps the window below what the rest of the model permits.
     pub(super) fn is_long_term_bound(&self) -> bool {
-        let is_in_force = !matches!(self.state, State::Startup | State::Drain);
+        let is_in_force = !matches!(self.state, BbrState::Startup | BbrState::Drain);
         is_in_force && self.long_term.bound.is_some_and(|it| it < self.maximum_in_flight())
     }
 }

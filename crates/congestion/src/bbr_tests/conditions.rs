@@ -7,7 +7,7 @@ use crate::bbr::cycle::Feedback;
 use crate::bbr::gain::Gain;
 use crate::{Bbr, RateSample, Suppressor};
 
-fn bbr(state: State) -> Bbr {
+fn bbr(state: BbrState) -> Bbr {
     let mut bbr = Bbr::new(&parameters_of(1));
     bbr.state = state;
     bbr
@@ -16,7 +16,7 @@ fn bbr(state: State) -> Bbr {
 #[test]
 fn a_probe_after_excess_loss_ends_when_no_more_datagram_fits_below_the_bound() {
     let goes_down = |prior_in_flight, bound| {
-        let mut bbr = bbr(State::ProbeUp);
+        let mut bbr = bbr(BbrState::ProbeUp);
         bbr.cycle.was_too_high = true;
         bbr.long_term.bound = bound;
         bbr.is_time_to_go_down(&Sample { prior_in_flight, ..sample() })
@@ -30,7 +30,7 @@ fn a_probe_after_excess_loss_ends_when_no_more_datagram_fits_below_the_bound() {
 #[test]
 fn the_target_in_flight_includes_the_quantization_budget() {
     // Without a round-trip time the product is the initial window.
-    let bbr = bbr(State::ProbeUp);
+    let bbr = bbr(BbrState::ProbeUp);
     let rate = bbr.bandwidth.maximum();
     let product = bbr.parameters.initial_window();
     assert_eq!(bbr.in_flight_for(rate, Gain::ONE), product + 2 * SIZE);
@@ -38,7 +38,7 @@ fn the_target_in_flight_includes_the_quantization_budget() {
 
 #[test]
 fn a_restart_from_idle_lasts_until_something_is_delivered() {
-    let mut bbr = bbr(State::ProbeCruise);
+    let mut bbr = bbr(BbrState::ProbeCruise);
     bbr.is_restarting = true;
     bbr.check_probe_rtt(&Sample { delivered: 0, ..sample() });
     assert!(bbr.is_restarting);
@@ -50,7 +50,7 @@ fn a_restart_from_idle_lasts_until_something_is_delivered() {
 fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
     // Startup at full rate into a path that had run empty: little is in flight, and nearly all of that is queued.
     let after = |growing, has_passed_a_round| {
-        let mut bbr = bbr(State::ProbeDown);
+        let mut bbr = bbr(BbrState::ProbeDown);
         bbr.full_pipe.was_reached = true;
         bbr.cycle.begin(sample().now, &mut Random::from_number(1));
         if has_passed_a_round {
@@ -59,10 +59,10 @@ fn down_lasts_until_a_packet_sent_in_it_is_acknowledged() {
         bbr.update_probe_bandwidth(&Sample { growing, in_flight: 0, ..sample() });
         bbr.state
     };
-    assert_eq!(after(SIZE, false), State::ProbeDown);
-    assert_eq!(after(SIZE, true), State::ProbeCruise);
+    assert_eq!(after(SIZE, false), BbrState::ProbeDown);
+    assert_eq!(after(SIZE, true), BbrState::ProbeCruise);
     // A sender that sends all its data leaves no queue.
-    assert_eq!(after(0, false), State::ProbeCruise);
+    assert_eq!(after(0, false), BbrState::ProbeCruise);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn probe_rtt_ends_even_if_the_sender_has_little_to_send() {
     // It depends on time and a round, not on bandwidth (draft, HandleProbeRTT and
     // CheckProbeRTTDone).
     for is_application_limited in [false, true] {
-        let mut bbr = bbr(State::ProbeRtt);
+        let mut bbr = bbr(BbrState::ProbeRtt);
         bbr.full_pipe.was_reached = true;
         bbr.probe_rtt.reached_at = Some(sample().now);
         bbr.rounds.is_start = true;
@@ -78,10 +78,10 @@ fn probe_rtt_ends_even_if_the_sender_has_little_to_send() {
         later.newest.delivery.is_application_limited = is_application_limited;
         later.now = sample().now + ms(200);
         bbr.check_probe_rtt(&later);
-        assert_eq!(bbr.state, State::ProbeRtt);
+        assert_eq!(bbr.state, BbrState::ProbeRtt);
         later.now = sample().now + ms(201);
         bbr.check_probe_rtt(&later);
-        assert_eq!(bbr.state, State::ProbeCruise);
+        assert_eq!(bbr.state, BbrState::ProbeCruise);
     }
 }
 
@@ -109,7 +109,7 @@ fn a_sample_is_application_limited_if_its_packet_or_its_rate_is() {
 
 #[test]
 fn a_short_term_bound_is_in_force_below_the_model() {
-    let mut bbr = bbr(State::ProbeCruise);
+    let mut bbr = bbr(BbrState::ProbeCruise);
     let (maximum, window) = (megabits(20), 30 * SIZE);
     assert!(!bbr.short_term.is_bound(maximum, window));
     bbr.short_term.rate = Some(megabits(19));
@@ -125,7 +125,7 @@ fn a_short_term_bound_is_in_force_below_the_model() {
 #[test]
 fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
     let mut path = path();
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     let mut bbr = path.bbr;
     let is_told = |bbr: &Bbr| bbr.snapshot().suppressors.since(Suppressor::LongTermBound).is_some();
     bbr.long_term.bound = Some(5 * SIZE);
@@ -135,7 +135,7 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
     bbr.long_term.bound = None;
     assert!(!bbr.is_long_term_bound() && !is_told(&bbr));
     bbr.long_term.bound = Some(5 * SIZE);
-    bbr.state = State::Drain;
+    bbr.state = BbrState::Drain;
     assert!(!bbr.is_long_term_bound());
 }
 
@@ -143,7 +143,7 @@ fn a_long_term_bound_is_reported_where_it_is_in_force_and_below_the_model() {
 fn a_longer_round_trip_is_adopted_if_queues_cannot_explain_it() {
     // Queues of flows whose model is right make it at most 2.25 times the minimum.
     let adopted = |rtt: Duration| {
-        let (mut bbr, now, minimum) = (bbr(State::ProbeRtt), sample().now, ms(8));
+        let (mut bbr, now, minimum) = (bbr(BbrState::ProbeRtt), sample().now, ms(8));
         bbr.minimum_rtt.adopt(now, minimum);
         let path = &mut bbr.longer_path;
         path.note_jump(now, minimum, minimum);

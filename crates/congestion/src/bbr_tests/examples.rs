@@ -8,8 +8,8 @@ use crate::bbr::gain::Gain;
 fn exiting_startup_on_bandwidth_plateau() {
     let mut path = path();
     path.run_until(ms(1000), |path| path.bbr.full_pipe.rounds > 0);
-    assert_eq!(path.state(), State::Startup);
-    path.run_to_state(State::Drain);
+    assert_eq!(path.state(), BbrState::Startup);
+    path.run_to_state(BbrState::Drain);
     assert_estimates(&path, megabits(20));
     assert_eq!(path.bbr.full_pipe.rounds, 3);
     assert!(path.bbr.full_pipe.is_reached && path.bbr.full_pipe.was_reached);
@@ -21,12 +21,12 @@ fn exiting_startup_on_loss_when_application_limited() {
     let mut path = path();
     path.limit(megabits(10));
     path.run_for(ms(1000));
-    assert_eq!(path.state(), State::Startup);
+    assert_eq!(path.state(), BbrState::Startup);
     assert!(path.samples_are_limited);
     path.link.loss = 0.25;
-    let left = path.run_out_of(State::Startup);
+    let left = path.run_out_of(BbrState::Startup);
     // With so little in flight there is nothing to drain: the same ACK ends Drain.
-    assert_eq!((left.state, left.round), (State::ProbeCruise, path.bbr.cycle.drain_began_in));
+    assert_eq!((left.state, left.round), (BbrState::ProbeCruise, path.bbr.cycle.drain_began_in));
     assert!(path.samples_are_limited);
     assert!(path.bbr.full_pipe.is_reached && path.bbr.full_pipe.was_reached);
     let product = path.bbr.bandwidth_delay_product();
@@ -36,13 +36,13 @@ fn exiting_startup_on_loss_when_application_limited() {
 #[test]
 fn exiting_drain_based_on_inflight() {
     let mut path = path();
-    path.run_to_state(State::Drain);
+    path.run_to_state(BbrState::Drain);
     let half = path.bbr.rate.scaled(50, 100).scaled(99, 100);
     assert_eq!(path.bbr.pacing.rate, Some(half));
     let drained = path.bbr.in_flight_for(path.bbr.rate, Gain::ONE);
     assert!(path.in_flight > drained);
     let began = path.bbr.cycle.drain_began_in;
-    let left = path.run_out_of(State::Drain);
+    let left = path.run_out_of(BbrState::Drain);
     assert!(left.state.is_probing_bandwidth());
     assert!(left.in_flight <= drained && left.in_flight + 5 * SIZE > drained, "{left:?}");
     assert!(left.round <= began + 3);
@@ -53,10 +53,10 @@ fn exiting_drain_based_on_inflight() {
 #[test]
 fn exiting_drain_based_on_time() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
-    path.run_to_state(State::Drain);
+    path.run_to_state(BbrState::Drain);
     path.link.set_rate(path.now, megabits(9));
     let began = path.bbr.cycle.drain_began_in;
-    let left = path.run_out_of(State::Drain);
+    let left = path.run_out_of(BbrState::Drain);
     assert!(left.state.is_probing_bandwidth());
     assert_eq!(left.round, began + 4);
     assert!(left.in_flight > path.bbr.in_flight_for(path.bbr.rate, Gain::ONE));
@@ -78,23 +78,23 @@ fn never_exiting_startup_when_application_limited_with_no_loss() {
 #[test]
 fn never_exiting_probe_up_when_application_limited_with_no_loss() {
     let mut path = path();
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     path.limit(megabits(10));
     for _ in 0..60 {
         path.run_for(ms(500));
         path.link.delay -= Duration::from_micros(20);
     }
-    assert_eq!(path.state(), State::ProbeUp);
+    assert_eq!(path.state(), BbrState::ProbeUp);
     assert_estimates(&path, megabits(20));
     path.application = Application::Backlog;
-    assert_eq!(path.run_out_of(State::ProbeUp).state, State::ProbeDown);
+    assert_eq!(path.run_out_of(BbrState::ProbeUp).state, BbrState::ProbeDown);
 }
 
 #[test]
 fn entering_and_exiting_probe_rtt() {
     let mut path = path();
-    path.run_to_state(State::ProbeCruise);
-    path.run_to_state(State::ProbeRtt);
+    path.run_to_state(BbrState::ProbeCruise);
+    path.run_to_state(BbrState::ProbeRtt);
     let entered = *path.history.last().unwrap();
     assert!(entered.at > path.history[0].at + Duration::from_secs(5));
     let window = path.bbr.probe_rtt_window();
@@ -103,8 +103,8 @@ fn entering_and_exiting_probe_rtt() {
     assert_eq!(path.bbr.window(), window);
     path.run_for(ms(150));
     assert!(path.in_flight <= window && path.bbr.probe_rtt.reached_at.is_some());
-    let left = path.run_out_of(State::ProbeRtt);
-    assert_eq!(left.state, State::ProbeCruise);
+    let left = path.run_out_of(BbrState::ProbeRtt);
+    assert_eq!(left.state, BbrState::ProbeCruise);
     assert!((ms(200)..ms(300)).contains(&left.at.saturating_since(entered.at)), "{left:?}");
     assert!(path.bbr.window() > product, "the window is restored");
     // The path's 40 ms and the packet's own 0.48 ms at the bottleneck.
@@ -117,7 +117,7 @@ fn entering_and_exiting_probe_rtt() {
 #[test]
 fn skipping_probe_rtt_due_to_application_limited_sending() {
     let mut path = path();
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.application = Application::Paused;
     path.run_for(ms(6000));
     assert_eq!(path.in_flight, 0);
@@ -127,7 +127,7 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
     assert!(path.bbr.is_restarting);
     path.run_until(ms(100), |path| !path.bbr.is_restarting);
     path.run_for(ms(1000));
-    let is_probing = |state: State| state == State::ProbeRtt;
+    let is_probing = |state: BbrState| state == BbrState::ProbeRtt;
     assert!(!path.history[states..].iter().any(|entered| is_probing(entered.state)));
     assert_estimates(&path, megabits(20));
 }
@@ -135,15 +135,15 @@ fn skipping_probe_rtt_due_to_application_limited_sending() {
 #[test]
 fn an_idle_time_within_probe_rtt_ends_it() {
     let mut path = path();
-    path.run_to_state(State::ProbeCruise);
-    path.run_to_state(State::ProbeRtt);
+    path.run_to_state(BbrState::ProbeCruise);
+    path.run_to_state(BbrState::ProbeRtt);
     path.run_for(ms(100));
     path.application = Application::Paused;
     path.run_for(ms(2000));
-    assert_eq!(path.state(), State::ProbeRtt);
+    assert_eq!(path.state(), BbrState::ProbeRtt);
     path.application = Application::Backlog;
     path.run_until(ms(1), |path| path.in_flight > 0);
-    assert_eq!(path.state(), State::ProbeCruise);
+    assert_eq!(path.state(), BbrState::ProbeCruise);
     assert!(path.bbr.window() > path.bbr.bandwidth_delay_product());
 }
 
@@ -151,12 +151,12 @@ fn an_idle_time_within_probe_rtt_ends_it() {
 fn entering_and_exiting_probe_rtt_during_startup() {
     let mut path = path();
     path.limit(megabits(1));
-    let entered = path.run_out_of(State::Startup);
-    assert_eq!(entered.state, State::ProbeRtt);
-    let left = path.run_out_of(State::ProbeRtt);
-    assert_eq!(left.state, State::Startup);
+    let entered = path.run_out_of(BbrState::Startup);
+    assert_eq!(entered.state, BbrState::ProbeRtt);
+    let left = path.run_out_of(BbrState::ProbeRtt);
+    assert_eq!(left.state, BbrState::Startup);
     assert!(left.at.saturating_since(entered.at) > ms(200));
     path.application = Application::Backlog;
-    path.run_to_state(State::Drain);
+    path.run_to_state(BbrState::Drain);
     assert_estimates(&path, megabits(20));
 }

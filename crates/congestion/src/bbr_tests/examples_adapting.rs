@@ -7,7 +7,7 @@ use super::*;
 fn achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
     path.link.aggregation = Some(ms(15));
-    path.run_to_state(State::Drain);
+    path.run_to_state(BbrState::Drain);
     assert!(path.bbr.aggregation.maximum() > 5 * SIZE);
     let product = megabits(20).bytes_in(ms(40));
     assert!(path.bbr.window() > 2 * product, "{} {product}", path.bbr.window());
@@ -20,9 +20,9 @@ fn achieving_expected_startup_bandwidth_on_a_link_with_aggregation() {
 #[test]
 fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.run_for(ms(1000));
-    assert_eq!(path.state(), State::ProbeCruise);
+    assert_eq!(path.state(), BbrState::ProbeCruise);
     assert!(path.bbr.aggregation.maximum() <= 2 * SIZE);
     path.link.aggregation = Some(ms(30));
     path.run_for(ms(500));
@@ -34,8 +34,8 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
     // Without aggregation the estimate is forgotten ten rounds after less was delivered than the
     // bandwidth explains: after the next ProbeRTT at the latest.
     path.link.aggregation = None;
-    path.run_to_state(State::ProbeRtt);
-    path.run_out_of(State::ProbeRtt);
+    path.run_to_state(BbrState::ProbeRtt);
+    path.run_out_of(BbrState::ProbeRtt);
     path.run_for(ms(500));
     assert!(path.bbr.aggregation.maximum() < slot / 2);
 }
@@ -44,12 +44,12 @@ fn achieving_expected_cruise_bandwidth_on_a_link_with_aggregation() {
 fn correctly_managing_sub_packet_bdps() {
     let rate = Rate::from_bits_per_second(64_000);
     let mut path = Path::new(Link::new(Some(rate), ms(5), 20 * SIZE, 1), 1);
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     assert_estimates(&path, rate);
     assert_eq!(path.bbr.minimum_window(), 4 * SIZE);
     path.run_for(Duration::from_secs(20));
     // Twice the minimum of four packets, and the ACK aggregation; more in the middle of a probe.
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     let most = 8 * SIZE + path.bbr.aggregation.maximum();
     assert!(path.bbr.aggregation.maximum() <= SIZE);
     assert!((4 * SIZE..=most).contains(&path.bbr.window()));
@@ -64,14 +64,14 @@ fn correctly_managing_sub_packet_bdps() {
 fn increasing_bandwidth_tenfold() {
     let mut path = path_with(megabits(10), ms(40), 0.15, 1);
     path.run_until(Duration::from_secs(20), |path| {
-        path.bbr.long_term.bound.is_some() && path.state() == State::ProbeCruise
+        path.bbr.long_term.bound.is_some() && path.state() == BbrState::ProbeCruise
     });
     path.link.set_rate(path.now, megabits(100));
     path.link.buffer = megabits(100).bytes_in(ms(40));
     let (began, mut round, mut bounds) = (path.now, 0, Vec::new());
     while path.bbr.bandwidth.maximum() < megabits(98) {
         path.run_for(Duration::from_micros(500));
-        if path.state() == State::ProbeUp && path.bbr.rounds.count > round {
+        if path.state() == BbrState::ProbeUp && path.bbr.rounds.count > round {
             round = path.bbr.rounds.count;
             bounds.push(path.bbr.long_term.bound.unwrap() / SIZE);
         }
@@ -90,7 +90,7 @@ fn increasing_bandwidth_tenfold() {
 #[test]
 fn decreasing_bandwidth_tenfold() {
     let mut path = path_with(megabits(100), ms(40), 1.0, 1);
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.run_for(ms(200));
     path.link.set_rate(path.now, megabits(10));
     path.link.buffer = megabits(10).bytes_in(ms(40));

@@ -8,7 +8,7 @@ use crate::bbr::gain::Gain;
 fn bounded() -> Path {
     let mut path = path_with(megabits(20), ms(40), 0.15, 1);
     path.run_until(Duration::from_secs(20), |path| {
-        path.bbr.cycle.was_too_high && path.state() == State::ProbeCruise
+        path.bbr.cycle.was_too_high && path.state() == BbrState::ProbeCruise
     });
     path
 }
@@ -16,10 +16,10 @@ fn bounded() -> Path {
 #[test]
 fn exiting_probe_up_on_bandwidth_plateau() {
     let mut path = path();
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     assert_eq!(path.bbr.state.pacing_gain(), Gain(125));
-    let left = path.run_out_of(State::ProbeUp);
-    assert_eq!(left.state, State::ProbeDown);
+    let left = path.run_out_of(BbrState::ProbeUp);
+    assert_eq!(left.state, BbrState::ProbeDown);
     assert_eq!(path.bbr.full_pipe.rounds, 3);
     assert!(path.bbr.full_pipe.is_reached);
     assert_eq!(path.lost_bytes, 0);
@@ -29,16 +29,16 @@ fn exiting_probe_up_on_bandwidth_plateau() {
 #[test]
 fn exiting_probe_up_on_loss_when_application_limited() {
     let mut path = path();
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     path.limit(megabits(10));
     path.run_for(ms(1000));
-    assert_eq!(path.state(), State::ProbeUp);
+    assert_eq!(path.state(), BbrState::ProbeUp);
     assert!(path.samples_are_limited);
     let next = path.next_index();
     path.link.dropped = next..next + 6;
-    let left = path.run_out_of(State::ProbeUp);
+    let left = path.run_out_of(BbrState::ProbeUp);
     // With so little in flight there is nothing to drain: the same ACK ends DOWN.
-    assert_eq!((left.state, left.at), (State::ProbeCruise, path.bbr.cycle.began_at));
+    assert_eq!((left.state, left.at), (BbrState::ProbeCruise, path.bbr.cycle.began_at));
     assert!(path.bbr.cycle.was_too_high);
     // An application-limited flow has not shown how much is too much.
     assert_eq!(path.bbr.long_term.bound, None);
@@ -48,14 +48,14 @@ fn exiting_probe_up_on_loss_when_application_limited() {
 fn exiting_probe_down_on_inflight() {
     for mut path in [path(), bounded()] {
         path.run_until(Duration::from_secs(20), |path| {
-            path.state() == State::ProbeDown && !path.bbr.cycle.was_precautionary
+            path.state() == BbrState::ProbeDown && !path.bbr.cycle.was_precautionary
         });
         let down = path.bbr.rate.scaled(90, 100).scaled(99, 100);
         assert_eq!(path.bbr.pacing.rate, Some(down));
         let headroom = path.bbr.bound_with_headroom();
         let drained = path.bbr.in_flight_for(path.bbr.bandwidth.maximum(), Gain::ONE);
-        let left = path.run_out_of(State::ProbeDown);
-        assert_eq!(left.state, State::ProbeCruise);
+        let left = path.run_out_of(BbrState::ProbeDown);
+        assert_eq!(left.state, BbrState::ProbeCruise);
         assert!(left.in_flight <= drained);
         assert!(headroom.is_none_or(|headroom| left.in_flight <= headroom), "{headroom:?}");
     }
@@ -65,13 +65,13 @@ fn exiting_probe_down_on_inflight() {
 #[test]
 fn exiting_probe_down_after_max_time() {
     let mut path = path_with(megabits(20), ms(60), 6.0, 1);
-    path.run_to_state(State::ProbeUp);
-    path.run_to_state(State::ProbeDown);
+    path.run_to_state(BbrState::ProbeUp);
+    path.run_to_state(BbrState::ProbeDown);
     let entered = *path.history.last().unwrap();
     path.link.set_rate(path.now, megabits(17));
     path.bbr.minimum_rtt.schedule(path.now);
-    let left = path.run_out_of(State::ProbeDown);
-    assert_eq!(left.state, State::ProbeRefill);
+    let left = path.run_out_of(BbrState::ProbeDown);
+    assert_eq!(left.state, BbrState::ProbeRefill);
     let waited = left.at.saturating_since(entered.at);
     assert!((ms(2000)..ms(3100)).contains(&waited), "{waited:?}");
 }
@@ -79,19 +79,19 @@ fn exiting_probe_down_after_max_time() {
 #[test]
 fn handling_spurious_fast_recovery() {
     let mut path = path();
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     let window = path.bbr.window();
     let next = path.next_index();
     path.link.late = Some((next..next + 6, ms(15)));
-    let left = path.run_out_of(State::ProbeUp);
-    assert_eq!(left.state, State::ProbeDown);
+    let left = path.run_out_of(BbrState::ProbeUp);
+    assert_eq!(left.state, BbrState::ProbeDown);
     assert!(path.bbr.long_term.bound.is_some() && path.bbr.cycle.was_too_high);
-    let back = path.run_out_of(State::ProbeDown);
-    assert_eq!(back.state, State::ProbeRefill);
+    let back = path.run_out_of(BbrState::ProbeDown);
+    assert_eq!(back.state, BbrState::ProbeRefill);
     assert_eq!(path.bbr.snapshot().undone_events, 1);
     assert_eq!((path.bbr.long_term.bound, path.bbr.short_term.rate), (None, None));
     assert!(path.bbr.window() >= window);
-    assert_eq!(path.run_out_of(State::ProbeRefill).state, State::ProbeUp);
+    assert_eq!(path.run_out_of(BbrState::ProbeRefill).state, BbrState::ProbeUp);
     assert_estimates(&path, megabits(20));
 }
 
@@ -99,18 +99,18 @@ fn handling_spurious_fast_recovery() {
 fn a_startup_ended_by_spurious_losses_continues() {
     let mut path = path();
     path.run_for(ms(150));
-    assert_eq!(path.state(), State::Startup);
+    assert_eq!(path.state(), BbrState::Startup);
     // Every fourth packet: losses in many ranges.
     let next = path.next_index();
     path.link.late = Some((next..next + 80, ms(60)));
     path.link.late_every = 4;
-    let left = path.run_out_of(State::Startup);
-    assert_eq!(left.state, State::Drain);
+    let left = path.run_out_of(BbrState::Startup);
+    assert_eq!(left.state, BbrState::Drain);
     assert!(path.bbr.long_term.bound.is_some());
     path.run_until(ms(500), |path| path.bbr.snapshot().undone_events > 0);
     // Row 124: the transition that they caused is undone as well.
     assert!(!path.bbr.full_pipe.was_reached);
-    assert_eq!(path.state(), State::Startup);
+    assert_eq!(path.state(), BbrState::Startup);
     path.run_until(ms(2000), |path| path.bbr.full_pipe.was_reached);
     path.run_for(ms(1000));
     assert_eq!(path.bbr.long_term.bound, None);
@@ -121,7 +121,7 @@ fn a_startup_ended_by_spurious_losses_continues() {
 #[test]
 fn handling_spurious_rto_recovery() {
     let mut path = path_with(megabits(20), ms(40), 8.0, 1);
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     path.bbr.minimum_rtt.schedule(path.now);
     let window = path.bbr.window();
     path.link.late = Some((path.next_index()..u64::MAX, ms(1500)));
@@ -133,7 +133,7 @@ fn handling_spurious_rto_recovery() {
     path.run_until(ms(2000), |path| path.bbr.snapshot().undone_events > 0);
     assert_eq!((path.bbr.long_term.bound, path.bbr.short_term.rate), (None, None));
     assert!(path.bbr.window() >= window.min(path.bbr.bandwidth_delay_product()));
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     assert!(path.bbr.bandwidth.maximum() >= megabits(20).scaled(98, 100));
 }
 
@@ -142,17 +142,17 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
     let mut path = bounded();
     // Room for the probe, so that only the test's losses end it.
     path.link.buffer *= 20;
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     path.run_until(Duration::from_secs(10), |path| {
-        path.state() == State::ProbeUp && !path.bbr.cycle.was_too_high
+        path.state() == BbrState::ProbeUp && !path.bbr.cycle.was_too_high
     });
     path.run_for(ms(50));
-    assert_eq!(path.state(), State::ProbeUp);
+    assert_eq!(path.state(), BbrState::ProbeUp);
     let before = path.bbr.long_term.bound.unwrap();
     let next = path.next_index();
     path.link.dropped = next..next + 8;
-    let left = path.run_out_of(State::ProbeUp);
-    assert_eq!(left.state, State::ProbeDown);
+    let left = path.run_out_of(BbrState::ProbeUp);
+    assert_eq!(left.state, BbrState::ProbeDown);
     assert!(path.bbr.cycle.was_too_high);
     let after = path.bbr.long_term.bound.unwrap();
     assert!(after >= Gain::BETA.of(path.bbr.target_in_flight()), "{before} {after}");
@@ -162,15 +162,15 @@ fn handling_loss_during_probe_up_after_inflight_longterm_is_set() {
 #[test]
 fn handling_application_limited_sending_during_probe_refill() {
     let mut path = path();
-    path.run_to_state(State::ProbeRefill);
+    path.run_to_state(BbrState::ProbeRefill);
     path.limit(megabits(1));
-    let left = path.run_out_of(State::ProbeRefill);
-    assert_eq!(left.state, State::ProbeUp);
+    let left = path.run_out_of(BbrState::ProbeRefill);
+    assert_eq!(left.state, BbrState::ProbeUp);
     path.run_for(ms(500));
     assert!(path.samples_are_limited && path.last_rate < megabits(2));
     assert_estimates(&path, megabits(20));
     path.application = Application::Backlog;
-    assert_eq!(path.run_out_of(State::ProbeUp).state, State::ProbeDown);
+    assert_eq!(path.run_out_of(BbrState::ProbeUp).state, BbrState::ProbeDown);
     assert_estimates(&path, megabits(20));
 }
 
@@ -187,10 +187,10 @@ fn a_precautionary_probe_is_followed_by_a_whole_one() {
         path.bbr.long_term.bound > bound.map(|it| it * 5 / 4)
     });
     let states: Vec<_> = path.history[skipped..].iter().map(|entered| entered.state).collect();
-    let mut whole = vec![State::ProbeRefill, State::ProbeUp, State::ProbeDown];
-    if states.contains(&State::ProbeCruise) {
-        whole.push(State::ProbeCruise);
+    let mut whole = vec![BbrState::ProbeRefill, BbrState::ProbeUp, BbrState::ProbeDown];
+    if states.contains(&BbrState::ProbeCruise) {
+        whole.push(BbrState::ProbeCruise);
     }
-    whole.extend([State::ProbeRefill, State::ProbeUp]);
+    whole.extend([BbrState::ProbeRefill, BbrState::ProbeUp]);
     assert_eq!(states, whole);
 }

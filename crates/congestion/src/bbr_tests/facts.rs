@@ -30,17 +30,17 @@ fn the_phase_and_the_suppressors_are_reported() {
     let phase = |path: &Path| path.bbr.snapshot().phase;
     let holds = |path: &Path, it| path.bbr.snapshot().suppressors.since(it).is_some();
     assert_eq!(phase(&path), Phase::Other("startup"));
-    path.run_to_state(State::Drain);
+    path.run_to_state(BbrState::Drain);
     assert!(holds(&path, Suppressor::Draining) && !holds(&path, Suppressor::Cruising));
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     assert!(holds(&path, Suppressor::Cruising) && !holds(&path, Suppressor::Draining));
-    path.run_to_state(State::ProbeUp);
+    path.run_to_state(BbrState::ProbeUp);
     assert_eq!(phase(&path), Phase::Other("probe_bw_up"));
     let held = path.bbr.snapshot().suppressors.active().count();
     assert_eq!(held, 0, "nothing holds a probe back");
-    path.run_to_state(State::ProbeRtt);
+    path.run_to_state(BbrState::ProbeRtt);
     assert!(holds(&path, Suppressor::ProbeRtt));
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.link.loss = 0.1;
     path.run_for(ms(200));
     assert!(holds(&path, Suppressor::ShortTermBound));
@@ -60,7 +60,7 @@ fn metrics_contain_the_model() {
     assert_eq!(told["bw"], Quantity::Rate(path.bbr.rate));
     assert_eq!(told["min_rtt"], Quantity::Time(path.bbr.minimum_rtt.minimum().unwrap()));
     assert!(!told.contains_key("inflight_shortterm") && !told.contains_key("bw_shortterm"));
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.link.loss = 0.1;
     path.run_until(ms(2000), |path| {
         path.bbr.short_term.in_flight.is_some() && path.bbr.long_term.bound.is_some()

@@ -70,22 +70,22 @@ fn the_published_collapse_ends_within_a_second_with_jitter() {
 }
 
 /// The states before and after the first ProbeRTT that begins once the path carries a thousand times more.
-fn around_probe_rtt(is_lossy: bool) -> (State, State) {
+fn around_probe_rtt(is_lossy: bool) -> (BbrState, BbrState) {
     let mut path = path_with(megabits(1), ms(200), 8.0, 1);
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.run_for(ms(500));
     path.link.set_rate(path.now, megabits(1000));
-    path.run_to_state(State::ProbeUp);
-    path.run_to_state(State::ProbeRtt);
+    path.run_to_state(BbrState::ProbeUp);
+    path.run_to_state(BbrState::ProbeRtt);
     let before = path.history[path.history.len() - 2].state;
     path.bbr.cycle.was_too_high |= is_lossy;
-    (before, path.run_out_of(State::ProbeRtt).state)
+    (before, path.run_out_of(BbrState::ProbeRtt).state)
 }
 
 #[test]
 fn a_probe_that_probe_rtt_interrupts_continues_after_it() {
-    assert_eq!(around_probe_rtt(false), (State::ProbeUp, State::ProbeRefill));
-    assert_eq!(around_probe_rtt(true), (State::ProbeUp, State::ProbeCruise));
+    assert_eq!(around_probe_rtt(false), (BbrState::ProbeUp, BbrState::ProbeRefill));
+    assert_eq!(around_probe_rtt(true), (BbrState::ProbeUp, BbrState::ProbeCruise));
 }
 
 /// Subjects the path to a random disturbance, and returns its name.
@@ -202,7 +202,7 @@ fn the_rate_follows_the_path() {
 #[test]
 fn the_minimum_rate_is_a_packet_per_round_trip() {
     let mut path = path();
-    path.run_to_state(State::ProbeCruise);
+    path.run_to_state(BbrState::ProbeCruise);
     path.bbr.bandwidth = Default::default();
     path.bbr.rate = Rate::from_bytes_per_second(10);
     path.bbr.pacing.rate = Some(path.bbr.rate);
@@ -245,11 +245,13 @@ fn every_phase_ends() {
                 (pair[1].at.saturating_since(pair[0].at), pair[1].round - pair[0].round);
             let story = format!("{seed}: {:?} for {lasted:?}, {rounds} rounds", pair[0].state);
             match pair[0].state {
-                State::Drain => assert!(rounds <= 4, "{story}"),
-                State::ProbeDown | State::ProbeCruise => assert!(lasted <= ms(3100), "{story}"),
-                State::ProbeRefill => assert!(rounds <= 2, "{story}"),
-                State::ProbeRtt => assert!(lasted <= ms(200) + 6 * rtt, "{story}"),
-                State::Startup | State::ProbeUp => {}
+                BbrState::Drain => assert!(rounds <= 4, "{story}"),
+                BbrState::ProbeDown | BbrState::ProbeCruise => {
+                    assert!(lasted <= ms(3100), "{story}")
+                }
+                BbrState::ProbeRefill => assert!(rounds <= 2, "{story}"),
+                BbrState::ProbeRtt => assert!(lasted <= ms(200) + 6 * rtt, "{story}"),
+                BbrState::Startup | BbrState::ProbeUp => {}
             }
         }
     }

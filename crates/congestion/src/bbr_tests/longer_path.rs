@@ -50,7 +50,7 @@ fn a_slower_bottleneck_is_not_taken_for_a_longer_path() {
             assert!(minimum(&path) < ms(13), "{:?}", path.bbr);
         }
         let probes = &path.history[began..];
-        assert!(probes.iter().any(|it| it.state == State::ProbeRtt), "{probes:?}");
+        assert!(probes.iter().any(|it| it.state == BbrState::ProbeRtt), "{probes:?}");
     }
 }
 
@@ -60,7 +60,7 @@ fn the_queue_of_a_probe_is_not_taken_for_a_longer_path() {
     for seed in 0..20 {
         let mut path = short_path(seed);
         path.run_for(ms(2900));
-        assert!(path.history.iter().all(|it| it.state != State::ProbeRtt), "{:?}", path.history);
+        assert!(path.history.iter().all(|it| it.state != BbrState::ProbeRtt), "{:?}", path.history);
     }
 }
 

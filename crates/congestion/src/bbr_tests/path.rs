@@ -9,7 +9,7 @@ use clearway_units::{Rate, Timestamp};
 use super::link::Link;
 use super::parameters_of;
 use crate::bbr::Bbr;
-use crate::bbr::state::State;
+use crate::bbr::state::BbrState;
 use crate::testing::{SIZE, ms};
 use crate::{
     Acknowledgement, Controller, DeliveryRateSampler, Pacer, RttSnapshot, SendIndex, SentPacket,
@@ -35,7 +35,7 @@ pub(super) enum Application {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Entered {
     pub(super) at: Timestamp,
-    pub(super) state: State,
+    pub(super) state: BbrState,
     pub(super) in_flight: u64,
     pub(super) round: u64,
 }
@@ -108,7 +108,7 @@ impl Path {
             link,
             tolerates_reordering: false,
             application: Application::Backlog,
-            history: vec![Entered { at: now, state: State::Startup, in_flight: 0, round: 0 }],
+            history: vec![Entered { at: now, state: BbrState::Startup, in_flight: 0, round: 0 }],
             arrived: 0,
             lost_bytes: 0,
             sent_bytes: 0,
@@ -144,7 +144,7 @@ impl Path {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> BbrState {
         self.bbr.state
     }
 
@@ -167,7 +167,7 @@ impl Path {
         }
     }
 
-    pub(super) fn run_to_state(&mut self, state: State) {
+    pub(super) fn run_to_state(&mut self, state: BbrState) {
         self.run_until(Duration::from_secs(60), |path| path.state() == state);
     }
 
@@ -177,7 +177,7 @@ impl Path {
     }
 
     /// Runs until BBR leaves `state`, and returns how it entered the next one.
-    pub(super) fn run_out_of(&mut self, state: State) -> Entered {
+    pub(super) fn run_out_of(&mut self, state: BbrState) -> Entered {
         assert_eq!(self.state(), state);
         self.run_until(Duration::from_secs(60), |path| path.state() != state);
         *self.history.last().unwrap()

@@ -104,17 +104,17 @@ pub(super) struct Kept {
 pub struct Keeper {
     /// Taken once the thread has something to keep.
     begin: Option<Sender<Kept>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<KeeperThread>,
 }
 
 /// What ends the thread.
 #[derive(Debug)]
-struct Waiting {
+struct KeeperThread {
     stop: Arc<OwnedFd>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Waiting {
+impl KeeperThread {
     /// Ends the thread, which has something to keep or gets nothing more.
     fn end(&self) {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
@@ -129,7 +129,7 @@ impl Waiting {
 }
 
 /// The threads that keep something.
-static WAITING: Mutex<Vec<Weak<Waiting>>> = Mutex::new(Vec::new());
+static WAITING: Mutex<Vec<Weak<KeeperThread>>> = Mutex::new(Vec::new());
 
 /// Ends the threads of all [`Keeper`]s: no process can replace this one any more, and no socket is left in the file system.
 pub(crate) fn end_all() {
@@ -149,7 +149,7 @@ impl Keeper {
                 kept.wait(&stopped);
             }
         })?;
-        let waiting = Waiting { stop, thread: Mutex::new(Some(thread)) };
+        let waiting = KeeperThread { stop, thread: Mutex::new(Some(thread)) };
         Ok(Self { begin: Some(begin), waiting: Arc::new(waiting) })
     }
 

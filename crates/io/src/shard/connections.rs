@@ -22,7 +22,7 @@ use clearway_units::Timestamp;
 use clearway_wire::VarInt;
 
 use super::attempts::Attempts;
-use super::deadlines::{Kind, ShardDeadlines};
+use super::deadlines::{DeadlineKind, ShardDeadlines};
 use super::siblings::Passed;
 use super::sockets::Sockets;
 use crate::acceptor::Acceptor;
@@ -36,9 +36,9 @@ use crate::memory_budget::{Account, MemoryBudget};
 use crate::restart::Pipe;
 use crate::statistics::ShardStatistics;
 use crate::via::Via;
-use migrating::Waiting;
+use migrating::WaitingMigration;
 use newcomers::Newcomers;
-use record::{Counts, Record};
+use record::{ConnectionCounts, ConnectionRecord};
 use unknown::report_unknown;
 
 /// A deadline that stays in the past after it was served must not make the shard spin.
@@ -51,7 +51,7 @@ const MAX_REPLIES: usize = 64;
 pub(super) const REPLY: &str = "a callback of the application panicked";
 
 /// A connection's application, and what the shard still has to do for it.
-struct Slot {
+struct ConnectionSlot {
     handle: ConnectionHandle,
     application: Guarded,
     target: Arc<WakeTarget>,
@@ -66,16 +66,16 @@ struct Slot {
     /// A panic has left its connection in a state that may be inconsistent.
     is_broken: bool,
     /// When deadlines were last served, and which.
-    served: Option<(Timestamp, Kind)>,
+    served: Option<(Timestamp, DeadlineKind)>,
     /// When the application wants to run again.
     deadline: Option<Timestamp>,
     /// Sockets that were opened for migrations, and that the connection uses.
     sockets: Vec<SocketIndex>,
     /// A migration that was asked for and cannot begin yet.
-    migration: Option<Waiting>,
+    migration: Option<WaitingMigration>,
     /// The balancer that its answers go to.
     via: Option<Via>,
-    record: Record,
+    record: ConnectionRecord,
     /// What it counts in the memory budget, if there is one.
     account: Option<Account>,
     /// Something is left of the connection that the end of the program has to wait for.
@@ -93,7 +93,7 @@ pub(super) struct Connections {
     pub(super) endpoint: Endpoint,
     acceptor: Option<Box<dyn Acceptor>>,
     /// By [`ConnectionHandle::index`].
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<ConnectionSlot>>,
     count: usize,
     generation: u64,
     deadlines: ShardDeadlines,
@@ -107,7 +107,7 @@ pub(super) struct Connections {
     /// The place of the next connection whose connection IDs are to be replaced.
     replacing: Option<usize>,
     is_shutting_down: bool,
-    counts: Counts,
+    counts: ConnectionCounts,
     /// Connections of which nothing is left, until that is published.
     departed: Vec<Counted>,
     /// What answers datagrams that are of no connection.
@@ -141,7 +141,7 @@ impl Connections {
             sending: VecDeque::new(),
             replacing: None,
             is_shutting_down: false,
-            counts: Counts::new(retry_above),
+            counts: ConnectionCounts::new(retry_above),
             departed: Vec::new(),
             replies: VecDeque::new(),
             successor: None,
@@ -300,7 +300,7 @@ impl Connections {
             Guarded::gone()
         });
         let connection = self.endpoint.connection(handle);
-        let record = Record::begin(connection);
+        let record = ConnectionRecord::begin(connection);
         let account = connection
             .zip(self.budget.as_ref())
             .map(|(connection, budget)| budget.open(connection.remote_address()));
@@ -311,7 +311,7 @@ impl Connections {
         if handle.index() >= self.slots.len() {
             self.slots.resize_with(handle.index() + 1, || None);
         }
-        self.slots[handle.index()] = Some(Slot {
+        self.slots[handle.index()] = Some(ConnectionSlot {
             handle,
             application,
             target,
@@ -464,7 +464,7 @@ impl Connections {
         if slot.target.is_condemned.load(Ordering::SeqCst) {
             memory::close(now, connection, self.budget.as_ref(), &slot.record.span);
         }
-        let Slot { application, record, .. } = slot;
+        let ConnectionSlot { application, record, .. } = slot;
         let outcome = record.span.in_scope(|| application.process(now, connection));
         record.update(connection, &mut self.counts);
         slot.knows_of_close = connection.is_closed() || outcome.is_err();
@@ -543,9 +543,9 @@ impl Connections {
         };
         let Deadlines { own, silence } = self.endpoint.deadlines(handle, now);
         let own = own.into_iter().chain(slot.deadline).min();
-        let own = own.map(|deadline| not_again_at_once(deadline, Kind::Own));
-        let silence = silence.map(|deadline| not_again_at_once(deadline, Kind::Silence));
-        let patience = slot.migration.as_ref().and_then(Waiting::not_after);
+        let own = own.map(|deadline| not_again_at_once(deadline, DeadlineKind::Own));
+        let silence = silence.map(|deadline| not_again_at_once(deadline, DeadlineKind::Silence));
+        let patience = slot.migration.as_ref().and_then(WaitingMigration::not_after);
         let own = own.into_iter().chain(patience).min();
         self.deadlines.set(handle.index(), Deadlines { own, silence });
     }

@@ -11,7 +11,7 @@ const SILENCE_PER_TURN: usize = RECEIVED_PER_TURN / 4;
 
 /// The kind of a connection's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum DeadlineKind {
     /// See [`Deadlines::own`].
     Own,
     /// See [`Deadlines::silence`].
@@ -56,13 +56,13 @@ impl ShardDeadlines {
         &mut self,
         now: Timestamp,
         received_until: Timestamp,
-    ) -> Option<(usize, Kind)> {
+    ) -> Option<(usize, DeadlineKind)> {
         if let Some(connection) = self.own.pop_due(now) {
-            return Some((connection, Kind::Own));
+            return Some((connection, DeadlineKind::Own));
         }
         self.left = self.left.checked_sub(1)?;
         let connection = self.silence.pop_due(now.min(received_until))?;
-        Some((connection, Kind::Silence))
+        Some((connection, DeadlineKind::Silence))
     }
 }
 
@@ -74,7 +74,11 @@ mod tests {
         Timestamp::from_nanos(milliseconds * 1_000_000)
     }
 
-    fn due(deadlines: &mut ShardDeadlines, now: u64, received_until: u64) -> Vec<(usize, Kind)> {
+    fn due(
+        deadlines: &mut ShardDeadlines,
+        now: u64,
+        received_until: u64,
+    ) -> Vec<(usize, DeadlineKind)> {
         deadlines.begin_turn();
         let due = || deadlines.pop_due(at(now), at(received_until));
         core::iter::from_fn(due).collect()
@@ -87,7 +91,10 @@ mod tests {
         deadlines.set(2, Deadlines { own: None, silence: Some(at(15)) });
         assert_eq!(deadlines.earliest(), Some(at(10)));
         assert_eq!(due(&mut deadlines, 15, 9), []);
-        assert_eq!(due(&mut deadlines, 25, 14), [(1, Kind::Own), (1, Kind::Silence)]);
+        assert_eq!(
+            due(&mut deadlines, 25, 14),
+            [(1, DeadlineKind::Own), (1, DeadlineKind::Silence)]
+        );
         assert_eq!(deadlines.earliest(), Some(at(15)));
         deadlines.set(2, Deadlines::default());
         assert_eq!(deadlines.earliest(), None);
@@ -103,7 +110,8 @@ mod tests {
         }
         let all = due(&mut deadlines, 1000, 1000);
         assert_eq!(all.len(), count + SILENCE_PER_TURN);
-        let silent = all.iter().filter(|(_, kind)| *kind == Kind::Silence).map(|(it, _)| *it);
+        let silent =
+            all.iter().filter(|(_, kind)| *kind == DeadlineKind::Silence).map(|(it, _)| *it);
         assert!(silent.eq((0..count).rev().take(SILENCE_PER_TURN)));
         for _ in 1..3 {
             assert_eq!(due(&mut deadlines, 1000, 1000).len(), SILENCE_PER_TURN);

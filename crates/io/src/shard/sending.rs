@@ -30,7 +30,7 @@ pub(super) struct Sender {
     /// The batches in it, in the order in which they are sent.
     built: Vec<Built>,
     /// Connections whose batches the kernel has taken: they may have more.
-    unfinished: VecDeque<Turn>,
+    unfinished: VecDeque<SendTurn>,
     /// The socket has no room for the first batch.
     is_blocked: bool,
     warnings: Warnings,
@@ -40,7 +40,7 @@ pub(super) struct Sender {
 
 /// A batch in the buffer.
 struct Built {
-    turn: Turn,
+    turn: SendTurn,
     transmit: Transmit,
     /// Where it begins in the buffer.
     start: usize,
@@ -49,7 +49,7 @@ struct Built {
 }
 
 /// A connection's turn to send.
-struct Turn {
+struct SendTurn {
     handle: ConnectionHandle,
     /// How many batches are left in it.
     batches: usize,
@@ -96,18 +96,18 @@ impl Sender {
     }
 
     /// Turns that have begun are ended before others of the `waiting` ones begin.
-    fn next_turn(&mut self, context: &mut Context<'_>, waiting: &mut usize) -> Option<Turn> {
+    fn next_turn(&mut self, context: &mut Context<'_>, waiting: &mut usize) -> Option<SendTurn> {
         if let Some(turn) = self.unfinished.pop_front() {
             return Some(turn);
         }
         *waiting = waiting.checked_sub(1)?;
         let handle = context.connections.next_sending()?;
-        Some(Turn { handle, batches: BATCHES_PER_TURN })
+        Some(SendTurn { handle, batches: BATCHES_PER_TURN })
     }
 
     /// Builds the next batch of a connection, and hands over what is built unless more can go with it.
-    fn take(&mut self, context: &mut Context<'_>, turn: Turn) {
-        let Turn { handle, batches } = turn;
+    fn take(&mut self, context: &mut Context<'_>, turn: SendTurn) {
+        let SendTurn { handle, batches } = turn;
         let Some(batches) = batches.checked_sub(1) else {
             return context.connections.mark_sending(handle);
         };
@@ -126,7 +126,7 @@ impl Sender {
             return context.connections.rest(now, handle, context.sockets);
         };
         let transmit = via.map_or(transmit, |via| via.wrap(&transmit, room));
-        let turn = Turn { handle, batches };
+        let turn = SendTurn { handle, batches };
         self.built.push(Built { turn, transmit, start: self.filled, progress: 0 });
         self.filled += transmit.size;
         if self.filled >= MAX_BYTES_TOGETHER || self.built.len() == MAX_TOGETHER {

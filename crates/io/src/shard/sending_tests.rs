@@ -13,7 +13,7 @@ use clearway_units::Timestamp;
 use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::super::tests::{endpoint_config, server_config, wait_until};
-use super::super::{Sockets, Start, start};
+use super::super::{ShardSetup, Sockets, start};
 use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
@@ -95,7 +95,7 @@ fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command
     for command in first {
         assert!(mailbox.send(command).is_ok());
     }
-    start(Start {
+    start(ShardSetup {
         sockets: Sockets::new(socket),
         config: EndpointConfig { max_connections: CLIENTS, ..endpoint_config() },
         server: server.is_some().then(|| Arc::new(server_config())),

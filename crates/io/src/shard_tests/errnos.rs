@@ -26,7 +26,7 @@ use super::{endpoint_config, server_config};
 use crate::balancers::Balancers;
 use crate::mailbox::Mailbox;
 use crate::shard::sockets::Sockets;
-use crate::shard::{Start, start};
+use crate::shard::{ShardSetup, start};
 use crate::{
     Accept, Acceptor, Application, ConnectRequest, Decision, ShardFailure, ShardHandle,
     ShardStatistics,
@@ -237,7 +237,7 @@ impl Place {
         let mut socket = Socket::bind("127.0.61.1:0".parse().unwrap()).unwrap();
         socket.inject(faults);
         let config = ServerConfig { transport: self.transport(End::Server), ..server_config() };
-        start(Start {
+        start(ShardSetup {
             sockets: Sockets::new(socket),
             config: endpoint_config(),
             server: acceptor.is_some().then(|| Arc::new(config)),

@@ -3,7 +3,7 @@ use core::time::Duration;
 use clearway_units::Timestamp;
 
 use super::fifo::Fifo;
-use super::{Verdict, Waiting};
+use super::{QueueVerdict, QueuedDatagram};
 
 /// Controlled Delay: drops (or marks) at the head of the queue when datagrams have waited longer
 /// than `target` for at least an `interval`, and increasingly often while that lasts (RFC 8289,
@@ -59,7 +59,7 @@ impl CoDelQueue {
         }
     }
 
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(QueuedDatagram, QueueVerdict)> {
         let Some(waiting) = self.fifo.pop() else {
             self.first_above = None;
             self.is_dropping = false;
@@ -67,7 +67,7 @@ impl CoDelQueue {
         };
         if !self.may_drop(now, &waiting) {
             self.is_dropping = false;
-            return Some((waiting, Verdict::Send));
+            return Some((waiting, QueueVerdict::Send));
         }
         if !self.is_dropping {
             self.enter(now);
@@ -75,14 +75,14 @@ impl CoDelQueue {
             self.count = self.count.saturating_add(1);
             self.drop_next += self.spacing();
         } else {
-            return Some((waiting, Verdict::Send));
+            return Some((waiting, QueueVerdict::Send));
         }
         let is_marked = self.parameters.ecn && waiting.ecn.is_markable();
-        Some((waiting, if is_marked { Verdict::Mark } else { Verdict::Drop }))
+        Some((waiting, if is_marked { QueueVerdict::Mark } else { QueueVerdict::Drop }))
     }
 
     /// Whether the delay has been too long for an interval, judged by `waiting`, which has just left the queue.
-    fn may_drop(&mut self, now: Timestamp, waiting: &Waiting) -> bool {
+    fn may_drop(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> bool {
         let sojourn = now.saturating_since(waiting.entered);
         if sojourn < self.parameters.target || self.fifo.bytes() <= LARGEST_PACKET {
             self.first_above = None;

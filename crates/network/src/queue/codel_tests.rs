@@ -25,7 +25,7 @@ impl Wire {
         for _ in 0..arrivals {
             self.number += 1;
             let (number, entered) = (self.number, at_ms(self.now));
-            self.queue.fifo.push(Waiting { slot: 0, number, bytes: 1250, entered, ecn });
+            self.queue.fifo.push(QueuedDatagram { slot: 0, number, bytes: 1250, entered, ecn });
         }
     }
 
@@ -34,12 +34,12 @@ impl Wire {
         while let Some((waiting, verdict)) = self.queue.pop(at_ms(self.now)) {
             self.longest = at_ms(self.now).saturating_since(waiting.entered);
             match verdict {
-                Verdict::Drop => {
+                QueueVerdict::Drop => {
                     self.drops.push(self.now);
                     continue;
                 }
-                Verdict::Mark => self.marks.push(self.now),
-                Verdict::Send => {}
+                QueueVerdict::Mark => self.marks.push(self.now),
+                QueueVerdict::Send => {}
             }
             break;
         }

@@ -3,7 +3,7 @@ use core::time::Duration;
 use clearway_units::Timestamp;
 
 use super::fifo::Fifo;
-use super::{Verdict, Waiting};
+use super::{QueueVerdict, QueuedDatagram};
 use crate::Ecn;
 
 /// A coupled dual queue: a low-latency queue for datagrams with ECT(1) or CE, whose delay stays
@@ -110,7 +110,7 @@ impl DualPi2Queue {
         self.low_latency.bytes().saturating_add(self.classic.bytes())
     }
 
-    pub(super) fn push(&mut self, now: Timestamp, waiting: Waiting) {
+    pub(super) fn push(&mut self, now: Timestamp, waiting: QueuedDatagram) {
         self.update(now);
         match waiting.ecn {
             Ecn::Ect1 | Ecn::Ce => self.low_latency.push(waiting),
@@ -123,11 +123,11 @@ impl DualPi2Queue {
         fronts.into_iter().flatten().map(|waiting| waiting.number).min()
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<Waiting> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<QueuedDatagram> {
         self.low_latency.remove(number).or_else(|| self.classic.remove(number))
     }
 
-    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(Waiting, Verdict)> {
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<(QueuedDatagram, QueueVerdict)> {
         self.update(now);
         let is_small = self.bytes() < SMALL_BACKLOG;
         let (waiting, verdict) = if self.low_latency_is_next() {
@@ -138,7 +138,7 @@ impl DualPi2Queue {
             (waiting, self.judge_classic(&waiting))
         };
         match verdict {
-            Verdict::Drop if is_small => Some((waiting, Verdict::Send)),
+            QueueVerdict::Drop if is_small => Some((waiting, QueueVerdict::Send)),
             verdict => Some((waiting, verdict)),
         }
     }
@@ -165,28 +165,28 @@ impl DualPi2Queue {
 
     /// Marks by the step and by the coupled probability. When that is one, marking no longer
     /// suffices: then this queue drops like the classic one (RFC 9332, Section 4.2.3).
-    fn judge_low_latency(&mut self, now: Timestamp, waiting: &Waiting) -> Verdict {
+    fn judge_low_latency(&mut self, now: Timestamp, waiting: &QueuedDatagram) -> QueueVerdict {
         let coupled = self.parameters.coupling * self.base_probability;
         let is_overloaded = coupled >= 1.0;
         if is_overloaded && self.low_latency_drops.happens(self.classic_probability()) {
-            return Verdict::Drop;
+            return QueueVerdict::Drop;
         }
         let sojourn = now.saturating_since(waiting.entered);
         // A datagram that leaves an empty queue behind has only waited for the wire.
         let is_late = sojourn > self.parameters.step && self.low_latency.packets() > 0;
         let is_coupled = self.low_latency_marks.happens(coupled.min(1.0));
-        if is_late || is_coupled { Verdict::Mark } else { Verdict::Send }
+        if is_late || is_coupled { QueueVerdict::Mark } else { QueueVerdict::Send }
     }
 
-    fn judge_classic(&mut self, waiting: &Waiting) -> Verdict {
+    fn judge_classic(&mut self, waiting: &QueuedDatagram) -> QueueVerdict {
         let probability = self.classic_probability();
         let is_overloaded = self.parameters.coupling * self.base_probability >= 1.0;
         if !self.classic_signals.happens(probability) {
-            Verdict::Send
+            QueueVerdict::Send
         } else if waiting.ecn.is_markable() && !is_overloaded {
-            Verdict::Mark
+            QueueVerdict::Mark
         } else {
-            Verdict::Drop
+            QueueVerdict::Drop
         }
     }
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::testing::{at_ms, ms};
 
-fn waiting(number: u64, now: Timestamp, ecn: Ecn) -> Waiting {
-    Waiting { slot: 0, number, bytes: 1250, entered: now, ecn }
+fn waiting(number: u64, now: Timestamp, ecn: Ecn) -> QueuedDatagram {
+    QueuedDatagram { slot: 0, number, bytes: 1250, entered: now, ecn }
 }
 
 /// The result of a queue for datagrams of one kind.
@@ -44,12 +44,12 @@ impl Wire {
             let is_low_latency = matches!(waiting.ecn, Ecn::Ect1 | Ecn::Ce);
             let done = if is_low_latency { &mut self.low_latency } else { &mut self.classic };
             match verdict {
-                Verdict::Drop => {
+                QueueVerdict::Drop => {
                     done.dropped += 1;
                     continue;
                 }
-                Verdict::Mark => done.marked += 1,
-                Verdict::Send => {}
+                QueueVerdict::Mark => done.marked += 1,
+                QueueVerdict::Send => {}
             }
             done.sent += 1;
             self.delay[usize::from(is_low_latency)] = now.saturating_since(waiting.entered);

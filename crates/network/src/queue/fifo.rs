@@ -1,18 +1,18 @@
 use std::collections::VecDeque;
 
-use super::Waiting;
+use super::QueuedDatagram;
 
 /// First in, first out; numbers ascend.
 #[derive(Debug, Default)]
 pub(super) struct Fifo {
-    places: VecDeque<Place>,
+    places: VecDeque<FifoSlot>,
     packets: usize,
     bytes: u64,
 }
 
 #[derive(Debug)]
-struct Place {
-    waiting: Waiting,
+struct FifoSlot {
+    waiting: QueuedDatagram,
     /// Its datagram was removed from the middle. The head of the queue is never such a place.
     is_empty: bool,
 }
@@ -26,17 +26,17 @@ impl Fifo {
         self.bytes
     }
 
-    pub(super) fn front(&self) -> Option<&Waiting> {
+    pub(super) fn front(&self) -> Option<&QueuedDatagram> {
         self.places.front().map(|place| &place.waiting)
     }
 
-    pub(super) fn push(&mut self, waiting: Waiting) {
+    pub(super) fn push(&mut self, waiting: QueuedDatagram) {
         self.packets = self.packets.saturating_add(1);
         self.bytes = self.bytes.saturating_add(waiting.bytes);
-        self.places.push_back(Place { waiting, is_empty: false });
+        self.places.push_back(FifoSlot { waiting, is_empty: false });
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    pub(super) fn pop(&mut self) -> Option<QueuedDatagram> {
         let place = self.places.pop_front()?;
         self.forget(&place.waiting);
         self.trim();
@@ -44,7 +44,7 @@ impl Fifo {
     }
 
     /// Removes the datagram `number`, if it waits.
-    pub(super) fn remove(&mut self, number: u64) -> Option<Waiting> {
+    pub(super) fn remove(&mut self, number: u64) -> Option<QueuedDatagram> {
         let index = self.places.binary_search_by_key(&number, |place| place.waiting.number).ok()?;
         let place = self.places.get_mut(index).filter(|place| !place.is_empty)?;
         place.is_empty = true;
@@ -54,7 +54,7 @@ impl Fifo {
         Some(waiting)
     }
 
-    fn forget(&mut self, waiting: &Waiting) {
+    fn forget(&mut self, waiting: &QueuedDatagram) {
         self.packets = self.packets.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(waiting.bytes);
     }
@@ -77,7 +77,7 @@ mod tests {
         let mut fifo = Fifo::default();
         for number in 0..count {
             let entered = Timestamp::ORIGIN;
-            fifo.push(Waiting { slot: 0, number, bytes: 10, entered, ecn: Ecn::NotEct });
+            fifo.push(QueuedDatagram { slot: 0, number, bytes: 10, entered, ecn: Ecn::NotEct });
         }
         fifo
     }

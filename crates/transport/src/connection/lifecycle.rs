@@ -14,7 +14,7 @@ use super::rest::RestTimer;
 use super::state::Lifecycle;
 use super::timers::IdleTimer;
 use super::versions::Versions;
-use super::{Connection, Flags, Identity, Outgoing, Peer, Start, Tokens, Watch};
+use super::{Connection, ConnectionSetup, Flags, Identity, Outgoing, Peer, Tokens, Watch};
 use crate::TransportError;
 use crate::ack_frequency::AckFrequency;
 use crate::config::TransportConfig;
@@ -39,8 +39,8 @@ impl Identity {
 }
 
 impl Connection {
-    pub(crate) fn new(now: Timestamp, start: Start) -> Result<Self, TransportError> {
-        let Start { side, config, session, arrival, mut random, local_ids, .. } = start;
+    pub(crate) fn new(now: Timestamp, start: ConnectionSetup) -> Result<Self, TransportError> {
+        let ConnectionSetup { side, config, session, arrival, mut random, local_ids, .. } = start;
         let paths = Paths::new(arrival, start.local_id, start.address_is_validated, config.mtu());
         let paths = if side.is_client() { paths.of_client() } else { paths };
         let datagram_size = paths.mtu().size();

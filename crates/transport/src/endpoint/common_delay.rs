@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(1);
 
 /// By how much the newest round-trip time sample of one connection exceeded its smoothed round-trip time.
 #[derive(Clone, Copy)]
-struct Sample {
+struct DelaySample {
     connection: usize,
     at: Timestamp,
     growth: Duration,
@@ -32,7 +32,7 @@ struct Sample {
 /// How much longer than they expect connections wait for answers: the median over those that had one lately, each of which
 /// counts once, however many packets it sends. Half of them have to be slower before anything is added.
 pub(super) struct CommonDelay {
-    samples: VecDeque<Sample>,
+    samples: VecDeque<DelaySample>,
     delay: Duration,
     /// When `delay` was computed.
     computed: Option<Timestamp>,
@@ -45,7 +45,7 @@ impl CommonDelay {
 
     /// A connection's newest round-trip time sample exceeded its smoothed round-trip time by `growth`.
     pub(super) fn on_sample(&mut self, connection: usize, at: Timestamp, growth: Duration) {
-        let sample = Sample { connection, at, growth };
+        let sample = DelaySample { connection, at, growth };
         if let Some(own) = self.samples.iter_mut().find(|it| it.connection == connection) {
             *own = sample;
             return;

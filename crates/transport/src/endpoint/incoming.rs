@@ -17,7 +17,7 @@ use super::{
 use crate::Side;
 use crate::address::{Arrival, SocketIndex};
 use crate::config::TransportConfig;
-use crate::connection::{Connection, Start, local_parameters, reserved_parameter};
+use crate::connection::{Connection, ConnectionSetup, local_parameters, reserved_parameter};
 use crate::drops::DropReason;
 use crate::handshake::{
     ConnectionVersions, OpenParameters, Opening, ServerSessions, Session, SessionError, retry,
@@ -202,7 +202,7 @@ impl Endpoint {
             (*version, keys.seal_new_token(*version, client, issued, &mut self.random))
         };
         let new_tokens = versions.iter().map(&mut seal).collect();
-        let start = Start {
+        let start = ConnectionSetup {
             side: Side::Server,
             version: incoming.version,
             negotiated: (!may_change).then_some(incoming.version),

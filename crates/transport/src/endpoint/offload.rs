@@ -6,7 +6,7 @@ use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Version};
 
 use super::ServerConfig;
-use super::token::{Kind, SharedTokens, TokenError, TokenKeys};
+use super::token::{SharedTokens, TokenError, TokenKeys, TokenKind};
 use crate::handshake::retry;
 
 /// The length of the connection IDs that clients are asked to use.
@@ -51,7 +51,7 @@ impl RetryOffload {
     /// for the first of a connection checks the ID itself.
     pub fn validity(&self, client: SocketAddr, version: Version, token: &[u8]) -> TokenValidity {
         let Some((keys, now)) = self.keys() else { return TokenValidity::Unknown };
-        if Kind::is_of_retry(token) {
+        if TokenKind::is_of_retry(token) {
             let lifetime = ServerConfig::RETRY_TOKEN_LIFETIME;
             return match keys.open_retry_of(version, token, client, now, lifetime) {
                 Ok(_) => TokenValidity::Valid,

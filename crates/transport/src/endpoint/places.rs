@@ -13,13 +13,13 @@ use crate::drops::DropReason;
 use crate::ids::RoutingChange;
 
 /// A place in the table of connections.
-pub(super) enum Place {
-    Kept(Box<Entry>),
+pub(super) enum ConnectionSlot {
+    Kept(Box<KeptConnection>),
     Released(Box<Released>),
 }
 
 /// A connection, and the key under which its client's first packets find it.
-pub(super) struct Entry {
+pub(super) struct KeptConnection {
     connection: Connection,
     initial: Option<InitialKey>,
     /// The peer's address and stateless reset token, as they are in the routes.
@@ -38,7 +38,7 @@ pub(super) struct Released {
     is_over: bool,
 }
 
-impl Entry {
+impl KeptConnection {
     pub(super) fn receive_reset(&mut self, now: Timestamp) {
         self.connection.receive_reset(now);
     }
@@ -51,7 +51,7 @@ impl Released {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     fn connection(&self) -> Option<&Connection> {
         match self {
             Self::Kept(entry) => Some(&entry.connection),
@@ -100,15 +100,15 @@ impl Endpoint {
         local_id: ConnectionId,
         initial: Option<InitialKey>,
     ) -> ConnectionHandle {
-        let entry = Box::new(Entry { connection, initial, reset: None, attempt: None });
-        let handle = ConnectionHandle(self.connections.insert(Place::Kept(entry)));
+        let entry = Box::new(KeptConnection { connection, initial, reset: None, attempt: None });
+        let handle = ConnectionHandle(self.connections.insert(ConnectionSlot::Kept(entry)));
         self.routes.add(local_id, handle.0);
         handle
     }
 
     /// A client's handshake with the server at `remote` has begun.
     pub(super) fn note_attempt(&mut self, handle: ConnectionHandle, remote: SocketAddr) {
-        if let Some(Place::Kept(entry)) = self.connections.get_mut(handle.0) {
+        if let Some(ConnectionSlot::Kept(entry)) = self.connections.get_mut(handle.0) {
             entry.attempt = Some(Box::new(remote));
             self.routes.add_attempt(remote, handle.0);
         }
@@ -125,7 +125,7 @@ impl Endpoint {
     ) {
         for index in self.routes.attempts(remote) {
             if let Some(connection) =
-                self.connections.get_mut(index).and_then(Place::connection_mut)
+                self.connections.get_mut(index).and_then(ConnectionSlot::connection_mut)
             {
                 connection.receive_stray(now, size, reason);
             }
@@ -134,7 +134,7 @@ impl Endpoint {
 
     /// Brings the table of connection IDs, stateless reset tokens and handshakes under way up to date.
     pub fn settle(&mut self, handle: ConnectionHandle) {
-        let Some(Place::Kept(entry)) = self.connections.get_mut(handle.0) else { return };
+        let Some(ConnectionSlot::Kept(entry)) = self.connections.get_mut(handle.0) else { return };
         while let Some(change) = entry.connection.next_routing_change() {
             match change {
                 RoutingChange::Added(id) => self.routes.add(id, handle.0),
@@ -158,7 +158,7 @@ impl Endpoint {
     #[cfg(any(test, debug_assertions))]
     fn check_caches(&self, handle: ConnectionHandle) {
         const MOST_ROUTES: usize = 64;
-        let Some(Place::Kept(entry)) = self.connections.get(handle.0) else { return };
+        let Some(ConnectionSlot::Kept(entry)) = self.connections.get(handle.0) else { return };
         if self.routes.len() <= MOST_ROUTES {
             let ids: Vec<ConnectionId> = entry.connection.local_ids().collect();
             let attempt = entry.connection.is_attempt().then(|| entry.connection.remote_address());
@@ -187,19 +187,19 @@ impl Endpoint {
         let ended = self.connection(handle)?.ended(now)?;
         self.settle(handle);
         let place = self.connections.get_mut(handle.0)?;
-        let Place::Kept(entry) = place else { return None };
+        let ConnectionSlot::Kept(entry) = place else { return None };
         let (ids, initial) = (entry.connection.local_ids().collect(), entry.initial);
         let (reset, is_over) = (entry.reset, ended.until <= now);
         let released = Released { ended, ids, initial, reset, is_over };
-        let kept = core::mem::replace(place, Place::Released(Box::new(released)));
-        let Place::Kept(mut entry) = kept else { return None };
+        let kept = core::mem::replace(place, ConnectionSlot::Released(Box::new(released)));
+        let ConnectionSlot::Kept(mut entry) = kept else { return None };
         entry.connection.discard(now);
         Some(entry.connection)
     }
 
     /// A datagram belongs to a connection that was released: its peer may have to be told again that it is closed.
     pub(super) fn answer_late(&mut self, index: usize) {
-        if let Some(Place::Released(released)) = self.connections.get_mut(index)
+        if let Some(ConnectionSlot::Released(released)) = self.connections.get_mut(index)
             && let Some(answer) = released.ended.answer()
             && self.replies.len() < MAX_REPLIES
         {
@@ -211,10 +211,10 @@ impl Endpoint {
     /// `handle` is free.
     pub fn remove_released(&mut self, handle: ConnectionHandle) -> bool {
         match self.connections.get(handle.0) {
-            Some(Place::Released(released)) if released.is_over => {}
+            Some(ConnectionSlot::Released(released)) if released.is_over => {}
             place => return place.is_none(),
         }
-        if let Some(Place::Released(released)) = self.connections.try_remove(handle.0) {
+        if let Some(ConnectionSlot::Released(released)) = self.connections.try_remove(handle.0) {
             self.replace_reset(released.reset, None, handle);
             released.ids.iter().for_each(|id| self.routes.remove(id, handle.0));
             if let Some(key) = released.initial {
@@ -231,6 +231,10 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn a_connection_fits_into_four_kibibytes() {
-        assert!(size_of::<super::Entry>() <= 4096, "{} bytes", size_of::<super::Entry>());
+        assert!(
+            size_of::<super::KeptConnection>() <= 4096,
+            "{} bytes",
+            size_of::<super::KeptConnection>()
+        );
     }
 }

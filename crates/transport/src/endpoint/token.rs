@@ -59,9 +59,9 @@ const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
 
 /// What a token is for, and in which version: the first byte, in the clear and authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Kind(u8);
+pub(super) struct TokenKind(u8);
 
-impl Kind {
+impl TokenKind {
     const RETRY: Self = Self(0xb1);
     const NEW_TOKEN: Self = Self(0x4e);
 
@@ -119,7 +119,7 @@ impl TokenKeys {
         push_prefixed(&mut plain, &address_bytes(client.ip()));
         push_prefixed(&mut plain, original_destination.as_bytes());
         push_prefixed(&mut plain, retry_source.as_bytes());
-        self.seal(Kind::RETRY.of(version), plain, random)
+        self.seal(TokenKind::RETRY.of(version), plain, random)
     }
 
     /// The original Destination Connection ID, if `token` comes from a Retry of `version` that was sent to `client`.
@@ -146,7 +146,7 @@ impl TokenKeys {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<(ConnectionId, ConnectionId), TokenError> {
-        let plain = self.open(Kind::RETRY, version, token)?;
+        let plain = self.open(TokenKind::RETRY, version, token)?;
         let mut reader = Reader::new(&plain);
         let issued = take_time(&mut reader)?;
         let port = reader.array("port").map(u16::from_be_bytes).map_err(|_| TokenError::NotOurs)?;
@@ -172,7 +172,7 @@ impl TokenKeys {
         let mut plain = Vec::with_capacity(32);
         plain.extend_from_slice(&now.as_nanos().to_be_bytes());
         push_prefixed(&mut plain, &address_bytes(client));
-        self.seal(Kind::NEW_TOKEN.of(version), plain, random)
+        self.seal(TokenKind::NEW_TOKEN.of(version), plain, random)
     }
 
     /// Whether `token` validates the address `client` on a connection of `version`.
@@ -184,7 +184,7 @@ impl TokenKeys {
         now: Timestamp,
         lifetime: Duration,
     ) -> Result<(), TokenError> {
-        let plain = self.open(Kind::NEW_TOKEN, version, token)?;
+        let plain = self.open(TokenKind::NEW_TOKEN, version, token)?;
         let mut reader = Reader::new(&plain);
         let issued = take_time(&mut reader)?;
         if take_prefixed(&mut reader)? != address_bytes(client) {
@@ -193,7 +193,7 @@ impl TokenKeys {
         check_age(issued, now, lifetime)
     }
 
-    fn seal(&self, kind: Kind, mut plain: Vec<u8>, random: &mut Random) -> Vec<u8> {
+    fn seal(&self, kind: TokenKind, mut plain: Vec<u8>, random: &mut Random) -> Vec<u8> {
         let [Some(key), _] = &self.0 else { return Vec::new() };
         let nonce = random.array::<NONCE_LEN>();
         let sealed = key.seal_in_place_append_tag(
@@ -210,9 +210,9 @@ impl TokenKeys {
         token
     }
 
-    fn open(&self, kind: Kind, version: Version, token: &[u8]) -> Result<Vec<u8>, TokenError> {
+    fn open(&self, kind: TokenKind, version: Version, token: &[u8]) -> Result<Vec<u8>, TokenError> {
         let mut reader = Reader::new(token);
-        let made = Kind(reader.u8("kind").map_err(|_| TokenError::NotOurs)?);
+        let made = TokenKind(reader.u8("kind").map_err(|_| TokenError::NotOurs)?);
         if made != kind.of(version) && Version::KNOWN.iter().all(|other| made != kind.of(*other)) {
             return Err(TokenError::NotOurs);
         }

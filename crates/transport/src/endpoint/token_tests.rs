@@ -96,7 +96,9 @@ fn the_two_kinds_are_not_taken_for_each_other() {
     let issued = issued();
     assert_eq!(issued.open_retry(&issued.new_token, at(101)), Err(TokenError::NotOurs));
     assert_eq!(issued.open_new_token(&issued.retry, at(101)), Err(TokenError::NotOurs));
-    for (token, kind) in [(&issued.new_token, Kind::RETRY), (&issued.retry, Kind::NEW_TOKEN)] {
+    for (token, kind) in
+        [(&issued.new_token, TokenKind::RETRY), (&issued.retry, TokenKind::NEW_TOKEN)]
+    {
         let mut relabelled = token.clone();
         relabelled[0] = kind.0;
         assert_eq!(issued.open_retry(&relabelled, at(101)), Err(TokenError::NotOurs));
@@ -120,7 +122,7 @@ fn tokens_are_bound_to_the_version() {
         assert_eq!((open(version), open(other)), (Ok(()), Err(wrong)));
         // The byte that names the version is authenticated.
         let mut relabelled = new_token.clone();
-        relabelled[0] = Kind::NEW_TOKEN.of(other).0;
+        relabelled[0] = TokenKind::NEW_TOKEN.of(other).0;
         let opened = keys.open_new_token(other, &relabelled, client.ip(), now, LIFETIME);
         assert_eq!(opened, Err(TokenError::NotOurs));
     }

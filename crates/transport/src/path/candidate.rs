@@ -7,7 +7,7 @@ use core::time::Duration;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::ConnectionId;
 
-use super::validation::{Answer, Outcome, Validation};
+use super::validation::{Answer, Validation, ValidationOutcome};
 use super::{OffPathProbe, Path, Paths, ProbeFrame};
 use crate::address::{Arrival, PathAddress, SocketIndex};
 use crate::ecn::EcnCodepoint;
@@ -184,8 +184,8 @@ impl Paths {
         let outcome = candidate.validation.as_mut()?.on_deadline(now, random);
         let address = candidate.path.address();
         match outcome {
-            Outcome::Waiting => None,
-            Outcome::Failed => {
+            ValidationOutcome::Waiting => None,
+            ValidationOutcome::Failed => {
                 self.candidate = None;
                 Some(CandidateNews::Failed(address))
             }

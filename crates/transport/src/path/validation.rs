@@ -14,7 +14,7 @@ const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(999);
 
 /// The result of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Outcome {
+pub(super) enum ValidationOutcome {
     /// A response may still arrive.
     Waiting,
     /// Validation has failed.
@@ -100,9 +100,9 @@ impl Validation {
         }
     }
 
-    pub(super) fn on_deadline(&mut self, now: Timestamp, random: &mut Random) -> Outcome {
+    pub(super) fn on_deadline(&mut self, now: Timestamp, random: &mut Random) -> ValidationOutcome {
         if self.gives_up <= now {
-            return Outcome::Failed;
+            return ValidationOutcome::Failed;
         }
         if !self.pending && self.next_challenge <= now && self.challenges.len() < MAX_CHALLENGES {
             // Each challenge has its own data, and each may get a response (§8.2.1).
@@ -110,6 +110,6 @@ impl Validation {
             self.pending = true;
             self.interval = self.interval.saturating_mul(2);
         }
-        Outcome::Waiting
+        ValidationOutcome::Waiting
     }
 }

@@ -37,14 +37,14 @@ pub(super) struct BlackHole {
     newest: Option<SendIndex>,
     newest_large: Option<(SendIndex, u64)>,
     timed_out_at: Option<Timestamp>,
-    sample: Sample,
+    sample: BlackHoleSample,
     /// Packets before were evidence once, or had the chance to be.
     boundary: SendIndex,
 }
 
 /// How many large packets were lost over some round trips.
 #[derive(Clone, Copy, Debug, Default, Pack)]
-struct Sample {
+struct BlackHoleSample {
     packets: u32,
     lost: u32,
     rounds: u32,
@@ -55,7 +55,7 @@ struct Sample {
     round_end: SendIndex,
 }
 
-impl Sample {
+impl BlackHoleSample {
     fn add(&mut self, is_lost: bool) {
         self.packets = self.packets.saturating_add(1);
         self.lost = self.lost.saturating_add(u32::from(is_lost));
@@ -99,7 +99,7 @@ impl BlackHole {
             newest: None,
             newest_large: None,
             timed_out_at: None,
-            sample: Sample::default(),
+            sample: BlackHoleSample::default(),
             boundary: SendIndex::default(),
         }
     }
@@ -154,7 +154,7 @@ impl BlackHole {
         let is_found = self.loses_all(smoothed_rtt) || self.loses_too_many(next);
         if is_found {
             self.losses = None;
-            self.sample = Sample { round_end: next, ..Sample::default() };
+            self.sample = BlackHoleSample { round_end: next, ..BlackHoleSample::default() };
             self.boundary = next;
         }
         is_found
@@ -178,7 +178,7 @@ impl BlackHole {
             return false;
         }
         let is_found = self.sample.loses_too_many();
-        self.sample = Sample { round_end: next, ..Sample::default() };
+        self.sample = BlackHoleSample { round_end: next, ..BlackHoleSample::default() };
         is_found
     }
 }

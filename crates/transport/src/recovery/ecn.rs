@@ -26,13 +26,13 @@ const MARKED_ROUNDS: u64 = 16;
 
 /// How many packets with each mark the peer has received in a packet number space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Pack)]
-struct Counts {
+struct MarkCounts {
     ect0: u64,
     ect1: u64,
     ce: u64,
 }
 
-impl Counts {
+impl MarkCounts {
     /// The difference to earlier counts; `None` if one of them was higher.
     fn checked_sub(self, earlier: Self) -> Option<Self> {
         Some(Self {
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-impl From<EcnCounts> for Counts {
+impl From<EcnCounts> for MarkCounts {
     fn from(counts: EcnCounts) -> Self {
         Self { ect0: counts.ect0.get(), ect1: counts.ect1.get(), ce: counts.ce.get() }
     }
@@ -58,7 +58,7 @@ impl From<EcnCounts> for Counts {
 #[derive(Clone, Copy, Debug, Default, Pack)]
 struct SpaceMarks {
     /// The counts in the last ACK frame that raised the largest acknowledged packet number.
-    reported: Counts,
+    reported: MarkCounts,
     /// Packets that were sent with ECT(0).
     sent: u64,
     /// By how much the reported counts exceed the packets sent because an earlier path set marks.
@@ -69,7 +69,7 @@ struct SpaceMarks {
 
 impl SpaceState for SpaceMarks {
     const ENDED: Self =
-        Self { reported: Counts { ect0: 0, ect1: 0, ce: 0 }, sent: 0, excess: 0, first: 0 };
+        Self { reported: MarkCounts { ect0: 0, ect1: 0, ce: 0 }, sent: 0, excess: 0, first: 0 };
 
     fn ended() -> &'static Self {
         &Self::ENDED
@@ -239,7 +239,7 @@ impl Ecn {
             // Counts in reordered ACK frames are older than those known, and must not make validation fail.
             return;
         }
-        let counts = feedback.counts.map(Counts::from);
+        let counts = feedback.counts.map(MarkCounts::from);
         let marks = self.spaces.get_mut(space);
         let before = *marks;
         marks.reported = counts.unwrap_or(before.reported);
@@ -257,7 +257,7 @@ impl Ecn {
         }
     }
 
-    fn on_valid(&mut self, increase: &Counts, feedback: &Feedback) {
+    fn on_valid(&mut self, increase: &MarkCounts, feedback: &Feedback) {
         self.pending_marks = self.pending_marks.saturating_add(increase.ce);
         let is_marked_only = increase.ect0 == 0 && increase.ce > 0;
         if is_marked_only {
@@ -333,9 +333,17 @@ impl Ecn {
 
 /// The increase of the counts in an ACK frame, which newly acknowledged `marked` marked packets (RFC 9000 §13.4.2.1).
 /// `known` is what was known before.
-fn validate(counts: Option<Counts>, known: &SpaceMarks, marked: u64) -> Result<Counts, EcnFailure> {
+fn validate(
+    counts: Option<MarkCounts>,
+    known: &SpaceMarks,
+    marked: u64,
+) -> Result<MarkCounts, EcnFailure> {
     let Some(counts) = counts else {
-        return if marked == 0 { Ok(Counts::default()) } else { Err(EcnFailure::CountsMissing) };
+        return if marked == 0 {
+            Ok(MarkCounts::default())
+        } else {
+            Err(EcnFailure::CountsMissing)
+        };
     };
     let increase = counts.checked_sub(known.reported).ok_or(EcnFailure::CountsDecreased)?;
     if increase.ect0_or_ce() < marked {

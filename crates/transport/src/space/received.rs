@@ -25,7 +25,7 @@ const MAX_RANGE_LEN: usize = 2 * 8;
 
 /// Consecutive packet numbers that were all received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Range {
+struct NumberRange {
     first: u64,
     last: u64,
 }
@@ -75,7 +75,7 @@ pub(crate) struct ReceivedPackets {
     /// The last packet had an ECN-CE mark.
     was_marked: bool,
     /// Ascending, neither touching nor overlapping, all at `floor` or above.
-    ranges: VecDeque<Range>,
+    ranges: VecDeque<NumberRange>,
     /// Packets below are no longer remembered, and count as duplicates.
     floor: u64,
     /// Ranges below need not be reported again, since an ACK frame that reported them was acknowledged. They are
@@ -263,7 +263,7 @@ impl ReceivedPackets {
         } else {
             number
         };
-        let joined = Range { first, last };
+        let joined = NumberRange { first, last };
         if previous.is_some() {
             if let Some(range) = self.ranges.get_mut(position.saturating_sub(1)) {
                 *range = joined;
@@ -286,7 +286,7 @@ impl ReceivedPackets {
 
     /// Whether a packet before the largest has not been received.
     pub(crate) fn has_gap(&self) -> bool {
-        let is_whole = |range: &Range| range.first == 0;
+        let is_whole = |range: &NumberRange| range.first == 0;
         self.ranges.len() > 1 || !self.ranges.front().is_none_or(is_whole)
     }
 
@@ -371,7 +371,7 @@ impl ReceivedPackets {
         let mut pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
         let are_apart = pairs.all(|(before, after)| before.last.saturating_add(1) < after.first);
         assert!(are_apart, "{:?}", self.ranges);
-        let is_known = |range: &Range| range.first <= range.last && range.first >= self.floor;
+        let is_known = |range: &NumberRange| range.first <= range.last && range.first >= self.floor;
         assert!(self.ranges.iter().all(is_known), "{:?} from {}", self.ranges, self.floor);
         let newest = self.ranges.back().map(|range| range.last);
         assert_eq!(self.largest.map(PacketNumber::get), newest, "the largest number");
@@ -383,13 +383,13 @@ impl ReceivedPackets {
     }
 
     /// The ranges that the peer may not know of, newest first.
-    fn unreported(&self) -> impl Iterator<Item = Range> {
+    fn unreported(&self) -> impl Iterator<Item = NumberRange> {
         let newest = self.ranges.iter().rev().take_while(|range| range.last >= self.reported);
-        newest.map(|range| Range { first: range.first.max(self.reported), last: range.last })
+        newest.map(|range| NumberRange { first: range.first.max(self.reported), last: range.last })
     }
 }
 
-fn to_numbers(range: Range) -> Option<RangeInclusive<PacketNumber>> {
+fn to_numbers(range: NumberRange) -> Option<RangeInclusive<PacketNumber>> {
     Some(PacketNumber::new(range.first)?..=PacketNumber::new(range.last)?)
 }
 

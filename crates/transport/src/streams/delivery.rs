@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use clearway_wire::StreamId;
 
-use super::receive_half::ReceiveHalf;
-use super::send_half::SendHalf;
+use super::receiving_part::ReceivingPart;
+use super::sending_part::SendingPart;
 use super::state::{SendState, StreamEnd};
 use super::{StreamEvent, Streams};
 use crate::token::Token;
@@ -19,21 +19,21 @@ impl Streams {
             }
             Token::ResetStream { stream_id } => {
                 let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
-                if stream.send.as_deref_mut().is_some_and(SendHalf::on_reset_acknowledged) {
+                if stream.send.as_deref_mut().is_some_and(SendingPart::on_reset_acknowledged) {
                     self.queues.events.push(StreamEvent::ResetAcknowledged(stream_id));
                 }
                 self.settle(key);
             }
             Token::ResetStreamAt { stream_id, reliable_size } => {
                 let Some((key, stream)) = self.table.find_mut(stream_id) else { return };
-                let ends = |send: &mut SendHalf| send.on_reset_at_acknowledged(reliable_size);
+                let ends = |send: &mut SendingPart| send.on_reset_at_acknowledged(reliable_size);
                 if stream.send.as_deref_mut().is_some_and(ends) {
                     self.queues.events.push(StreamEvent::ResetAcknowledged(stream_id));
                 }
                 self.settle(key);
             }
             Token::MaxStreamData { stream_id } => {
-                self.redo_receiving(stream_id, ReceiveHalf::on_limit_acknowledged);
+                self.redo_receiving(stream_id, ReceivingPart::on_limit_acknowledged);
             }
             Token::MaxData => self.flow.on_max_data_acknowledged(),
             _ => {}
@@ -68,7 +68,7 @@ impl Streams {
                 self.redo_sending(stream_id, |send| send.on_lost(range, fin));
             }
             Token::ResetStream { stream_id } => {
-                self.redo_sending(stream_id, SendHalf::on_reset_lost);
+                self.redo_sending(stream_id, SendingPart::on_reset_lost);
             }
             Token::ResetStreamAt { stream_id, reliable_size } => {
                 self.redo_sending(stream_id, |send| send.on_reset_at_lost(reliable_size));
@@ -77,10 +77,10 @@ impl Streams {
                 self.redo_sending(stream_id, |send| send.credit_mut().on_report_lost());
             }
             Token::StopSending { stream_id } => {
-                self.redo_receiving(stream_id, ReceiveHalf::on_stop_lost);
+                self.redo_receiving(stream_id, ReceivingPart::on_stop_lost);
             }
             Token::MaxStreamData { stream_id } => {
-                self.redo_receiving(stream_id, ReceiveHalf::on_limit_lost);
+                self.redo_receiving(stream_id, ReceivingPart::on_limit_lost);
             }
             Token::MaxData => self.flow.on_max_data_lost(),
             Token::DataBlocked => self.flow.send.on_report_lost(),
@@ -90,14 +90,14 @@ impl Streams {
         }
     }
 
-    fn redo_sending(&mut self, id: StreamId, redo: impl FnOnce(&mut SendHalf)) {
+    fn redo_sending(&mut self, id: StreamId, redo: impl FnOnce(&mut SendingPart)) {
         if let Some((key, stream)) = self.table.find_mut(id) {
             stream.send.as_deref_mut().map(redo);
             self.settle(key);
         }
     }
 
-    fn redo_receiving(&mut self, id: StreamId, redo: impl FnOnce(&mut ReceiveHalf)) {
+    fn redo_receiving(&mut self, id: StreamId, redo: impl FnOnce(&mut ReceivingPart)) {
         if let Some((key, stream)) = self.table.find_mut(id) {
             stream.receive.as_deref_mut().map(redo);
             self.settle(key);

@@ -38,12 +38,12 @@ pub(super) struct Reassembly {
     read_offset: u64,
     /// The offset of the first missing byte.
     end: u64,
-    held: OnDemand<Held>,
+    held: OnDemand<UnreadData>,
 }
 
 /// Data that the application has not read.
 #[derive(Debug, Default)]
-struct Held {
+struct UnreadData {
     /// Data in order, before `tail`. None is empty.
     chunks: VecDeque<Bytes>,
     /// The last data in order, with room for more.
@@ -53,9 +53,9 @@ struct Held {
     piece_bytes: usize,
 }
 
-impl Unused for Held {
+impl Unused for UnreadData {
     fn unused() -> &'static Self {
-        static UNUSED: LazyLock<Held> = LazyLock::new(Held::default);
+        static UNUSED: LazyLock<UnreadData> = LazyLock::new(UnreadData::default);
         &UNUSED
     }
 }
@@ -95,7 +95,7 @@ impl Reassembly {
 
     /// Discards all data, but keeps a little memory for that of another stream.
     pub(super) fn empty(&mut self) {
-        let Some(Held { chunks, tail, pieces, .. }) = self.held.used() else { return };
+        let Some(UnreadData { chunks, tail, pieces, .. }) = self.held.used() else { return };
         if chunks.capacity() > 0 || !pieces.is_empty() {
             self.held.give_back();
         } else {
@@ -129,7 +129,7 @@ impl Reassembly {
 
     /// Removes and returns up to `max` bytes, as one slice of a chunk; empty if there are none.
     pub(super) fn read(&mut self, max: usize) -> Bytes {
-        let Some(Held { chunks, tail, .. }) = self.held.used() else { return Bytes::new() };
+        let Some(UnreadData { chunks, tail, .. }) = self.held.used() else { return Bytes::new() };
         let data = match chunks.front_mut() {
             Some(chunk) => {
                 let data = chunk.split_to(max.min(chunk.len()));
@@ -154,7 +154,7 @@ impl Reassembly {
     /// If not: a fault of this crate.
     #[cfg(any(test, debug_assertions))]
     pub(super) fn check_caches(&self) {
-        let Held { chunks, tail, pieces, piece_bytes } = &*self.held;
+        let UnreadData { chunks, tail, pieces, piece_bytes } = &*self.held;
         let held = chunks.iter().map(Bytes::len).sum::<usize>().saturating_add(tail.len());
         assert_eq!(self.readable(), held as u64, "bytes in order");
         assert_eq!(*piece_bytes, pieces.values().map(BytesMut::len).sum(), "bytes beyond gaps");
@@ -190,7 +190,7 @@ impl Reassembly {
     }
 
     fn flush_tail(&mut self) {
-        let Held { chunks, tail, .. } = &mut *self.held;
+        let UnreadData { chunks, tail, .. } = &mut *self.held;
         if !tail.is_empty() {
             chunks.push_back(tail.split().freeze());
         }

@@ -12,7 +12,7 @@ const SPARE_LEVELS: usize = 8;
 
 /// A stream that waits to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Waiting {
+pub(super) struct WaitingStream {
     /// Its key in the table.
     pub(super) key: usize,
     /// The stream ID.
@@ -37,7 +37,7 @@ pub(super) struct Scheduler {
 
 #[derive(Debug, Default)]
 struct Level {
-    turns: VecDeque<Turn>,
+    turns: VecDeque<SchedulerTurn>,
     /// The streams that are not incremental, by ID.
     sequence: VecDeque<(StreamId, usize)>,
     /// Bytes of the quantum that the current turn has used.
@@ -45,7 +45,7 @@ struct Level {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Turn {
+enum SchedulerTurn {
     Stream(usize),
     Sequence,
 }
@@ -74,13 +74,13 @@ impl Scheduler {
     fn find_front(&self) -> Option<usize> {
         let (_, level) = self.levels.iter().find(|(_, level)| !level.turns.is_empty())?;
         match level.turns.front()? {
-            Turn::Stream(key) => Some(*key),
-            Turn::Sequence => level.sequence.front().map(|(_, key)| *key),
+            SchedulerTurn::Stream(key) => Some(*key),
+            SchedulerTurn::Sequence => level.sequence.front().map(|(_, key)| *key),
         }
     }
 
     /// Adds or removes a stream, so that it waits only if `waits`.
-    pub(super) fn set(&mut self, stream: Waiting, waited: bool, waits: bool) {
+    pub(super) fn set(&mut self, stream: WaitingStream, waited: bool, waits: bool) {
         match (waited, waits) {
             (false, true) => self.insert(stream),
             (true, false) => self.remove(stream),
@@ -89,7 +89,7 @@ impl Scheduler {
     }
 
     /// Adds a stream that was not waiting.
-    pub(super) fn insert(&mut self, waiting: Waiting) {
+    pub(super) fn insert(&mut self, waiting: WaitingStream) {
         self.waiting = self.waiting.saturating_add(1);
         if let Some(level) = self.level(waiting.priority) {
             level.insert(waiting);
@@ -98,7 +98,7 @@ impl Scheduler {
     }
 
     /// Removes a waiting stream. This is quick if it is its turn, as it usually is.
-    pub(super) fn remove(&mut self, waiting: Waiting) {
+    pub(super) fn remove(&mut self, waiting: WaitingStream) {
         self.waiting = self.waiting.saturating_sub(1);
         if let Some(level) = self.level(waiting.priority) {
             level.remove(waiting);
@@ -123,20 +123,20 @@ impl Scheduler {
     /// # Panics
     /// If not: a fault of this crate.
     #[cfg(any(test, debug_assertions))]
-    pub(super) fn check_caches(&self, waiting: impl Iterator<Item = Waiting>) {
+    pub(super) fn check_caches(&self, waiting: impl Iterator<Item = WaitingStream>) {
         let mut wanted =
             waiting.map(|it| (it.priority, it.key, it.is_incremental)).collect::<Vec<_>>();
         wanted.sort_unstable();
         let mut found = Vec::new();
         for (priority, level) in &self.levels {
             let turns = level.turns.iter().filter_map(|turn| match turn {
-                Turn::Stream(key) => Some((*priority, *key, true)),
-                Turn::Sequence => None,
+                SchedulerTurn::Stream(key) => Some((*priority, *key, true)),
+                SchedulerTurn::Sequence => None,
             });
             found.extend(turns);
             found.extend(level.sequence.iter().map(|(_, key)| (*priority, *key, false)));
             assert!(level.sequence.iter().is_sorted(), "a sequence is ordered by stream ID");
-            let turns = level.turns.iter().filter(|turn| **turn == Turn::Sequence).count();
+            let turns = level.turns.iter().filter(|turn| **turn == SchedulerTurn::Sequence).count();
             assert_eq!(turns, usize::from(!level.sequence.is_empty()), "a sequence has one turn");
         }
         found.sort_unstable();
@@ -171,31 +171,31 @@ impl Scheduler {
 }
 
 impl Level {
-    fn insert(&mut self, waiting: Waiting) {
+    fn insert(&mut self, waiting: WaitingStream) {
         if waiting.is_incremental {
-            self.turns.push_back(Turn::Stream(waiting.key));
+            self.turns.push_back(SchedulerTurn::Stream(waiting.key));
             return;
         }
         if self.sequence.is_empty() {
-            self.turns.push_back(Turn::Sequence);
+            self.turns.push_back(SchedulerTurn::Sequence);
         }
         let place = self.sequence.partition_point(|(id, _)| *id < waiting.id);
         self.sequence.insert(place, (waiting.id, waiting.key));
     }
 
-    fn remove(&mut self, waiting: Waiting) {
+    fn remove(&mut self, waiting: WaitingStream) {
         if waiting.is_incremental {
-            self.remove_turn(Turn::Stream(waiting.key));
+            self.remove_turn(SchedulerTurn::Stream(waiting.key));
             return;
         }
         let place = self.sequence.iter().position(|(_, key)| *key == waiting.key);
         place.and_then(|place| self.sequence.remove(place));
         if self.sequence.is_empty() {
-            self.remove_turn(Turn::Sequence);
+            self.remove_turn(SchedulerTurn::Sequence);
         }
     }
 
-    fn remove_turn(&mut self, turn: Turn) {
+    fn remove_turn(&mut self, turn: SchedulerTurn) {
         if self.turns.front() == Some(&turn) {
             self.turns.pop_front();
             self.spent = 0;

@@ -2,9 +2,9 @@ use clearway_wire::VarInt;
 
 use super::*;
 
-fn stream(key: usize, priority: i32, is_incremental: bool) -> Waiting {
+fn stream(key: usize, priority: i32, is_incremental: bool) -> WaitingStream {
     let id = StreamId::from_varint(VarInt::from_u32(key as u32 * 4));
-    Waiting { key, id, priority, is_incremental }
+    WaitingStream { key, id, priority, is_incremental }
 }
 
 /// The streams that are chosen next, one after the other, if each always has packets of 1200 bytes to send.

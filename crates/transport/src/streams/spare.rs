@@ -1,6 +1,6 @@
 use super::flow::ReceiveWindow;
-use super::receive_half::ReceiveHalf;
-use super::send_half::SendHalf;
+use super::receiving_part::ReceivingPart;
+use super::sending_part::SendingPart;
 
 /// So many parts of either kind are kept: as many streams as end in a batch of datagrams and are followed by others.
 const MOST: usize = 64;
@@ -10,35 +10,39 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept: streams hold their parts in them")]
 pub(super) struct Spare {
-    sending: Vec<Box<SendHalf>>,
-    receiving: Vec<Box<ReceiveHalf>>,
+    sending: Vec<Box<SendingPart>>,
+    receiving: Vec<Box<ReceivingPart>>,
 }
 
 impl Spare {
     /// A sending part with a limit of `limit` bytes.
-    pub(super) fn send_half(&mut self, limit: u64) -> Box<SendHalf> {
+    pub(super) fn sending_part(&mut self, limit: u64) -> Box<SendingPart> {
         match self.sending.pop() {
             Some(mut part) => {
                 part.renew(limit);
                 part
             }
-            None => Box::new(SendHalf::new(limit)),
+            None => Box::new(SendingPart::new(limit)),
         }
     }
 
     /// A receiving part on which `window` limits the peer.
-    pub(super) fn receive_half(&mut self, window: ReceiveWindow) -> Box<ReceiveHalf> {
+    pub(super) fn receiving_part(&mut self, window: ReceiveWindow) -> Box<ReceivingPart> {
         match self.receiving.pop() {
             Some(mut part) => {
                 part.renew(window);
                 part
             }
-            None => Box::new(ReceiveHalf::new(window)),
+            None => Box::new(ReceivingPart::new(window)),
         }
     }
 
     /// Keeps the memory of the parts of a stream that has ended, but none of their data.
-    pub(super) fn keep(&mut self, send: Option<Box<SendHalf>>, receive: Option<Box<ReceiveHalf>>) {
+    pub(super) fn keep(
+        &mut self,
+        send: Option<Box<SendingPart>>,
+        receive: Option<Box<ReceivingPart>>,
+    ) {
         if let Some(mut part) = send.filter(|_| self.sending.len() < MOST) {
             part.empty();
             self.sending.push(part);
@@ -66,25 +70,25 @@ mod tests {
     #[test]
     fn a_part_that_is_used_again_is_like_a_new_one() {
         let mut spare = Spare::default();
-        let mut part = spare.send_half(10);
+        let mut part = spare.sending_part(10);
         part.write(Bytes::from_static(b"hello"));
         part.finish();
         part.reset_at(VarInt::from_u32(7), 2);
         part.on_lost(0..2, true);
         let window = || ReceiveWindow::new(100, 1000);
-        let mut receiving = spare.receive_half(window());
+        let mut receiving = spare.receiving_part(window());
         receiving.awaits_data = false;
         spare.keep(Some(part), Some(receiving));
-        let (part, receiving) = (spare.send_half(20), spare.receive_half(window()));
-        assert_eq!(format!("{part:?}"), format!("{:?}", SendHalf::new(20)));
-        assert_eq!(format!("{receiving:?}"), format!("{:?}", ReceiveHalf::new(window())));
+        let (part, receiving) = (spare.sending_part(20), spare.receiving_part(window()));
+        assert_eq!(format!("{part:?}"), format!("{:?}", SendingPart::new(20)));
+        assert_eq!(format!("{receiving:?}"), format!("{:?}", ReceivingPart::new(window())));
     }
 
     #[test]
     fn only_so_many_are_kept() {
         let mut spare = Spare::default();
         for _ in 0..MOST + 10 {
-            spare.keep(Some(Box::new(SendHalf::new(0))), None);
+            spare.keep(Some(Box::new(SendingPart::new(0))), None);
         }
         assert_eq!((spare.sending.len(), spare.receiving.len()), (MOST, 0));
     }

@@ -4,9 +4,9 @@ use clearway_units::packed::{Pack, Packer, Unpacker};
 use clearway_wire::{Direction, StreamId, VarInt};
 use slab::Slab;
 
-use super::receive_half::ReceiveHalf;
-use super::scheduler::Waiting;
-use super::send_half::{SendHalf, SendNeeds};
+use super::receiving_part::ReceivingPart;
+use super::scheduler::WaitingStream;
+use super::sending_part::{SendNeeds, SendingPart};
 use clearway_units::memory::give_back_map;
 
 /// One stream: its parts, and the queues that it is in. Most streams that stay open for long have one part.
@@ -15,9 +15,9 @@ pub(super) struct Stream {
     /// The stream ID.
     pub(super) id: StreamId,
     /// The sending part; `None` for a stream on which only the peer sends.
-    pub(super) send: Option<Box<SendHalf>>,
+    pub(super) send: Option<Box<SendingPart>>,
     /// The receiving part; `None` for a stream on which only this endpoint sends.
-    pub(super) receive: Option<Box<ReceiveHalf>>,
+    pub(super) receive: Option<Box<ReceivingPart>>,
     /// The priority: higher values are sent first.
     pub(super) priority: i32,
     /// Whether the stream takes turns with others of its priority.
@@ -59,8 +59,8 @@ impl Stream {
     /// A stream with these parts.
     pub(super) fn new(
         id: StreamId,
-        send: Option<Box<SendHalf>>,
-        receive: Option<Box<ReceiveHalf>>,
+        send: Option<Box<SendingPart>>,
+        receive: Option<Box<ReceivingPart>>,
         is_accepted: bool,
     ) -> Self {
         Self {
@@ -84,21 +84,21 @@ impl Stream {
     /// Whether it has no data, is in no queue, and nobody has reset or stopped it.
     fn is_plain(&self) -> bool {
         self.queued == Queued::default()
-            && self.send.as_deref().is_none_or(SendHalf::is_plain)
-            && self.receive.as_deref().is_none_or(ReceiveHalf::is_plain)
+            && self.send.as_deref().is_none_or(SendingPart::is_plain)
+            && self.receive.as_deref().is_none_or(ReceivingPart::is_plain)
     }
 
     /// Whether both parts have ended.
     pub(super) fn is_done(&self) -> bool {
         self.send.as_deref().is_none_or(|send| send.state().is_terminal())
-            && self.receive.as_deref().is_none_or(ReceiveHalf::is_done)
+            && self.receive.as_deref().is_none_or(ReceivingPart::is_done)
     }
 
     /// Whether the application waits for data that the peer has to send: later data was received, or the final size is
     /// known, or this endpoint has finished its request. On other streams it is unknown whether the peer has anything to
     /// send.
     pub(super) fn awaits_peer(&self) -> bool {
-        let has_asked = self.send.as_deref().is_some_and(SendHalf::has_sent_end);
+        let has_asked = self.send.as_deref().is_some_and(SendingPart::has_sent_end);
         self.receive
             .as_deref()
             .is_some_and(|receive| receive.is_waited_for() && (has_asked || receive.misses_data()))
@@ -111,7 +111,7 @@ impl Stream {
             Some(send) => send.needs(),
             None => SendNeeds::default(),
         };
-        let receives = self.receive.as_deref().is_some_and(ReceiveHalf::has_pending_control);
+        let receives = self.receive.as_deref().is_some_and(ReceivingPart::has_pending_control);
         Queued {
             control: needs.control || may_send && receives,
             creditless: needs.creditless,
@@ -123,9 +123,9 @@ impl Stream {
     }
 
     /// The stream's entry in a scheduler.
-    pub(super) fn waiting(&self, key: usize) -> Waiting {
+    pub(super) fn waiting(&self, key: usize) -> WaitingStream {
         let (id, priority, is_incremental) = (self.id, self.priority, self.is_incremental);
-        Waiting { key, id, priority, is_incremental }
+        WaitingStream { key, id, priority, is_incremental }
     }
 }
 
@@ -218,8 +218,8 @@ impl Table {
     pub(super) fn rest(&mut self) {
         self.streams.shrink_to_fit();
         for (_, stream) in &mut self.streams {
-            stream.send.as_deref_mut().map(SendHalf::rest);
-            stream.receive.as_deref_mut().map(ReceiveHalf::rest);
+            stream.send.as_deref_mut().map(SendingPart::rest);
+            stream.receive.as_deref_mut().map(ReceivingPart::rest);
         }
         give_back_map(&mut self.keys);
     }

@@ -2,7 +2,7 @@
 
 use clearway_wire::{Direction, EncodeError, Frame, StreamId, VarInt, frame};
 
-use super::send_half::{Chunk, SendHalf};
+use super::sending_part::{Chunk, SendingPart};
 use super::{FlowControlBlock, Streams};
 use crate::contents::PacketContents;
 use crate::token::Token;
@@ -14,7 +14,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Bidirectional, Direction::Unidire
 
 /// The kind of data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum DataKind {
     /// Lost data, or a FIN without data: the peer's limits do not apply.
     Creditless,
     /// Data that was never sent.
@@ -183,8 +183,8 @@ impl Streams {
         while let Some((kind, key)) = self.next_turn() {
             let Some(length) = self.write_stream_frame(kind, key, contents) else { return };
             let scheduler = match kind {
-                Kind::Creditless => &mut self.queues.creditless,
-                Kind::Fresh => &mut self.queues.fresh,
+                DataKind::Creditless => &mut self.queues.creditless,
+                DataKind::Fresh => &mut self.queues.fresh,
             };
             // The turn ends with the quantum. `settle` ends it if the stream has no more to send.
             scheduler.charge(length as u64);
@@ -197,7 +197,7 @@ impl Streams {
     pub(crate) fn write_full_frame(&mut self, contents: &mut PacketContents<'_, '_>) {
         if self.has_more_than(contents.remaining())
             && let Some((_, key)) = self.next_turn()
-            && let Some(length) = self.write_stream_frame(Kind::Fresh, key, contents)
+            && let Some(length) = self.write_stream_frame(DataKind::Fresh, key, contents)
         {
             self.queues.fresh.charge(length as u64);
         }
@@ -205,17 +205,17 @@ impl Streams {
 
     /// Whether the stream whose turn it is has new data of more than `bytes` that may be sent.
     pub(crate) fn has_more_than(&self, bytes: usize) -> bool {
-        let Some((Kind::Fresh, key)) = self.next_turn() else { return false };
+        let Some((DataKind::Fresh, key)) = self.next_turn() else { return false };
         let send = self.table.get(key).and_then(|stream| stream.send.as_deref());
-        let allowed = send.map_or(0, SendHalf::fresh_allowed);
+        let allowed = send.map_or(0, SendingPart::fresh_allowed);
         allowed.min(self.flow.send.available()) > bytes as u64
     }
 
-    fn next_turn(&self) -> Option<(Kind, usize)> {
-        let creditless = self.queues.creditless.front().map(|key| (Kind::Creditless, key));
+    fn next_turn(&self) -> Option<(DataKind, usize)> {
+        let creditless = self.queues.creditless.front().map(|key| (DataKind::Creditless, key));
         let fresh = || {
             let key = self.queues.fresh.front().filter(|_| self.flow.send.available() > 0)?;
-            Some((Kind::Fresh, key))
+            Some((DataKind::Fresh, key))
         };
         creditless.or_else(fresh)
     }
@@ -223,15 +223,15 @@ impl Streams {
     /// Writes one frame and returns the number of bytes of data in it; `None` if the packet is full.
     fn write_stream_frame(
         &mut self,
-        kind: Kind,
+        kind: DataKind,
         key: usize,
         contents: &mut PacketContents<'_, '_>,
     ) -> Option<usize> {
         let stream = self.table.get_mut(key)?;
         let send = stream.send.as_deref_mut()?;
         let chunk = match kind {
-            Kind::Creditless => send.next_creditless()?,
-            Kind::Fresh => send.next_fresh(self.flow.send.available())?,
+            DataKind::Creditless => send.next_creditless()?,
+            DataKind::Fresh => send.next_fresh(self.flow.send.available())?,
         };
         let available = chunk.range.end.saturating_sub(chunk.range.start);
         let offset = VarInt::new(chunk.range.start)?;

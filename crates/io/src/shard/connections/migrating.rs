@@ -18,14 +18,14 @@ use crate::shard::sockets::Sockets;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A migration that cannot begin yet.
-pub(super) struct Waiting {
+pub(super) struct WaitingMigration {
     request: MigrateRequest,
     /// When it is refused, if it waits for a connection ID. For the confirmation of the handshake it waits as long as
     /// the connection exists.
     not_after: Option<Timestamp>,
 }
 
-impl Waiting {
+impl WaitingMigration {
     /// The connection has ended.
     pub(super) fn end(self) {
         refuse(self.request, MigrationError::Closed);
@@ -66,7 +66,7 @@ impl Connections {
         if slot.migration.is_some() {
             return refuse(request, MigrationError::InProgress);
         }
-        slot.migration = Some(Waiting { request, not_after: None });
+        slot.migration = Some(WaitingMigration { request, not_after: None });
         self.retry_migration(now, handle, sockets);
         self.mark_dirty(handle);
     }
@@ -81,7 +81,7 @@ impl Connections {
         let Some(Some(slot)) = self.slots.get_mut(handle.index()) else { return false };
         let Some(connection) = self.endpoint.connection_mut(handle) else { return false };
         let due = slot.migration.take_if(|waiting| !waiting.must_wait(now, connection));
-        let Some(Waiting { request, .. }) = due else { return false };
+        let Some(WaitingMigration { request, .. }) = due else { return false };
         let started = begin(now, connection, &request, sockets, &mut slot.sockets);
         let has_begun = started.is_ok();
         // An application that panics here finds out how the migration ends by its events.

@@ -47,13 +47,13 @@ const PAUSE: u32 = 3;
 const NOT_ANSWERED: &str = "a connection ID generator panicked: a client gets no answer";
 
 /// A client that has no connection yet: its first Destination Connection ID, and its address.
-pub(super) type Key = (ConnectionId, SocketAddr);
+pub(super) type NewcomerKey = (ConnectionId, SocketAddr);
 
 /// Clients that wait for their handshake to begin, and what may still be done for others.
 pub(super) struct Newcomers {
-    waiting: BTreeMap<Key, Newcomer>,
+    waiting: BTreeMap<NewcomerKey, Newcomer>,
     /// Who came first.
-    order: VecDeque<Key>,
+    order: VecDeque<NewcomerKey>,
     /// How many bytes their datagrams have.
     bytes: usize,
     /// While there is more to receive, no handshake begins before.
@@ -85,7 +85,7 @@ fn room(incoming: &Incoming) -> Room {
 
 /// What a datagram with a long header is that belongs to no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum NewcomerKind {
     /// An Initial packet of a client that does not wait.
     First { has_token: bool },
     /// It belongs to a client that waits.
@@ -117,18 +117,18 @@ impl Newcomers {
     }
 
     /// What a datagram with a long header is that belongs to no connection, and of which client.
-    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (Key, Kind) {
+    fn examine(&self, remote: SocketAddr, datagram: &[u8]) -> (NewcomerKey, NewcomerKind) {
         let invariant = Invariant::decode(datagram, 0).ok();
         let id = invariant.and_then(|it| ConnectionId::new(it.destination_connection_id()).ok());
         let key = (id.unwrap_or_default(), remote);
         if self.waiting.contains_key(&key) {
-            return (key, Kind::Further);
+            return (key, NewcomerKind::Further);
         }
         let kind = match ProtectedHeader::decode(datagram, 0).map(|header| header.kind) {
             Ok(HeaderKind::Long { packet_type: LongPacketType::Initial, token, .. }) => {
-                Kind::First { has_token: !token.is_empty() }
+                NewcomerKind::First { has_token: !token.is_empty() }
             }
-            _ => Kind::Other,
+            _ => NewcomerKind::Other,
         };
         (key, kind)
     }
@@ -139,14 +139,20 @@ impl Newcomers {
     }
 
     /// Lets a client wait.
-    fn push(&mut self, key: Key, incoming: Incoming, via: Option<Via>, bytes: usize) {
+    fn push(&mut self, key: NewcomerKey, incoming: Incoming, via: Option<Via>, bytes: usize) {
         self.bytes += bytes;
         self.order.push_back(key);
         self.waiting.insert(key, Newcomer { incoming, via, further: Vec::new(), bytes });
     }
 
     /// A further datagram of a client that waits. It is dropped if there is no room.
-    fn push_further(&mut self, key: &Key, arrival: Arrival, via: Option<Via>, datagram: &[u8]) {
+    fn push_further(
+        &mut self,
+        key: &NewcomerKey,
+        arrival: Arrival,
+        via: Option<Via>,
+        datagram: &[u8],
+    ) {
         let bytes = self.bytes + datagram.len();
         match self.waiting.get_mut(key) {
             Some(newcomer)
@@ -212,12 +218,16 @@ impl Connections {
     ) {
         let (key, kind) = self.newcomers.examine(arrival.remote, datagram);
         match kind {
-            Kind::Further => return self.newcomers.push_further(&key, arrival, via, datagram),
-            Kind::First { has_token } if !self.has_room_for_first(has_token, datagram.len()) => {
+            NewcomerKind::Further => {
+                return self.newcomers.push_further(&key, arrival, via, datagram);
+            }
+            NewcomerKind::First { has_token }
+                if !self.has_room_for_first(has_token, datagram.len()) =>
+            {
                 self.newcomers.dropped += 1;
                 return;
             }
-            Kind::First { .. } | Kind::Other => {}
+            NewcomerKind::First { .. } | NewcomerKind::Other => {}
         }
         let bytes = datagram.len();
         match self.endpoint.receive(now, arrival, datagram) {
@@ -250,7 +260,7 @@ impl Connections {
     fn admit(
         &mut self,
         now: Timestamp,
-        key: Key,
+        key: NewcomerKey,
         (incoming, via): (Incoming, Option<Via>),
         bytes: usize,
     ) {

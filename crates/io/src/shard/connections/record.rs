@@ -10,7 +10,7 @@ use crate::statistics::ShardStatistics;
 
 /// What a shard has counted of its connections, those that have ended among them.
 #[derive(Debug)]
-pub(super) struct Counts {
+pub(super) struct ConnectionCounts {
     pub(super) half_open: HalfOpen,
     pub(super) accepted: u64,
     /// Retry packets sent.
@@ -22,7 +22,7 @@ pub(super) struct Counts {
     totals: Totals,
 }
 
-impl Counts {
+impl ConnectionCounts {
     /// Nothing was counted yet; `retry_above` is that of the configuration.
     pub(super) fn new(retry_above: usize) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Counts {
 
 /// The span of a connection, and what of it is in the shard's counts.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct ConnectionRecord {
     /// Everything that the connection's application does happens in it. Disabled, and without cost, unless the program has
     /// a subscriber.
     pub(super) span: Span,
@@ -83,7 +83,7 @@ pub(super) struct Record {
     is_closed: bool,
 }
 
-impl Record {
+impl ConnectionRecord {
     pub(super) fn begin(connection: Option<&Connection>) -> Self {
         let span = connection.map_or_else(Span::none, |connection| {
             tracing::info_span!(
@@ -104,18 +104,18 @@ impl Record {
     }
 
     /// The connection is that of a client that was accepted, which has counted as half open since it came.
-    pub(super) fn accepted(&mut self, counts: &mut Counts) {
+    pub(super) fn accepted(&mut self, counts: &mut ConnectionCounts) {
         counts.accepted += 1;
         self.is_half_open = true;
     }
 
     /// The connection is gone.
-    pub(super) fn end(&mut self, connection: &Connection, counts: &mut Counts) {
+    pub(super) fn end(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         self.update(connection, counts);
         self.no_longer_half_open(counts);
     }
 
-    fn no_longer_half_open(&mut self, counts: &mut Counts) {
+    fn no_longer_half_open(&mut self, counts: &mut ConnectionCounts) {
         if core::mem::take(&mut self.is_half_open) {
             counts.half_open.end();
         }
@@ -123,7 +123,7 @@ impl Record {
 
     /// Counts what has happened since the last call, and logs the stages that the connection has reached. To be called
     /// after each batch.
-    pub(super) fn update(&mut self, connection: &Connection, counts: &mut Counts) {
+    pub(super) fn update(&mut self, connection: &Connection, counts: &mut ConnectionCounts) {
         let totals = connection.totals();
         counts.add(&self.totals, &totals);
         self.totals = totals;

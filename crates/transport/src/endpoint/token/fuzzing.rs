@@ -6,7 +6,7 @@ use core::time::Duration;
 use clearway_units::{Random, Timestamp};
 use clearway_wire::{ConnectionId, Version};
 
-use super::{Kind, TokenKeys};
+use super::{TokenKeys, TokenKind};
 use crate::handshake::TicketKeys;
 
 /// Checks that bytes which were not sealed with the keys are no valid token, and that opening a sealed token yields
@@ -34,7 +34,7 @@ fn check_with(bytes: &[u8], sealing: &TokenKeys, opening: &TokenKeys, random: &m
         assert!(opening.open_retry(version, bytes, client, source, now, Duration::MAX).is_err());
         assert!(opening.open_new_token(version, bytes, client.ip(), now, Duration::MAX).is_err());
 
-        let sealed = sealing.seal(Kind::RETRY.of(version), bytes.to_vec(), random);
+        let sealed = sealing.seal(TokenKind::RETRY.of(version), bytes.to_vec(), random);
         let open = |token: &[u8], lifetime| {
             opening.open_retry(version, token, client, source, now, lifetime)
         };
@@ -42,7 +42,7 @@ fn check_with(bytes: &[u8], sealing: &TokenKeys, opening: &TokenKeys, random: &m
             let again = sealing.seal_retry(version, client, original, source, now, random);
             assert_eq!(open(&again, Duration::ZERO), Ok(original));
         }
-        let sealed = sealing.seal(Kind::NEW_TOKEN.of(version), bytes.to_vec(), random);
+        let sealed = sealing.seal(TokenKind::NEW_TOKEN.of(version), bytes.to_vec(), random);
         if opening.open_new_token(version, &sealed, client.ip(), now, Duration::MAX).is_ok() {
             assert!(open(&sealed, Duration::MAX).is_err());
         }

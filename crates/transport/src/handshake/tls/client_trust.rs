@@ -87,12 +87,12 @@ pub(super) type Fingerprint = [u8; SHA256_OUTPUT_LEN];
 /// How a server authenticates clients at one time. Sessions are bound to it.
 #[derive(Clone, Debug)]
 pub(super) struct ClientPolicy {
-    kind: Kind,
+    kind: ClientTrustKind,
     fingerprint: Fingerprint,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ClientTrustKind {
     /// The user's own rustls configuration decides, and does not disclose how.
     Unknown,
     NotAsked,
@@ -125,16 +125,16 @@ impl ClientPolicy {
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, SessionError> {
         let kind = match trust {
-            ClientTrust::NotAsked => Kind::NotAsked,
+            ClientTrust::NotAsked => ClientTrustKind::NotAsked,
             ClientTrust::Optional(roots) => {
                 let roots = roots.current();
                 let verifier = verifier(&roots, provider, true)?;
-                Kind::Optional(roots, verifier)
+                ClientTrustKind::Optional(roots, verifier)
             }
             ClientTrust::Required(roots) => {
                 let roots = roots.current();
                 let verifier = verifier(&roots, provider, false)?;
-                Kind::Required(roots, verifier)
+                ClientTrustKind::Required(roots, verifier)
             }
         };
         let fingerprint = kind.fingerprint();
@@ -145,14 +145,14 @@ impl ClientPolicy {
     pub(super) fn unknown(random: &dyn SecureRandom) -> Result<Self, SessionError> {
         let mut fingerprint = [0; SHA256_OUTPUT_LEN];
         random.fill(&mut fingerprint).map_err(rustls::Error::from)?;
-        Ok(Self { kind: Kind::Unknown, fingerprint })
+        Ok(Self { kind: ClientTrustKind::Unknown, fingerprint })
     }
 
     /// The same policy under a name; one that is unknown is then known by it.
     pub(super) fn named(&self, name: &[u8]) -> Self {
         let mut hash = Context::new(&SHA256);
         match self.kind {
-            Kind::Unknown => hash.update(b"clearway named client policy"),
+            ClientTrustKind::Unknown => hash.update(b"clearway named client policy"),
             _ => hash.update(&self.fingerprint),
         }
         hash.update(name);
@@ -161,16 +161,20 @@ impl ClientPolicy {
 
     pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         match &self.kind {
-            Kind::Unknown | Kind::NotAsked => Arc::new(NoClientAuth),
-            Kind::Optional(_, verifier) | Kind::Required(_, verifier) => verifier.clone(),
+            ClientTrustKind::Unknown | ClientTrustKind::NotAsked => Arc::new(NoClientAuth),
+            ClientTrustKind::Optional(_, verifier) | ClientTrustKind::Required(_, verifier) => {
+                verifier.clone()
+            }
         }
     }
 
     /// Whether these are the roots of the policy.
     pub(super) fn has_roots(&self, roots: &Arc<RootCertStore>) -> bool {
         match &self.kind {
-            Kind::Unknown | Kind::NotAsked => false,
-            Kind::Optional(own, _) | Kind::Required(own, _) => Arc::ptr_eq(own, roots),
+            ClientTrustKind::Unknown | ClientTrustKind::NotAsked => false,
+            ClientTrustKind::Optional(own, _) | ClientTrustKind::Required(own, _) => {
+                Arc::ptr_eq(own, roots)
+            }
         }
     }
 
@@ -179,7 +183,7 @@ impl ClientPolicy {
     }
 
     pub(super) fn requires_certificate(&self) -> bool {
-        matches!(self.kind, Kind::Required(..))
+        matches!(self.kind, ClientTrustKind::Required(..))
     }
 
     /// Whether a session with this chain may be resumed at `now`: the chain is verified as in a full handshake, except that
@@ -187,13 +191,15 @@ impl ClientPolicy {
     pub(super) fn accepts(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> bool {
         match (&self.kind, chain) {
             // The fingerprint shows that the same configuration accepted the client.
-            (Kind::Unknown, _) | (Kind::NotAsked | Kind::Optional(..), None) => true,
-            (Kind::NotAsked, Some(_)) | (Kind::Required(..), None) => false,
-            (Kind::Optional(_, verifier) | Kind::Required(_, verifier), Some(chain)) => {
-                chain.split_first().is_some_and(|(own, intermediates)| {
-                    verifier.verify_client_cert(own, intermediates, now).is_ok()
-                })
-            }
+            (ClientTrustKind::Unknown, _)
+            | (ClientTrustKind::NotAsked | ClientTrustKind::Optional(..), None) => true,
+            (ClientTrustKind::NotAsked, Some(_)) | (ClientTrustKind::Required(..), None) => false,
+            (
+                ClientTrustKind::Optional(_, verifier) | ClientTrustKind::Required(_, verifier),
+                Some(chain),
+            ) => chain.split_first().is_some_and(|(own, intermediates)| {
+                verifier.verify_client_cert(own, intermediates, now).is_ok()
+            }),
         }
     }
 
@@ -204,13 +210,13 @@ impl ClientPolicy {
     ) -> Option<ClientIdentity> {
         match (&self.kind, chain) {
             (_, Some(chain @ [_, ..])) => Some(ClientIdentity::Verified(chain.into())),
-            (Kind::Required(..), _) => None,
+            (ClientTrustKind::Required(..), _) => None,
             (_, _) => Some(ClientIdentity::Anonymous),
         }
     }
 }
 
-impl Kind {
+impl ClientTrustKind {
     /// The same for equal policies: the order of the roots, and repetitions, do not matter.
     fn fingerprint(&self) -> Fingerprint {
         let (kind, roots) = match self {

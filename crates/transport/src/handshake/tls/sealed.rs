@@ -22,21 +22,21 @@ use crate::crypto::sealing::hmac;
 /// Each ticket is accepted once by a process while early data is on, within the time in which a repeated ClientHello could
 /// be taken for a new one; see [`TlsServerConfig::ticket_keys`](crate::TlsServerConfig::ticket_keys).
 #[derive(Clone)]
-pub struct TicketKeys(Arc<Shared>);
+pub struct TicketKeys(Arc<SharedKeys>);
 
-struct Shared {
+struct SharedKeys {
     ring: RwLock<Ring>,
     used: Mutex<UsedTickets>,
 }
 
 struct Ring {
-    current: Key,
-    previous: Option<Key>,
+    current: TicketKey,
+    previous: Option<TicketKey>,
     /// How often a key has changed.
     generation: u64,
 }
 
-struct Key {
+struct TicketKey {
     /// A ticket begins with this, so that its key is found.
     name: [u8; NAME_LEN],
     aead: Option<LessSafeKey>,
@@ -62,7 +62,7 @@ fn keyed(salt: &[u8], secret: &[u8; 32]) -> hmac::Key {
     hmac::Key::new(hmac::HMAC_SHA256, extracted.as_ref())
 }
 
-impl Key {
+impl TicketKey {
     fn new(secret: &[u8; 32]) -> Self {
         let derive = |label: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), label);
         let name = derive(b"clearway ticket name").as_ref().first_chunk().copied();
@@ -86,16 +86,16 @@ impl Key {
 impl TicketKeys {
     /// Keys derived from 32 secret, random bytes.
     pub fn new(secret: &[u8; 32]) -> Self {
-        let ring = Ring { current: Key::new(secret), previous: None, generation: 0 };
+        let ring = Ring { current: TicketKey::new(secret), previous: None, generation: 0 };
         let ring = RwLock::new(ring);
-        Self(Arc::new(Shared { ring, used: Mutex::default() }))
+        Self(Arc::new(SharedKeys { ring, used: Mutex::default() }))
     }
 
     /// Seals new tickets and tokens with another key from now on. Those of the key that was in use are accepted until the
     /// next call. Does nothing if this key is in use already.
     pub fn rotate(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
-        let new = Key::new(secret);
+        let new = TicketKey::new(secret);
         if new.name != ring.current.name {
             ring.previous = Some(core::mem::replace(&mut ring.current, new));
             ring.generation = ring.generation.wrapping_add(1);
@@ -105,7 +105,7 @@ impl TicketKeys {
     /// Also accepts the tickets and tokens of this key, which was in use before.
     pub fn accept_previous(&self, secret: &[u8; 32]) {
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
-        ring.previous = Some(Key::new(secret));
+        ring.previous = Some(TicketKey::new(secret));
         ring.generation = ring.generation.wrapping_add(1);
     }
 

@@ -18,9 +18,9 @@ use super::server_secrets::{ServerSecrets, collecting};
 use super::{TlsSession, suite_name};
 use crate::{Side, SpaceId, TransportError};
 
-pub(super) struct ServerSession(Stage);
+pub(super) struct ServerSession(ServerStage);
 
-enum Stage {
+enum ServerStage {
     Handshaking(Box<Handshaking>),
     Complete(Box<Complete>),
 }
@@ -49,7 +49,7 @@ struct Complete {
 impl ServerSession {
     pub(super) fn new(session: TlsSession, version: Version, binding: Arc<SessionBinding>) -> Self {
         let secrets = ServerSecrets::default();
-        Self(Stage::Handshaking(Box::new(Handshaking { session, version, secrets, binding })))
+        Self(ServerStage::Handshaking(Box::new(Handshaking { session, version, secrets, binding })))
     }
 }
 
@@ -161,20 +161,20 @@ impl Complete {
 impl Session for ServerSession {
     fn receive(&mut self, space: SpaceId, message_bytes: &[u8]) -> Result<(), TransportError> {
         match &mut self.0 {
-            Stage::Handshaking(stage) => stage.receive(space, message_bytes),
-            Stage::Complete(_) => Complete::refuse(message_bytes),
+            ServerStage::Handshaking(stage) => stage.receive(space, message_bytes),
+            ServerStage::Complete(_) => Complete::refuse(message_bytes),
         }
     }
 
     fn produce(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        let Stage::Handshaking(stage) = &mut self.0 else { return None };
+        let ServerStage::Handshaking(stage) = &mut self.0 else { return None };
         let before = out.len();
         let keys = stage.session.produce(out);
         if keys.is_none()
             && out.len() == before
             && let Some(complete) = stage.complete()
         {
-            self.0 = Stage::Complete(Box::new(complete));
+            self.0 = ServerStage::Complete(Box::new(complete));
             return None;
         }
         keys.map(|keys| stage.with_schedule(keys))
@@ -182,36 +182,36 @@ impl Session for ServerSession {
 
     fn is_handshaking(&self) -> bool {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.is_handshaking(),
-            Stage::Complete(_) => false,
+            ServerStage::Handshaking(stage) => stage.session.is_handshaking(),
+            ServerStage::Complete(_) => false,
         }
     }
 
     fn peer_transport_parameters(&self) -> Option<&[u8]> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.peer_transport_parameters(),
-            Stage::Complete(complete) => complete.parameters.as_deref(),
+            ServerStage::Handshaking(stage) => stage.session.peer_transport_parameters(),
+            ServerStage::Complete(complete) => complete.parameters.as_deref(),
         }
     }
 
     fn application_protocol(&self) -> Option<&[u8]> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.application_protocol(),
-            Stage::Complete(complete) => complete.application_protocol.as_deref(),
+            ServerStage::Handshaking(stage) => stage.session.application_protocol(),
+            ServerStage::Complete(complete) => complete.application_protocol.as_deref(),
         }
     }
 
     fn server_name(&self) -> Option<&str> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.server_name(),
-            Stage::Complete(complete) => complete.server_name.as_deref(),
+            ServerStage::Handshaking(stage) => stage.session.server_name(),
+            ServerStage::Complete(complete) => complete.server_name.as_deref(),
         }
     }
 
     fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.peer_certificates(),
-            Stage::Complete(complete) => complete.client.chain(),
+            ServerStage::Handshaking(stage) => stage.session.peer_certificates(),
+            ServerStage::Complete(complete) => complete.client.chain(),
         }
     }
 
@@ -222,30 +222,30 @@ impl Session for ServerSession {
         context: Option<&[u8]>,
     ) -> Result<(), ExportError> {
         match &self.0 {
-            Stage::Handshaking(stage) => {
+            ServerStage::Handshaking(stage) => {
                 stage.session.export_keying_material(output, label, context)
             }
-            Stage::Complete(complete) => complete.export(output, label, context),
+            ServerStage::Complete(complete) => complete.export(output, label, context),
         }
     }
 
     fn rest(&mut self) {
-        if let Stage::Complete(complete) = &mut self.0 {
+        if let ServerStage::Complete(complete) = &mut self.0 {
             complete.parameters = None;
         }
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.cipher_suite(),
-            Stage::Complete(complete) => suite_name(complete.suite.common.suite),
+            ServerStage::Handshaking(stage) => stage.session.cipher_suite(),
+            ServerStage::Complete(complete) => suite_name(complete.suite.common.suite),
         }
     }
 
     fn key_exchange_group(&self) -> Option<&'static str> {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.key_exchange_group(),
-            Stage::Complete(complete) => complete.key_exchange_group,
+            ServerStage::Handshaking(stage) => stage.session.key_exchange_group(),
+            ServerStage::Complete(complete) => complete.key_exchange_group,
         }
     }
 
@@ -255,15 +255,15 @@ impl Session for ServerSession {
 
     fn early_keys(&mut self) -> Option<DirectionalKeys> {
         match &mut self.0 {
-            Stage::Handshaking(stage) => stage.session.early_keys(),
-            Stage::Complete(_) => None,
+            ServerStage::Handshaking(stage) => stage.session.early_keys(),
+            ServerStage::Complete(_) => None,
         }
     }
 
     fn early_data(&self) -> EarlyData {
         match &self.0 {
-            Stage::Handshaking(stage) => stage.session.early_data(),
-            Stage::Complete(complete) => complete.early_data,
+            ServerStage::Handshaking(stage) => stage.session.early_data(),
+            ServerStage::Complete(complete) => complete.early_data,
         }
     }
 }

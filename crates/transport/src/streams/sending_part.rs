@@ -54,7 +54,7 @@ const SPARE_SEGMENTS: usize = 8;
 pub(super) struct SendNeeds {
     /// A RESET_STREAM, RESET_STREAM_AT or STREAM_DATA_BLOCKED.
     pub(super) control: bool,
-    /// Data that can be sent without credit: see [`SendHalf::next_creditless`].
+    /// Data that can be sent without credit: see [`SendingPart::next_creditless`].
     pub(super) creditless: bool,
     /// New data that the limit on the stream permits.
     pub(super) fresh: bool,
@@ -67,7 +67,7 @@ pub(super) struct SendNeeds {
 /// Every byte below `base` is acknowledged. Every byte between `base` and the first unsent one is acknowledged, lost or in
 /// flight: it is in one of the two range sets, or in neither.
 #[derive(Debug)]
-pub(super) struct SendHalf {
+pub(super) struct SendingPart {
     state: SendState,
     /// The peer's limit. The credit used is the offset of the first byte that was never sent.
     credit: SendCredit,
@@ -76,8 +76,8 @@ pub(super) struct SendHalf {
     written: u64,
 }
 
-/// Only one that [is plain](SendHalf::is_plain) is packed.
-impl Pack for SendHalf {
+/// Only one that [is plain](SendingPart::is_plain) is packed.
+impl Pack for SendingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
         self.credit.pack(into);
@@ -96,7 +96,7 @@ impl Pack for SendHalf {
     }
 }
 
-impl SendHalf {
+impl SendingPart {
     /// A stream with a limit of `limit` bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self {
@@ -590,5 +590,5 @@ impl SendHalf {
 }
 
 #[cfg(test)]
-#[path = "send_half_tests.rs"]
+#[path = "sending_part_tests.rs"]
 mod tests;

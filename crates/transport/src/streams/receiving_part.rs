@@ -18,7 +18,7 @@ struct PartialReset {
 
 /// The receiving part of a stream.
 #[derive(Debug)]
-pub(super) struct ReceiveHalf {
+pub(super) struct ReceivingPart {
     /// The state of RFC 9000 §3.2.
     state: ReceiveState,
     data: Reassembly,
@@ -35,8 +35,8 @@ pub(super) struct ReceiveHalf {
     pub(super) awaits_data: bool,
 }
 
-/// Only one that [is plain](ReceiveHalf::is_plain) is packed.
-impl Pack for ReceiveHalf {
+/// Only one that [is plain](ReceivingPart::is_plain) is packed.
+impl Pack for ReceivingPart {
     fn pack(&self, into: &mut Packer) {
         self.state.pack(into);
         self.data.read_offset().pack(into);
@@ -54,7 +54,7 @@ impl Pack for ReceiveHalf {
     }
 }
 
-impl ReceiveHalf {
+impl ReceivingPart {
     /// A stream on which `window` limits the peer.
     pub(super) fn new(window: ReceiveWindow) -> Self {
         Self {
