@@ -44,10 +44,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Linux only: the error queue, several batches in one call and the sharing of one address are as that system has them.
-
-#[cfg(not(target_os = "linux"))]
-compile_error!("clearway-udp needs Linux");
+//! Only Linux has the error queue, several batches in one call and the sharing of one address. On other systems each batch takes
+//! a call of its own, [`Socket::unreachable`] reports nothing, and [`Socket::permit_twins`] fails.
 
 mod busy_poll;
 mod clock;

@@ -1,18 +1,15 @@
 //! A UDP socket that moves batches.
 
+mod system;
+
 use core::array;
-use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, BorrowedFd};
 
-use clearway_kernel::{Message, sendmmsg};
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::{ReceiveTimestampns, ReusePort};
 use quinn_udp::{RecvMeta, UdpSocketState};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
 use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::ecn::EcnCodepoint;
@@ -21,7 +18,7 @@ use crate::ecn::EcnCodepoint;
 pub mod faults;
 
 /// How many batches one call to the kernel takes.
-pub const MAX_TOGETHER: usize = clearway_kernel::MAX_MESSAGES;
+pub const MAX_TOGETHER: usize = system::MAX_TOGETHER;
 /// How many buffers one call to the kernel fills; each may hold many datagrams of one sender, which the kernel has merged.
 pub const RECEIVE_BUFFERS: usize = 8;
 /// What a buffer must hold: the largest UDP payload, or as much of merged ones.
@@ -152,9 +149,10 @@ impl Socket {
     /// else's sockets.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// Errors of the operating system. Only Linux distributes datagrams among the sockets of one address; other systems return
+    /// [`Unsupported`](io::ErrorKind::Unsupported).
     pub fn permit_twins(&self) -> io::Result<()> {
-        Ok(setsockopt(&self.socket, ReusePort, &true)?)
+        system::share_address(&self.socket)
     }
 
     /// Another socket at the address of this one, among which the kernel distributes what arrives (SO_REUSEPORT). The
@@ -163,10 +161,10 @@ impl Socket {
     /// This one must [permit](Self::permit_twins) it, and so must all that have a part of its addresses.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// As for [`permit_twins`](Self::permit_twins).
     pub fn bind_twin(&self) -> io::Result<Self> {
         let socket = unbound(self.local_address)?;
-        setsockopt(&socket, ReusePort, &true)?;
+        system::share_address(&socket)?;
         socket.bind(&self.local_address.into())?;
         Self::configure(socket)
     }
@@ -259,7 +257,7 @@ impl Socket {
             }
             Err(error) => return Err(error),
         };
-        self.may_have_more = filled == RECEIVE_BUFFERS;
+        self.may_have_more = filled >= system::FILLED_WITH_MORE;
         let mut count = 0;
         for (buffer, meta) in buffers.iter_mut().zip(&metas).take(filled) {
             let ecn = EcnCodepoint::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
@@ -380,14 +378,7 @@ impl Socket {
     ) -> io::Result<usize> {
         #[cfg(any(test, feature = "faults"))]
         let batches = batches.take(self.faults.on_call(faults::Call::Send)?);
-        let messages = batches.map(|batch| Message {
-            destination: batch.destination,
-            source_ip: batch.source_ip,
-            traffic_class: batch.ecn.bits(),
-            contents: batch.contents,
-            segment_size: batch.segment_size,
-        });
-        sendmmsg(self.socket.as_fd(), messages)
+        system::send_together(&self.socket, batches)
     }
 
     /// Lets a call fail with `error`. quinn-udp concludes from EINVAL and EIO that the driver cannot segment. It does so here too,
@@ -425,7 +416,7 @@ impl Socket {
             return;
         }
         for _ in 0..MAX_ERRORS {
-            match next_error(&self.socket) {
+            match system::next_error(&self.socket) {
                 Ok(Some(destination)) => each(destination),
                 Ok(None) => {}
                 Err(_) => return,
@@ -465,9 +456,7 @@ impl AsFd for Socket {
 fn new_state(socket: &UdpSocket) -> io::Result<UdpSocketState> {
     // Datagrams are sent with the Don't Fragment bit set.
     let state = UdpSocketState::new(socket.into())?;
-    // quinn-udp 0.6.3 asks the kernel for the time of arrival, and gives it 96 bytes for this and everything else: too
-    // few for the ECN field of datagrams that were merged. Where there is no such option, there is no time either.
-    let _ = setsockopt(socket, ReceiveTimestampns, &false);
+    system::tune(socket);
     Ok(state)
 }
 
@@ -496,16 +485,6 @@ fn is_network_report(error: &io::Error) -> bool {
             | ErrorKind::NetworkUnreachable
             | ErrorKind::PermissionDenied
     )
-}
-
-/// Takes an entry from the error queue: the destination of the datagram that it is about.
-fn next_error(socket: &UdpSocket) -> rustix::io::Result<Option<SocketAddr>> {
-    let mut payload = [0; 1];
-    let mut space = [MaybeUninit::uninit(); 256];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
-    let message = recvmsg(socket, &mut [IoSliceMut::new(&mut payload)], &mut control, flags)?;
-    Ok(message.address.and_then(|address| SocketAddr::try_from(address).ok()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,11 @@
+//! What differs between operating systems. No other file of this crate asks which one it is compiled for.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::*;
+#[cfg(not(target_os = "linux"))]
+pub(super) use other::*;
