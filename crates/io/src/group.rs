@@ -17,12 +17,14 @@ use crate::mailbox::{Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
 #[cfg(feature = "quic-lb")]
 use crate::quic_lb::{BalancedIds, QuicLb, RotateQuicLbError, SharedQuicLb};
-use crate::restart::{HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable};
 use crate::shard::{
     GroupStart, ShardSetup, Siblings, Sockets, listen, long_headers, spawn_within, start,
 };
 use crate::shard_ids::{IdFormat, Layout, MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART, ShardIds};
-use crate::steering::Steering;
+use crate::system::restart::{
+    HotRestart, HotRestartError, Inheritance, Keeper, Prepared, Replaceable,
+};
+use crate::system::{self, steering::Steering};
 
 /// What the shards of a group need to be servers.
 pub struct GroupServerSetup<'a> {
@@ -138,6 +140,8 @@ impl ShardGroup {
 /// If a shard ends before the others, its sockets go to another shard: datagrams for its connections are answered with
 /// stateless resets, new clients are accepted, and the connections of the other shards are not affected.
 ///
+/// Only Linux has several shards at one port. On other systems there is one, and a warning if more were requested.
+///
 /// With one shard this is [`spawn`](crate::spawn). The sockets of several shards have the option SO_REUSEPORT, and so have those of a server
 /// with one. Linux then lets other sockets join that have the option as well and belong to a process of the same effective
 /// user ID, and gives them a part of the datagrams. Nothing joins without asking for it: without the option, the port is in
@@ -184,7 +188,7 @@ pub(crate) fn spawn_steered(
     options: GroupOptions,
     steering: Steering,
 ) -> io::Result<ShardGroup> {
-    let count = count.get();
+    let count = system::shards(count.get());
     #[cfg(feature = "quic-lb")]
     let id_len = options.quic_lb.as_ref().map(QuicLb::id_len);
     #[cfg(not(feature = "quic-lb"))]

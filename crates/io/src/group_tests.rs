@@ -23,7 +23,7 @@ use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group};
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
 use crate::shard_ids::MAX_SHARDS;
-use crate::steering::Steering;
+use crate::system::steering::Steering;
 use crate::testing::{
     Client, Entrance, Everyone, PANIC, PATIENCE, Relay, address, client, download, endpoint_config,
     short_header, spawn_steered, total, wait_until,

@@ -55,11 +55,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Linux only: a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads ICMP errors from the error queue of its
-//! socket.
-
-#[cfg(not(target_os = "linux"))]
-compile_error!("clearway-io needs Linux; clearway-transport and clearway-http3 need no sockets");
+//! On Linux, a shard sleeps in `ppoll`, is woken through an `eventfd`, and reads ICMP errors from the error queue of its socket. Only
+//! Linux has several shards at one port and hot restart: on other systems a group has one shard and warns if more were requested, and
+//! [`HotRestart::at`] fails. They are not tested there yet.
 
 mod acceptor;
 mod application;
@@ -71,16 +69,13 @@ mod group;
 mod guarded;
 mod mailbox;
 mod memory_budget;
-mod poller;
 #[cfg(feature = "quic-lb")]
 mod quic_lb;
-mod random;
-mod restart;
 mod running;
 mod shard;
 mod shard_ids;
 mod statistics;
-mod steering;
+mod system;
 mod tasks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -98,10 +93,11 @@ pub use mailbox::{
 pub use memory_budget::{MemoryBudget, MemoryStatistics};
 #[cfg(feature = "quic-lb")]
 pub use quic_lb::{QuicLb, RotateQuicLbError};
-pub use random::seed;
-pub use restart::{HotRestart, HotRestartError, hand_over};
 pub use running::halt;
 pub use shard::{PreferredAddressUnusable, spawn};
 pub use shard_ids::{MAX_SHARDS, MAX_SHARDS_WITH_HOT_RESTART};
 pub use statistics::ShardStatistics;
-pub use steering::Steering;
+pub use system::HotRestartError;
+pub use system::random::seed;
+pub use system::restart::{HotRestart, hand_over};
+pub use system::steering::Steering;

@@ -14,9 +14,9 @@ use clearway_wire::VarInt;
 use crate::application::Application;
 use crate::census::{Census, Counted};
 use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
-use crate::poller::Waker;
-use crate::restart::{HandOver, Replaceable};
 use crate::statistics::{ShardStatistics, SharedStatistics};
+use crate::system::Waker;
+use crate::system::restart::{HandOver, Replaceable};
 
 /// Creates a connection's application once the connection exists. Other threads use the waker to
 /// have [`Application::process`] called.

@@ -24,8 +24,8 @@ use clearway_units::Random;
 use clearway_wire::ConnectionId;
 use clearway_wire::quic_lb::{ConfigError, ConfigId, IdCodec, ServerId};
 
-use crate::random::seed;
 use crate::shard_ids::{Generation, IdFormat, unroutable_first_octet};
+use crate::system::random::seed;
 
 /// A configuration of QUIC-LB for a server: its connection IDs say to balancers with the same configuration which server they
 /// are for, so that those find it whatever address a client moves to. It is given to a group with

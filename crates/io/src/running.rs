@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::mailbox::{Command, Mailbox};
-use crate::restart;
+use crate::system::restart;
 
 struct Running {
     number: u64,

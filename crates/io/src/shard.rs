@@ -23,7 +23,6 @@ mod warnings;
 use core::net::SocketAddr;
 use core::slice;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use clearway_transport::{
@@ -31,6 +30,7 @@ use clearway_transport::{
 };
 use clearway_udp::{BusyPoll, Clock, Socket, Verdict};
 use clearway_units::{Random, Timestamp};
+use rustix::fd::AsFd;
 
 use crate::acceptor::{Acceptor, ServerSetup};
 use crate::balancers::Balancers;
@@ -38,11 +38,12 @@ use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::guarded::{self, caught, guarded};
 use crate::mailbox::{Command, Mailbox, ShardHandle};
 use crate::memory_budget::MemoryBudget;
-use crate::poller::{Poller, Sources};
-use crate::random::seed;
-use crate::restart::{HandOver, Pipe, Piped};
 use crate::running;
 use crate::statistics::ShardStatistics;
+use crate::system::Poller;
+use crate::system::random::seed;
+use crate::system::restart::{HandOver, Pipe, Piped};
+use crate::system::sources::Sources;
 use crate::tasks::{TASK, Tasks};
 
 use connections::{Connections, REPLY};

@@ -3,14 +3,14 @@
 use core::net::SocketAddr;
 use std::io;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use clearway_transport::{PreferredAddresses, ServerConfig, SocketIndex};
 use clearway_udp::Socket;
+use rustix::fd::{AsFd, OwnedFd};
 
-use crate::restart::{HotRestartError, Inherited, Pipe, is_same};
 use crate::shard::{Sockets, listen_at_preferred};
+use crate::system::restart::{HotRestartError, Inherited, Pipe, is_same};
 
 /// The sockets of `count` shards at the addresses of `first`, which are those of the first shard.
 pub(super) fn twins(count: usize, first: Sockets) -> io::Result<Vec<Sockets>> {

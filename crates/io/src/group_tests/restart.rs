@@ -20,7 +20,7 @@ use super::{
     spawn_steered, total, wait_until,
 };
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
-use crate::steering::Steering;
+use crate::system::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
 
 /// The path of a unix socket, of which nothing is left.
@@ -340,7 +340,7 @@ fn a_hand_over_cannot_be_forged() {
     use rustix::net::{RecvFlags, recv};
 
     use crate::datagrams::Meta;
-    use crate::restart::Pipe;
+    use crate::system::restart::Pipe;
     use crate::via::Via;
 
     let place = Place::new("forged");

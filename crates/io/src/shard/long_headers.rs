@@ -12,7 +12,8 @@ use clearway_udp::Socket;
 
 use super::sockets::Sockets;
 use crate::shard_ids::IdFormat;
-use crate::steering::{self, AtAddress, Steering};
+use crate::system::programs;
+use crate::system::steering::{AtAddress, Steering};
 
 /// Opens them for all shards of a port, where that is possible.
 pub(crate) fn open(shards: &mut [Sockets]) {
@@ -24,7 +25,7 @@ pub(crate) fn open(shards: &mut [Sockets]) {
 /// Has the kernel choose among the sockets of all shards of a port: by `best` at best. `None` if there is one shard only.
 pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Option<Steering> {
     if shards.len() > 1 {
-        return Some(steering::steer(&by_address(shards), format, best));
+        return Some(programs::steer(&by_address(shards), format, best));
     }
     divide(shards);
     None
@@ -32,7 +33,7 @@ pub(crate) fn steer(shards: &[Sockets], format: IdFormat, best: Steering) -> Opt
 
 /// Has the kernel choose among the sockets of one shard.
 pub(crate) fn divide(shards: &[Sockets]) {
-    if let Err(error) = steering::divide(&by_address(shards)) {
+    if let Err(error) = programs::divide(&by_address(shards)) {
         tracing::debug!(%error, "the kernel does not tell long headers from short ones");
     }
 }

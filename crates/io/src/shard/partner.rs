@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::restart::{Conversation, Pipe, Piped};
+use crate::system::restart::{Conversation, Pipe, Piped};
 
 /// The same shard of the process before or after.
 pub(super) struct Partner {

@@ -15,8 +15,8 @@ use clearway_wire::header::Invariant;
 
 use crate::datagrams::Meta;
 use crate::mailbox::{Command, Mailbox};
-use crate::restart::{Pipe, Sent};
 use crate::shard_ids::{Generation, IdFormat, Issuer};
+use crate::system::restart::{Pipe, Sent};
 
 /// How many datagrams wait for a shard at most; further ones are dropped, as a full socket's buffer drops them.
 pub(crate) const MAX_WAITING: usize = 1024;

@@ -6,8 +6,8 @@ use clearway_units::Random;
 use super::{GroupStart, MAX_WAITING, MAX_WAITING_BYTES, Passed, Siblings};
 use crate::datagrams::Meta;
 use crate::mailbox::Mailbox;
-use crate::restart::Pipe;
 use crate::shard_ids::{Generation, IdFormat, Layout, ShardIds};
+use crate::system::restart::Pipe;
 use crate::via::Via;
 
 fn siblings(count: usize) -> Vec<Siblings> {

@@ -12,7 +12,7 @@ use clearway_udp::{ReceiveBuffer, ReceiveFailures, Socket};
 use clearway_units::Timestamp;
 
 use crate::failures::MigrateFailure;
-use crate::poller::{Interest, Readiness};
+use crate::system::sources::{Interest, Readiness};
 
 /// How many sockets a shard opens for connections that migrate. A connection uses at most three at a time.
 pub(super) const MAX_MIGRATION_SOCKETS: usize = 256;

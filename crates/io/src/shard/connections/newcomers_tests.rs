@@ -17,12 +17,12 @@ use super::*;
 use crate::acceptor::Acceptor;
 use crate::datagrams::Meta;
 use crate::mailbox::{Mailbox, MigrateRequest};
-use crate::restart::{Pipe, Piped};
 use crate::shard::connections::Reply;
 use crate::shard::siblings::Passed;
 use crate::shard::sockets::Sockets;
 use crate::shard::tests::{Accepting, server_config};
 use crate::statistics::ShardStatistics;
+use crate::system::restart::{Pipe, Piped};
 
 pub(in super::super) const SERVER: SocketAddr =
     SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 443);

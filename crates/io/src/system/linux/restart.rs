@@ -4,7 +4,6 @@
 //! it is, with its order and the program that steers. From the moment of hand-over only the new process receives. What has
 //! a connection ID of the old one it forwards, and the old one sends through its own duplicates.
 
-mod error;
 pub mod hand_over;
 mod keeper;
 mod message;
@@ -23,11 +22,11 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::random::seed;
 use crate::shard_ids::{Generation, Layout};
-use crate::steering::Steering;
+use crate::system::steering::Steering;
 
-pub use error::HotRestartError;
+pub(crate) use super::super::hot_restart_error::HotRestartError;
+use super::random::seed;
 pub(crate) use keeper::{Keeper, end_all};
 use keeper::{Kept, SocketPath};
 pub(crate) use message::Conversation;

@@ -1,4 +1,4 @@
-//! Waiting with ppoll(2).
+//! Waiting with ppoll(2), which asks about all descriptors at once; an eventfd wakes the thread.
 
 use core::time::Duration;
 use std::io;
@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use clearway_transport::SocketIndex;
-use clearway_udp::poll;
+use clearway_udp::{BusyPoll, Clock, Waited, poll};
+use clearway_units::Timestamp;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 
-use super::{Interest, Readiness, Ready, Sources};
+use super::super::sources::{Interest, Readiness, Ready, Sources, Waiting, wait};
 
 /// An eventfd.
 pub(crate) struct Poller(Arc<OwnedFd>);
@@ -18,19 +19,19 @@ pub(crate) struct Poller(Arc<OwnedFd>);
 pub(crate) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // A full counter means that the thread is being woken already.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
 impl Poller {
-    pub(super) fn new() -> io::Result<(Self, Waker)> {
+    pub(crate) fn new() -> io::Result<(Self, Waker)> {
         let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok((Self(event.clone()), Waker(event)))
     }
 
-    pub(super) fn begin<'a>(&'a mut self, sources: Sources<'a>) -> Waiting<'a> {
+    fn begin<'a>(&'a mut self, sources: Sources<'a>) -> Wait<'a> {
         let Sources { pipe, sockets } = sources;
         let (mut descriptors, mut indices) = (Vec::with_capacity(2 + sockets.len()), Vec::new());
         descriptors.push(PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN));
@@ -43,18 +44,31 @@ impl Poller {
             descriptors.push(PollFd::new(socket, flags));
             indices.push(index);
         }
-        Waiting { event: &self.0, descriptors, has_pipe, indices }
+        Wait { event: &self.0, descriptors, has_pipe, indices }
+    }
+
+    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is reached. Before it sleeps, it may
+    /// look for at most `limit`.
+    pub(crate) fn wait(
+        &mut self,
+        busy_poll: &mut BusyPoll,
+        clock: &Clock,
+        limit: Duration,
+        deadline: Option<Timestamp>,
+        sources: Sources<'_>,
+    ) -> (Waited, Ready) {
+        wait(self.begin(sources), busy_poll, clock, limit, deadline)
     }
 }
 
-pub(super) struct Waiting<'a> {
+struct Wait<'a> {
     event: &'a OwnedFd,
     descriptors: Vec<PollFd<'a>>,
     has_pipe: bool,
     indices: Vec<SocketIndex>,
 }
 
-impl super::Waiting for Waiting<'_> {
+impl Waiting for Wait<'_> {
     fn poll(&mut self, timeout: Option<Duration>) -> bool {
         poll(&mut self.descriptors, timeout) != Ok(0)
     }

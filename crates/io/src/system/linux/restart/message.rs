@@ -27,7 +27,7 @@ use rustix::net::{
 };
 
 use crate::shard_ids::{Generation, Layout};
-use crate::steering::Steering;
+use crate::system::steering::Steering;
 
 /// The version of this conversation and of what goes through the pipes.
 const VERSION: u8 = 2;

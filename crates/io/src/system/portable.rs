@@ -7,10 +7,12 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use clearway_udp::{BusyPoll, Clock, Waited};
+use clearway_units::Timestamp;
 use mio::unix::SourceFd;
 use mio::{Events, Interest as Direction, Token};
 
-use super::{Interest, Readiness, Ready, Sources};
+use super::sources::{Interest, Readiness, Ready, Sources, Waiting, wait};
 
 const WAKER: Token = Token(usize::MAX);
 const PIPE: Token = Token(usize::MAX - 1);
@@ -25,22 +27,22 @@ pub(crate) struct Poller {
 pub(crate) struct Waker(mio::Waker);
 
 impl Waker {
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // It fails only if the thread has ended.
         let _ = self.0.wake();
     }
 }
 
 impl Poller {
-    pub(super) fn new() -> io::Result<(Self, Waker)> {
+    pub(crate) fn new() -> io::Result<(Self, Waker)> {
         let poll = mio::Poll::new()?;
         let waker = mio::Waker::new(poll.registry(), WAKER)?;
         Ok((Self { poll, events: Events::with_capacity(EVENTS) }, Waker(waker)))
     }
 
-    pub(super) fn begin<'a>(&'a mut self, sources: Sources<'a>) -> Waiting<'a> {
-        let mut waiting = Waiting { poller: self, sources, ready: Ready::default(), failed: false };
-        let Waiting { poller, sources, ready, failed } = &mut waiting;
+    fn begin<'a>(&'a mut self, sources: Sources<'a>) -> Wait<'a> {
+        let mut waiting = Wait { poller: self, sources, ready: Ready::default(), failed: false };
+        let Wait { poller, sources, ready, failed } = &mut waiting;
         let mut register = |descriptor: BorrowedFd<'_>, token, direction| {
             let registry = poller.poll.registry();
             let mut source = SourceFd(&descriptor.as_raw_fd());
@@ -62,9 +64,22 @@ impl Poller {
         }
         waiting
     }
+
+    /// Waits until one of `sources` is ready, another thread wakes this one, or `deadline` is reached. Before it sleeps, it may
+    /// look for at most `limit`.
+    pub(crate) fn wait(
+        &mut self,
+        busy_poll: &mut BusyPoll,
+        clock: &Clock,
+        limit: Duration,
+        deadline: Option<Timestamp>,
+        sources: Sources<'_>,
+    ) -> (Waited, Ready) {
+        wait(self.begin(sources), busy_poll, clock, limit, deadline)
+    }
 }
 
-pub(super) struct Waiting<'a> {
+struct Wait<'a> {
     poller: &'a mut Poller,
     sources: Sources<'a>,
     ready: Ready,
@@ -72,7 +87,7 @@ pub(super) struct Waiting<'a> {
     failed: bool,
 }
 
-impl super::Waiting for Waiting<'_> {
+impl Waiting for Wait<'_> {
     fn poll(&mut self, timeout: Option<Duration>) -> bool {
         let Self { poller, ready, failed, .. } = self;
         let timeout = if *failed { Some(Duration::ZERO) } else { timeout };

@@ -1,14 +1,17 @@
 use std::net::UdpSocket;
 use std::thread;
 
+use clearway_transport::SocketIndex;
+use clearway_udp::Socket;
+
+use super::super::super::sources::{Interest, Readiness};
 use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
 /// Both implementations.
 fn both() -> [(Poller, Waker); 2] {
-    let (poller, waker) = linux::Poller::new().unwrap();
-    [(Poller::Linux(poller), Waker::Linux(waker)), Poller::portable().unwrap()]
+    [Poller::ppoll().unwrap(), Poller::portable().unwrap()]
 }
 
 /// Waits for a socket. Returns its readiness, and how long that took.

@@ -1,0 +1,19 @@
+//! Linux: ppoll(2) and eventfd(2), programs of BPF that choose among the sockets of an address, and hot restart.
+
+#[cfg(any(test, feature = "testing"))]
+mod either;
+mod ppoll;
+pub(crate) mod programs;
+pub(crate) mod random;
+pub(crate) mod restart;
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use either::{Poller, Waker};
+#[cfg(not(any(test, feature = "testing")))]
+pub(crate) use ppoll::{Poller, Waker};
+
+/// How many shards a port has that was asked for `count`.
+#[inline]
+pub(crate) fn shards(count: usize) -> usize {
+    count
+}

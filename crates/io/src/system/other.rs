@@ -1,0 +1,18 @@
+//! Systems that have one shard at a port, and no hot restart.
+
+pub(crate) mod programs;
+pub(crate) mod random;
+pub(crate) mod restart;
+
+pub(crate) use super::portable::{Poller, Waker};
+
+/// How many shards a port has that was asked for `count`: one, since the kernel does not distribute datagrams among sockets.
+pub(crate) fn shards(count: usize) -> usize {
+    if count > 1 {
+        tracing::warn!(
+            requested = count,
+            "only Linux has several shards at one port; this server has one"
+        );
+    }
+    1
+}

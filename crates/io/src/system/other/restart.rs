@@ -1,0 +1,182 @@
+//! No hot restart: nothing of what it needs can be made, so that nothing of it can be called.
+#![expect(dead_code, reason = "the fields and variants have no values on this system")]
+
+use core::convert::Infallible;
+use core::fmt;
+use core::net::SocketAddr;
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use clearway_transport::SocketIndex;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::super::hot_restart_error::HotRestartError;
+use super::super::steering::Steering;
+use crate::datagrams::Meta;
+use crate::shard_ids::{Generation, Layout};
+
+/// Lets a server replace another one that runs, which only Linux permits: on this system there is none.
+pub struct HotRestart(Infallible);
+
+impl HotRestart {
+    /// Always fails on this system.
+    ///
+    /// # Errors
+    /// [`HotRestartError::Path`], whose cause has the kind [`Unsupported`](ErrorKind::Unsupported).
+    pub fn at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
+        let error = io::Error::new(ErrorKind::Unsupported, "only Linux has hot restart");
+        Err(HotRestartError::Path { path: path.as_ref().to_owned(), error })
+    }
+
+    /// Always fails on this system.
+    ///
+    /// # Errors
+    /// As for [`at`](Self::at).
+    pub fn of_balancer_at(path: impl AsRef<Path>) -> Result<Self, HotRestartError> {
+        Self::at(path)
+    }
+
+    /// Whether there is a process to replace.
+    pub fn replaces(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// The address at which the process to replace listens.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self.0 {}
+    }
+
+    /// How many shards the process to replace has.
+    pub fn shards(&self) -> Option<usize> {
+        match self.0 {}
+    }
+
+    /// The bytes for the [`reset_key`](clearway_transport::EndpointConfig::reset_key), which both processes have.
+    pub fn reset_key(&self) -> [u8; 32] {
+        match self.0 {}
+    }
+
+    /// Bytes for the keys of tickets and tokens ([`TicketKeys`](clearway_transport::TicketKeys)), which both processes have.
+    pub fn ticket_secret(&self) -> [u8; 32] {
+        match self.0 {}
+    }
+
+    /// Has `replaced` called once another process has replaced this one.
+    pub fn on_replaced(&mut self, _replaced: impl FnOnce() + Send + 'static) {
+        match self.0 {}
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        match self.0 {}
+    }
+
+    pub(crate) fn take_inheritance(&mut self) -> Option<Inheritance> {
+        match self.0 {}
+    }
+
+    pub(crate) fn prepare(
+        self,
+        _: Vec<Vec<OwnedFd>>,
+        _: Vec<Arc<dyn Replaceable>>,
+        _: Option<Steering>,
+        _: Layout,
+    ) -> io::Result<Prepared> {
+        match self.0 {}
+    }
+}
+
+impl fmt::Debug for HotRestart {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct Inheritance {
+    pub(crate) shards: Vec<Inherited>,
+    pub(crate) steering: Option<Steering>,
+    pub(crate) layout: Layout,
+}
+
+pub(crate) struct Inherited {
+    pub(crate) sockets: Vec<UdpSocket>,
+    pub(crate) pipe: Infallible,
+}
+
+pub(crate) struct Prepared(Infallible);
+
+impl Prepared {
+    pub(crate) fn take_over(self) -> io::Result<Keeper> {
+        match self.0 {}
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Keeper(Infallible);
+
+pub(crate) trait Replaceable: Send + Sync {
+    fn hand_over(&self, hand_over: HandOver);
+
+    fn listen(&self);
+}
+
+pub(crate) struct HandOver {
+    pub(crate) pipe: Pipe,
+    pub(crate) stopped: Sender<()>,
+    pub(crate) lasting: Arc<Conversation>,
+}
+
+pub(crate) struct Conversation(Infallible);
+
+/// What became of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    Done,
+    Full,
+    Ended,
+}
+
+/// A datagram that came.
+pub(crate) struct Piped<'a> {
+    pub(crate) meta: Meta,
+    pub(crate) socket: SocketIndex,
+    pub(crate) datagram: &'a mut [u8],
+}
+
+#[derive(Debug)]
+pub(crate) struct Pipe(Infallible);
+
+impl Pipe {
+    pub(crate) fn new(pipe: Infallible) -> Self {
+        Self(pipe)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn send(&self, _: SocketIndex, _: &Meta, _: &[u8]) -> Sent {
+        match self.0 {}
+    }
+
+    pub(crate) fn receive<'a>(&self, _: &'a mut [u8]) -> Option<Piped<'a>> {
+        match self.0 {}
+    }
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn end_all() {}
+
+pub(crate) fn is_same(_: SocketAddr, _: SocketAddr) -> bool {
+    false
+}
+
+/// Hot restart of threads that are not shards. Only Linux has it, so there is nothing here on this system.
+pub mod hand_over {}
