@@ -38,7 +38,7 @@ impl Writers {
     pub(super) fn pop_if(&mut self, may_go: impl FnOnce(i32) -> bool) -> Option<usize> {
         let mut levels = self.levels.iter_mut();
         let (Reverse(priority), level) = levels.find(|(_, level)| !level.is_empty())?;
-        level.pop_front_if(|_| may_go(*priority))
+        if may_go(*priority) { level.pop_front() } else { None }
     }
 
     /// Checks that exactly these streams wait, each once, by priority.
