@@ -1,8 +1,9 @@
 //! `cargo xtask check`: what a change has to pass before it is proposed, in minutes: format, lints, all tests of the crates that
-//! changed, and the unit tests of those that depend on them.
+//! changed, and the unit tests of the crates next to them. A crate that uses another only through these, or beside these, is linted,
+//! and its tests are left to continuous integration.
 //!
-//! Everything is built with the whole workspace selected, as `cargo xtask test` does: with other selections Cargo chooses other
-//! features of what all crates depend on, and compiles that again.
+//! Only these packages are selected. What Cargo then chooses as features of other crates may differ from those of the whole
+//! workspace: those crates are compiled once more, at the first check of a change to the same package.
 
 mod packages;
 
@@ -17,7 +18,6 @@ use self::packages::{Package, Scope};
 use crate::command::{self, QUINN, cargo, root};
 use crate::mutants::{self, MutantsOptions};
 use crate::options::defaults;
-use crate::test;
 
 /// How many mutants of each changed area the slow tier tries.
 const MUTANTS: usize = 20;
@@ -39,8 +39,18 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     let files = packages::changed_files(&base)?;
     let scope = Scope::of(&packages, &files);
     eprintln!("xtask: {} files changed since {base}: {scope}", files.len());
-    test::check_format()?;
-    test::lint()?;
+    if scope.is_empty() {
+        return Ok(());
+    }
+    let mut format = cargo(&["fmt", "--check"]);
+    command::run("checking the format", format.args(scope.select_changed()))?;
+    let deny = ["--quiet", "--", "-D", "warnings"];
+    let mut lint = cargo(&["clippy", "--all-targets"]);
+    command::run("linting what changed", lint.args(scope.select_changed()).args(deny))?;
+    if scope.has_dependents() {
+        let mut lint = cargo(&["clippy", "--workspace", "--features", QUINN, "--lib", "--bins"]);
+        command::run("linting what depends on it", lint.args(deny))?;
+    }
     for program in built(&packages, &scope)? {
         let mut tests = Command::new(&program.path);
         command::run(
@@ -54,8 +64,8 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     }
     let mutants = if options.slow { "" } else { " Mutants of what changed: --slow." };
     eprintln!(
-        "xtask: checked ({} s). Left to continuous integration: {}the documentation, other QUIC stacks, browsers, the gallery, \
-         instruction counts, fuzzing and attacks.{mutants}",
+        "xtask: checked ({} s). Left to continuous integration: {}lints of these tests, the documentation, other QUIC stacks, \
+         browsers, the gallery, instruction counts, fuzzing and attacks.{mutants}",
         start.elapsed().as_secs(),
         scope.left_out(),
     );
@@ -72,8 +82,8 @@ struct Tests {
 
 /// Builds the tests of `scope`.
 fn built(packages: &[Package], scope: &Scope) -> Result<Vec<Tests>, String> {
-    let mut build =
-        cargo(&["test", "--workspace", "--features", QUINN, "--no-run", "--lib", "--bins"]);
+    let mut build = cargo(&["test", "--no-run", "--bins"]);
+    build.args(scope.select_tested()).args(scope.has_library(packages).then_some("--lib"));
     let names: BTreeSet<&str> = scope.integration_tests(packages).collect();
     names.iter().for_each(|name| {
         build.args(["--test", name]);

@@ -19,6 +19,7 @@ pub(super) struct Package {
     uses: Vec<String>,
     /// The names of its integration tests.
     tests: Vec<String>,
+    has_library: bool,
 }
 
 impl Package {
@@ -44,6 +45,7 @@ fn package(value: &Value) -> Package {
     let manifest = PathBuf::from(text(&value["manifest_path"]));
     let folder = manifest.parent().and_then(|folder| folder.strip_prefix(root()).ok());
     let is_test = |target: &&Value| target["kind"][0] == "test";
+    let is_library = |target: &Value| target["kind"][0] == "lib";
     Package {
         name: text(&value["name"]),
         folder: folder.unwrap_or(Path::new("")).to_owned(),
@@ -52,6 +54,7 @@ fn package(value: &Value) -> Package {
             .map(|dependency| text(&dependency["name"]))
             .collect(),
         tests: all("targets").filter(is_test).map(|target| text(&target["name"])).collect(),
+        has_library: all("targets").any(is_library),
     }
 }
 
@@ -83,8 +86,10 @@ pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
 pub(super) struct Scope {
     /// Packages with a changed file.
     changed: BTreeSet<String>,
-    /// Packages that use one of these, directly or not.
-    dependents: BTreeSet<String>,
+    /// Packages that use one of these, and no other package that does.
+    near: BTreeSet<String>,
+    /// All other packages that use one of these, directly or not.
+    far: BTreeSet<String>,
 }
 
 impl Scope {
@@ -116,8 +121,34 @@ impl Scope {
             }
             reached.extend(more);
         }
-        let dependents = reached.difference(&changed).cloned().collect();
-        Self { changed, dependents }
+        let dependents: BTreeSet<String> = reached.difference(&changed).cloned().collect();
+        let is_far = |name: &&String| {
+            let package = packages.iter().find(|package| package.name == **name);
+            let uses = package.into_iter().flat_map(|package| &package.uses);
+            // Some packages use themselves in tests, with other features.
+            uses.into_iter().any(|used| used != *name && dependents.contains(used))
+        };
+        let far: BTreeSet<String> = dependents.iter().filter(is_far).cloned().collect();
+        Self { near: dependents.difference(&far).cloned().collect(), changed, far }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+    }
+
+    /// Whether anything depends on what changed.
+    pub(super) fn has_dependents(&self) -> bool {
+        !self.near.is_empty()
+    }
+
+    /// The arguments with which Cargo selects the packages that changed.
+    pub(super) fn select_changed(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().flat_map(|name| ["--package", name])
+    }
+
+    /// The same, with those next to them.
+    pub(super) fn select_tested(&self) -> impl Iterator<Item = &str> {
+        self.changed.union(&self.near).flat_map(|name| ["--package", name])
     }
 
     /// The names of the integration tests of what changed.
@@ -129,28 +160,43 @@ impl Scope {
         changed.flat_map(|package| package.tests.iter().map(String::as_str))
     }
 
+    /// Whether a package whose tests are run has a library: without one, Cargo rejects `--lib`.
+    pub(super) fn has_library(&self, packages: &[Package]) -> bool {
+        packages.iter().any(|package| package.has_library && self.includes(&package.name, false))
+    }
+
     /// Whether these tests of a package are to be run.
     pub(super) fn includes(&self, package: &str, is_integration: bool) -> bool {
-        self.changed.contains(package) || !is_integration && self.dependents.contains(package)
+        self.changed.contains(package) || !is_integration && self.near.contains(package)
     }
 
     /// What is not run of the tests.
     pub(super) fn left_out(&self) -> String {
-        let names: Vec<&str> = self.dependents.iter().map(String::as_str).collect();
-        match names.is_empty() {
+        let part = |what: &str, names: &BTreeSet<String>| match names.is_empty() {
             true => String::new(),
-            false => format!("the integration tests of {}; ", names.join(", ")),
-        }
+            false => format!("{what} of {}; ", list(names)),
+        };
+        part("the integration tests", &self.near) + &part("all tests", &self.far)
     }
+}
+
+fn list(names: &BTreeSet<String>) -> String {
+    names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |names: &BTreeSet<String>| match names.is_empty() {
             true => "nothing".to_owned(),
-            false => names.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+            false => list(names),
         };
-        write!(f, "{}, on which depends: {}", names(&self.changed), names(&self.dependents))
+        write!(
+            f,
+            "{}; used by {}, and through these by {}",
+            names(&self.changed),
+            names(&self.near),
+            names(&self.far)
+        )
     }
 }
 
@@ -164,6 +210,7 @@ mod tests {
             folder: folder.into(),
             uses: uses.iter().map(|name| (*name).to_owned()).collect(),
             tests: vec![format!("tests-of-{name}")],
+            has_library: name != "xtask",
         };
         let packages = [
             package("wire", "crates/wire", &[]),
@@ -184,9 +231,11 @@ mod tests {
     fn dependents_are_found_through_others() {
         let scope = scope(&["crates/transport/src/lib.rs"]);
         assert_eq!(names(&scope.changed), ["transport"]);
-        assert_eq!(names(&scope.dependents), ["interop", "io"]);
+        assert_eq!((names(&scope.near), names(&scope.far)), (vec!["io"], vec!["interop"]));
         assert!(scope.includes("transport", true) && scope.includes("io", false));
         assert!(!scope.includes("io", true) && !scope.includes("wire", false));
+        assert!(!scope.includes("interop", false));
+        assert_eq!(scope.left_out(), "the integration tests of io; all tests of interop; ");
     }
 
     #[test]
