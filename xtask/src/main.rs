@@ -50,9 +50,13 @@ enum Task {
     Test(test::TestOptions),
     /// Run what a change has to pass before it is proposed
     ///
-    /// That is the format, lints, all tests of the crates that changed, and the unit tests of those that depend on them: a few
-    /// minutes.
+    /// That is the format, lints, all tests of the crates that changed, and the unit tests of those that depend on them
+    /// directly: a few minutes.
     Check(check::CheckOptions),
+    /// Check the format, lint, and build the documentation, with warnings denied
+    Lint,
+    /// Build other QUIC stacks, and run the tests that need them
+    Peers,
     /// Attack running programs over loopback and compare what each attack costs with its bound
     ///
     /// The programs are `serve`, `balance`, `get` and a library server, with a well-behaved client beside each attack. Takes ten
@@ -92,10 +96,10 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         picture: Option<PathBuf>,
     },
-    /// Generate the TypeScript types of what the program sends to the viewer's page
+    /// Check that the viewer's committed page matches its source, and test it, and HTTP/3, in a browser
     Viewer {
-        /// From the Rust types
-        #[arg(long, required = true)]
+        /// Instead generate the TypeScript types of what the program sends to the page from the Rust types
+        #[arg(long)]
         types: bool,
     },
     /// Compile the library with each of several sets of its cargo features
@@ -159,7 +163,10 @@ fn run(task: Task) -> Result<(), String> {
         Task::Bench(options) => bench::run(&options),
         Task::Cost { write } => cost::run(write),
         Task::UdpLoss { picture } => udp_loss::run(picture),
-        Task::Viewer { types: _ } => viewer::write_types(),
+        Task::Viewer { types: true } => viewer::write_types(),
+        Task::Viewer { types: false } => viewer::run(),
+        Task::Lint => test::lint_all(),
+        Task::Peers => test::run_peers(),
         Task::Features => features::run(),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::PeersDebian(options) => peers_debian::run(&options),

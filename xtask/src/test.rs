@@ -38,21 +38,26 @@ pub(crate) struct TestOptions {
     doctor: bool,
 }
 
-pub(crate) fn check_format() -> Result<(), String> {
+fn check_format() -> Result<(), String> {
     command::run("checking the format", &mut cargo(&["fmt", "--all", "--check"]))
 }
 
-pub(crate) fn lint() -> Result<(), String> {
+fn lint() -> Result<(), String> {
     let all = [QUINN, PEERS].join(",");
     let lint = ["clippy", "--workspace", "--all-targets", "--features", &all, "--quiet"];
     command::run("linting", &mut cargo(&[&lint[..], &["--", "-D", "warnings"]].concat()))
 }
 
-fn run_all(options: &TestOptions) -> Result<(), String> {
+/// Checks the format, and that neither lints nor the documentation have warnings.
+pub(crate) fn lint_all() -> Result<(), String> {
     check_format()?;
     lint()?;
     let mut documentation = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
-    command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))?;
+    command::run("building the documentation", documentation.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn run_all(options: &TestOptions) -> Result<(), String> {
+    lint_all()?;
     let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];
     command::run("testing", &mut cargo(&tests))?;
     let (marked, check) = (options.gallery, !options.gallery);
@@ -75,7 +80,8 @@ fn run_all(options: &TestOptions) -> Result<(), String> {
     if options.peers { run_peers() } else { Ok(()) }
 }
 
-fn run_peers() -> Result<(), String> {
+/// Builds the other QUIC stacks, and runs the tests that need them.
+pub(crate) fn run_peers() -> Result<(), String> {
     let peers = target().join("peers");
     let mut build = Command::new("sh");
     build.arg(root().join("interop/peers/build.sh")).env("PEERS_OUT", &peers);

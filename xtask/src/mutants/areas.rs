@@ -113,4 +113,14 @@ mod tests {
         assert_eq!(names("crates/io/src/shard/sending.rs"), ["io"]);
         assert!(names("crates/io/Cargo.toml").is_empty());
     }
+
+    #[test]
+    fn every_area_has_mutants_every_night() {
+        let workflow =
+            std::fs::read_to_string(root().join(".github/workflows/nightly.yml")).unwrap();
+        let (_, list) = workflow.split_once("part: [").unwrap();
+        let (list, _) = list.split_once(']').unwrap();
+        let listed: Vec<&str> = list.split(',').map(str::trim).collect();
+        assert_eq!(listed, AREAS.map(|area| area.name));
+    }
 }
