@@ -99,7 +99,9 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
     let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
-    let message = panic.payload_as_str().unwrap_or("no message");
+    let payload = panic.payload();
+    let owned = || payload.downcast_ref::<String>().map(String::as_str);
+    let message = payload.downcast_ref::<&str>().copied().or_else(owned).unwrap_or("no message");
     output::status_lines(&format!("thread '{name}' panicked{place}:\n{message}"));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
