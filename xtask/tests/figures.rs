@@ -1,0 +1,125 @@
+//! Figures in documents agree with the code that they are about, and with the same figures in other documents.
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// How often `part` occurs in `file`.
+fn occurrences(file: &str, part: &str) -> usize {
+    read(file).matches(part).count()
+}
+
+/// The names of the files in `folder` that end in `ending`.
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+    names.map(|name| name.expect("a name in UTF-8")).filter(|name| name.ends_with(ending)).collect()
+}
+
+/// The text between `before` and `after` in `file`, without underscores.
+fn value(file: &str, before: &str, after: char) -> String {
+    let text = read(file);
+    let rest = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
+    let (value, _) = rest.unwrap_or_else(|| panic!("{file}: there is no {before:?}"));
+    value.replace('_', "")
+}
+
+/// `figure` with commas, as documents have it.
+fn with_commas(figure: &str) -> String {
+    let mut text = String::new();
+    for (index, digit) in figure.chars().enumerate() {
+        if index > 0 && (figure.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[test]
+fn figures_in_documents_are_those_of_the_code() {
+    let catalogue = "crates/lab/src/checker/properties/catalogue.rs";
+    let of_one_run = occurrences(catalogue, "id: \"S") + occurrences(catalogue, "id: \"L");
+    let runner = value("interop/src/catalogue.rs", "TESTS: [Test; ", ']');
+    let measurements = 2;
+    let runner = runner.parse::<usize>().expect("a number") - measurements;
+    let without_patch = occurrences("gallery/rows.toml", "[[row]]");
+    let fleet = "crates/lab-command/src/fleet.rs";
+    let fleets = value(fleet, "value_name = \"N\", default_value_t = ", ',');
+    let rust = value("Cargo.toml", "rust-version = \"", '"');
+    let storms = value("xtask/src/attack/storms.rs", "CONNECTIONS: u16 = ", ';');
+    // A document, its phrase with `{}` for the figure, and the figure.
+    for (document, phrase, figure) in [
+        ("README.md", "{} safety and liveness properties", of_one_run.to_string()),
+        ("README.md", "Linux, Rust {}", rust.clone()),
+        ("CONTRIBUTING.md", "Rust {} or newer", rust.clone()),
+        ("CONTRIBUTING.md", "public interop runner's {} tests", runner.to_string()),
+        ("CONTRIBUTING.md", "{} connections while their server", with_commas(&storms)),
+        ("CONTRIBUTING.md", "{} fleets of servers", with_commas(&fleets)),
+        ("docs/fleet.md", "{} fleets of 200 servers", with_commas(&fleets)),
+        ("interop/README.md", "runs the {} tests and the two measurements", runner.to_string()),
+        ("gallery/README.md", "{} rows have no patch", without_patch.to_string()),
+        ("fuzz/Cargo.toml", "rust-version = \"{}\"", rust.clone()),
+        (".github/workflows/test.yml", "RUSTUP_TOOLCHAIN: \"{}\"", rust),
+    ] {
+        let text = read(document).split_whitespace().collect::<Vec<_>>().join(" ");
+        let phrase = phrase.replace("{}", &figure);
+        assert!(text.contains(&phrase), "{document} does not say {phrase:?}");
+    }
+}
+
+/// The first cells after the row's name, of the row of a table that begins with `name`.
+fn cells(document: &str, name: &str, count: usize) -> Vec<String> {
+    let text = read(document);
+    let row = text.lines().find_map(|line| line.strip_prefix(name));
+    let row = row.unwrap_or_else(|| panic!("{document} has no row {name:?}"));
+    row.split('|').take(count).map(|cell| cell.trim().to_owned()).collect()
+}
+
+#[test]
+fn figures_in_two_documents_agree() {
+    let (readme, bench) = ("README.md", "bench/README.md");
+    // A document and how its row begins, the same of the other document, and how many cells agree.
+    for (one, its, other, others, count) in [
+        (readme, "| HTTP/3 |", bench, "| HTTP/3 (compared with h3-quinn) |", 3),
+        (readme, "| raw stream |", bench, "| raw stream |", 3),
+        (
+            readme,
+            "| requests of 1 KiB a second, 100 at a time on one connection |",
+            bench,
+            "| 1 connection, 100 at a time |",
+            2,
+        ),
+        (
+            readme,
+            "| one at a time on each of 64 connections |",
+            bench,
+            "| 64 connections, 1 at a time |",
+            2,
+        ),
+        (
+            readme,
+            "| one at a time on one connection, looking for datagrams before it sleeps (`--busy-poll`) |",
+            bench,
+            "| requests, 1 connection, 1 at a time |",
+            2,
+        ),
+        (readme, "| full handshakes a second |", bench, "| full handshakes |", 2),
+    ] {
+        assert_eq!(cells(one, its, count), cells(other, others, count), "{one} and {other}: {its}");
+    }
+}
+
+#[test]
+fn every_decision_record_is_in_their_index() {
+    let index = read("docs/decisions/README.md");
+    let mut records = files("docs/decisions", ".md");
+    records.retain(|name| name != "README.md" && !index.contains(&format!("({name})")));
+    assert_eq!(records, [""; 0]);
+}
