@@ -1,7 +1,10 @@
 //! `cargo xtask test`: all checks that have to pass.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+
+use serde_json::Value;
 
 use crate::command::{self, QUINN, cargo, root, target};
 use crate::doctor::DoctorTestOptions;
@@ -11,6 +14,9 @@ use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
 /// With this feature there are the tests that need the peers.
 const PEERS: &str = "clearway-interop/peers";
+
+/// The crates with threads that wait for sockets.
+const WAITING: [&str; 2] = ["crates/io", "crates/clearway"];
 
 /// The checks that run only on request, because they take long.
 #[derive(clap::Args)]
@@ -60,6 +66,7 @@ fn run_all(options: &TestOptions) -> Result<(), String> {
     lint_all()?;
     let tests = ["test", "--workspace", "--features", QUINN, "--no-fail-fast"];
     command::run("testing", &mut cargo(&tests))?;
+    test_with_portable_poller()?;
     let (marked, check) = (options.gallery, !options.gallery);
     gallery::run(&GalleryOptions { marked, check, ..defaults() })?;
     if options.viewer {
@@ -78,6 +85,35 @@ fn run_all(options: &TestOptions) -> Result<(), String> {
         doctor::run(&DoctorTestOptions { runs: 1, ..defaults() })?;
     }
     if options.peers { run_peers() } else { Ok(()) }
+}
+
+/// Runs the tests of the crates with threads again. These wait as on systems other than Linux. The test programs are built already.
+fn test_with_portable_poller() -> Result<(), String> {
+    let build = ["test", "--workspace", "--features", QUINN, "--no-run"];
+    let mut build = cargo(&[&build[..], &["--message-format", "json-render-diagnostics"]].concat());
+    let messages = command::output("looking for the test programs", &mut build)?;
+    let began = Instant::now();
+    let mut count = 0;
+    for message in messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let folder = message["manifest_path"].as_str().and_then(|path| Path::new(path).parent());
+        let (Some(program), Some(folder), Some(name)) =
+            (message["executable"].as_str(), folder, message["target"]["name"].as_str())
+        else {
+            continue;
+        };
+        let is_test = message["profile"]["test"] == true;
+        if is_test && WAITING.iter().any(|waiting| root().join(waiting) == folder) {
+            count += 1;
+            let mut tests = Command::new(program);
+            tests.arg("--quiet").current_dir(folder).env("CLEARWAY_POLLER", "portable");
+            command::run(&format!("testing {name} with the portable poller"), &mut tests)?;
+        }
+    }
+    eprintln!("xtask: {count} test programs ({} s)", began.elapsed().as_secs());
+    if count < WAITING.len() {
+        return Err("a crate has no tests to run with the portable poller".to_owned());
+    }
+    Ok(())
 }
 
 /// Builds the other QUIC stacks, and runs the tests that need them.
