@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use clearway_io::{
-    Accept, Acceptor, ApplicationFactory, ConnectFailure, ConnectRequest, Decision, GroupOptions,
-    GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle, ShardStatistics,
-    Steering,
+    Accept, Acceptor, Admission, ApplicationFactory, ConnectFailure, ConnectRequest, Decision,
+    GroupOptions, GroupServerSetup, MemoryBudget, ShardFailure, ShardGroup, ShardHandle,
+    ShardStatistics, Steering,
 };
 #[cfg(feature = "quic-lb")]
 use clearway_io::{QuicLb, RotateQuicLbError};
@@ -252,6 +252,7 @@ impl Endpoint {
         };
         let sockets = core::mem::take(&mut config.sockets);
         let balancers = core::mem::take(&mut config.balancers);
+        let admission = Admission { retry_above, balancers };
         let memory_budget = config.memory_budget.take();
         let mut options = GroupOptions::default();
         #[cfg(feature = "quic-lb")]
@@ -274,12 +275,8 @@ impl Endpoint {
             config.shared_tokens =
                 Some(SharedTokens { keys, clock: Arc::new(DefaultTimeProvider) });
         }
-        let setup = GroupServerSetup {
-            config: Arc::new(config),
-            acceptor: &mut configured,
-            retry_above,
-            balancers,
-        };
+        let setup =
+            GroupServerSetup { config: Arc::new(config), acceptor: &mut configured, admission };
         options.sockets = sockets;
         options.hot_restart = hot_restart;
         options.memory_budget = memory_budget.or_else(MemoryBudget::of_process);

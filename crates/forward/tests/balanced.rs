@@ -14,8 +14,8 @@ use clearway_io::testing::{
     short_header, spawn_steered, total,
 };
 use clearway_io::{
-    Acceptor, Decision, GroupOptions, GroupServerSetup, HotRestart, ShardGroup, ShardHandle,
-    Steering,
+    Acceptor, Admission, Decision, GroupOptions, GroupServerSetup, HotRestart, ShardGroup,
+    ShardHandle, Steering,
 };
 use clearway_transport::{
     ConnectionIdGenerator, EndpointConfig, Incoming, PreferredAddresses, ResetKey, ServerConfig,
@@ -153,7 +153,8 @@ fn server(
     let remembering = Arc::clone(&clients);
     let acceptor = &mut move |_| Box::new(Remembering(remembering.clone())) as Box<dyn Acceptor>;
     let config = Arc::new(server_config());
-    let setup = GroupServerSetup { config, acceptor, retry_above, balancers: balancers.to_vec() };
+    let admission = Admission { retry_above, balancers: balancers.to_vec() };
+    let setup = GroupServerSetup { config, acceptor, admission };
     let config = EndpointConfig { id_generator: Arc::new(Numbered(number)), ..endpoint_config() };
     let (count, options) = (NonZeroUsize::new(shards).unwrap(), GroupOptions::default());
     let group = spawn_steered(here, count, config, Some(setup), options, Steering::Hash).unwrap();
@@ -308,7 +309,11 @@ fn start(path: &Path, here: SocketAddr) -> (ShardGroup, Receiver<()>) {
     let server = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
     let balancers = vec![balancer()];
-    let setup = GroupServerSetup { config: server, acceptor, retry_above: usize::MAX, balancers };
+    let setup = GroupServerSetup {
+        config: server,
+        acceptor,
+        admission: Admission { balancers, ..Admission::default() },
+    };
     let mut options = GroupOptions::default();
     options.hot_restart = Some(hot_restart);
     let count = NonZeroUsize::new(2).unwrap();

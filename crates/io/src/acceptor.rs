@@ -40,6 +40,13 @@ pub struct ServerSetup {
     pub config: Arc<ServerConfig>,
     /// Decides which clients to accept.
     pub acceptor: Box<dyn Acceptor>,
+    /// What clients have to do before they are brought before the acceptor.
+    pub admission: Admission,
+}
+
+/// What a server demands of those who send to it, before its [`Acceptor`] decides.
+#[derive(Clone, Debug)]
+pub struct Admission {
     /// While so many clients have begun a handshake and not completed it, and until half as many are left, further ones are
     /// not brought before the acceptor unless their address is validated: they get a Retry packet (RFC 9000 §8.1.2).
     ///
@@ -61,4 +68,11 @@ pub struct ServerSetup {
     ///
     /// Without any, everyone may send, and there are no prefaces.
     pub balancers: Vec<IpAddr>,
+}
+
+impl Default for Admission {
+    /// No Retry packets, and no balancers.
+    fn default() -> Self {
+        Self { retry_above: usize::MAX, balancers: Vec::new() }
+    }
 }

@@ -2,7 +2,7 @@
 
 mod sockets;
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use std::io;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use clearway_transport::{ConnectionIdGenerator, EndpointConfig, ServerConfig};
 
-use crate::acceptor::{Acceptor, ServerSetup};
+use crate::acceptor::{Acceptor, Admission, ServerSetup};
 use crate::balancers::Balancers;
 use crate::census::Census;
 use crate::mailbox::{Mailbox, ShardHandle};
@@ -35,10 +35,8 @@ pub struct GroupServerSetup<'a> {
     pub config: Arc<ServerConfig>,
     /// Makes the acceptor of each shard; the shards are counted from 0.
     pub acceptor: &'a mut dyn FnMut(usize) -> Box<dyn Acceptor>,
-    /// As [`ServerSetup::retry_above`], for each shard.
-    pub retry_above: usize,
-    /// As [`ServerSetup::balancers`].
-    pub balancers: Vec<IpAddr>,
+    /// As [`ServerSetup::admission`], for each shard.
+    pub admission: Admission,
 }
 
 /// How a group of shards gets its sockets. The default is to open them.
@@ -195,15 +193,14 @@ pub(crate) fn spawn_steered(
     let id_len: Option<usize> = None;
     let GroupOptions { sockets: given, hot_restart, memory_budget, .. } = options;
     check_count(count, hot_restart.is_some())?;
-    let retry_above = server.as_ref().map_or(usize::MAX, |it| it.retry_above);
-    let balancers = server.as_ref().map(|it| it.balancers.clone()).unwrap_or_default();
+    let admission = server.as_ref().map(|it| it.admission.clone()).unwrap_or_default();
     let (mut server, mut acceptor) = server.map(|it| (it.config, it.acceptor)).unzip();
     let mut acceptor = |shard| acceptor.as_mut().map(|acceptor| acceptor(shard));
     // It shares its address with no other.
     let is_alone = count == 1 && given.is_empty() && hot_restart.is_none();
     if is_alone && id_len.is_none() {
         let server = server.zip(acceptor(0));
-        let setup = |(config, acceptor)| ServerSetup { config, acceptor, retry_above, balancers };
+        let setup = |(config, acceptor)| ServerSetup { config, acceptor, admission };
         let server = server.map(setup);
         let shards = vec![spawn_within(address, config, server, memory_budget)?];
         return Ok(ShardGroup {
@@ -214,7 +211,8 @@ pub(crate) fn spawn_steered(
             _keeper: None,
         });
     }
-    let balancers = Balancers::new(&balancers)?;
+    // Too many of them are an error before anything is opened or taken over.
+    let balancers = Balancers::new(&admission.balancers)?;
     let mut hot_restart = hot_restart;
     let inherited = hot_restart.as_mut().and_then(HotRestart::take_inheritance);
     let is_replacing = inherited.is_some();
@@ -281,8 +279,7 @@ pub(crate) fn spawn_steered(
             config,
             server,
             acceptor,
-            retry_above,
-            balancers: balancers.clone(),
+            admission: admission.clone(),
             mailbox,
             siblings,
             predecessor,

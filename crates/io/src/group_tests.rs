@@ -20,6 +20,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::{GroupOptions, GroupServerSetup, ShardGroup, spawn_group};
+use crate::acceptor::Admission;
 use crate::mailbox::Command;
 use crate::shard::MAX_WAITING;
 use crate::shard_ids::MAX_SHARDS;
@@ -70,8 +71,7 @@ fn group_with(
 ) -> std::io::Result<ShardGroup> {
     let config = Arc::new(config);
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup =
-        GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
+    let setup = GroupServerSetup { config, acceptor, admission: Admission::default() };
     let count = NonZeroUsize::new(count).unwrap();
     spawn_steered(address, count, endpoint_config(), Some(setup), options, steering)
 }

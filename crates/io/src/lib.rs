@@ -81,7 +81,7 @@ mod tasks;
 pub mod testing;
 mod via;
 
-pub use acceptor::{Accept, Acceptor, Decision, ServerSetup};
+pub use acceptor::{Accept, Acceptor, Admission, Decision, ServerSetup};
 pub use application::Application;
 pub use balancers::MAX_BALANCERS;
 pub use failures::{ConnectFailure, MigrateFailure, ShardFailure};

@@ -32,7 +32,7 @@ use clearway_udp::{BusyPoll, Clock, Socket, Verdict};
 use clearway_units::{Random, Timestamp};
 use rustix::fd::AsFd;
 
-use crate::acceptor::{Acceptor, ServerSetup};
+use crate::acceptor::{Acceptor, Admission, ServerSetup};
 use crate::balancers::Balancers;
 use crate::failures::{ConnectFailure, MigrateFailure, ShardFailure};
 use crate::guarded::{self, caught, guarded};
@@ -64,7 +64,7 @@ const MAX_TAKEN_IN: usize = 256;
 /// listens at the preferred addresses of that; port 0 of one means any free port.
 ///
 /// # Errors
-/// If there are too many [balancers](ServerSetup::balancers), an address cannot be bound, or the system provides no random seed, event descriptor or thread.
+/// If there are too many [balancers](Admission::balancers), an address cannot be bound, or the system provides no random seed, event descriptor or thread.
 pub fn spawn(
     address: SocketAddr,
     config: EndpointConfig,
@@ -80,12 +80,10 @@ pub(crate) fn spawn_within(
     server: Option<ServerSetup>,
     memory_budget: Option<MemoryBudget>,
 ) -> io::Result<ShardHandle> {
-    let retry_above = server.as_ref().map_or(usize::MAX, |setup| setup.retry_above);
-    let balancers = server.as_ref().map(|setup| Balancers::new(&setup.balancers));
-    let balancers = balancers.transpose()?.unwrap_or_default();
+    let admission = server.as_ref().map(|setup| setup.admission.clone()).unwrap_or_default();
     let (mut server, acceptor) = server.map(|setup| (setup.config, setup.acceptor)).unzip();
     let mut sockets = listen(address, server.as_mut())?;
-    if server.is_some() && balancers.is_empty() {
+    if server.is_some() && admission.balancers.is_empty() {
         long_headers::open(slice::from_mut(&mut sockets));
         long_headers::divide(slice::from_ref(&sockets));
     }
@@ -95,8 +93,7 @@ pub(crate) fn spawn_within(
         config,
         server,
         acceptor,
-        retry_above,
-        balancers,
+        admission,
         mailbox,
         siblings: None,
         predecessor: None,
@@ -122,10 +119,8 @@ pub(crate) struct ShardSetup {
     pub(crate) config: EndpointConfig,
     pub(crate) server: Option<Arc<ServerConfig>>,
     pub(crate) acceptor: Option<Box<dyn Acceptor>>,
-    /// As [`ServerSetup::retry_above`].
-    pub(crate) retry_above: usize,
-    /// As [`ServerSetup::balancers`].
-    pub(crate) balancers: Balancers,
+    /// As [`ServerSetup::admission`].
+    pub(crate) admission: Admission,
     pub(crate) mailbox: Arc<Mailbox>,
     /// Its place among the shards of its port, if there are others.
     pub(crate) siblings: Option<Siblings>,
@@ -142,25 +137,22 @@ pub(crate) fn start(start: ShardSetup) -> io::Result<ShardHandle> {
         config,
         server,
         acceptor,
-        retry_above,
-        balancers,
+        admission,
         mailbox,
         siblings,
         predecessor,
         memory_budget,
     } = start;
+    let balancers = Balancers::new(&admission.balancers)?;
     let address = sockets.main().map(Socket::local_address);
     let local_address = address.ok_or(io::ErrorKind::NotConnected)?;
     let preferred = server.as_ref().map(|server| server.preferred_addresses).unwrap_or_default();
     let random = Random::from_seed(seed()?);
     let clock = Clock::start();
     let endpoint = Endpoint::new(config, server, clock.now(), random);
-    let mut connections = Connections::new(endpoint, acceptor, retry_above, mailbox.clone());
+    let mut connections = Connections::new(endpoint, acceptor, &admission, mailbox.clone());
     if let Some(budget) = memory_budget {
         connections.keep_within(budget);
-    }
-    if !balancers.is_empty() {
-        connections.behind_balancers();
     }
     let (poller, waker) = Poller::new()?;
     mailbox.wake_with(waker);

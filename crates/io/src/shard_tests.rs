@@ -21,7 +21,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::connections::Connections;
 use super::{ShardSetup, listen, spawn, start};
-use crate::balancers::Balancers;
+use crate::acceptor::Admission;
 use crate::mailbox::Mailbox;
 use crate::{
     Accept, Acceptor, Application, ConnectFailure, ConnectRequest, ConnectionWaker, Decision,
@@ -98,7 +98,7 @@ pub(in crate::shard) fn server_config() -> ServerConfig {
 
 fn server() -> ShardHandle {
     let (config, acceptor) = (Arc::new(server_config()), Box::new(Accepting));
-    let setup = ServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
+    let setup = ServerSetup { config, acceptor, admission: Admission::default() };
     spawn("127.0.0.1:0".parse().unwrap(), endpoint_config(), Some(setup)).unwrap()
 }
 
@@ -236,8 +236,7 @@ fn a_turn_receives_what_waits() {
         config: endpoint_config(),
         server: config,
         acceptor: Some(Box::new(Accepting)),
-        retry_above: usize::MAX,
-        balancers: Balancers::default(),
+        admission: Admission::default(),
         mailbox: Arc::new(Mailbox::new()),
         siblings: None,
         predecessor: None,
@@ -357,7 +356,7 @@ fn looked_at(others: u16) -> (usize, usize) {
     let mailbox = Arc::new(Mailbox::new());
     let config = EndpointConfig { max_connections: usize::from(others) + 1, ..endpoint_config() };
     let endpoint = Endpoint::new(config, None, Timestamp::ORIGIN, Random::from_seed([1; 32]));
-    let mut connections = Connections::new(endpoint, None, usize::MAX, mailbox.clone());
+    let mut connections = Connections::new(endpoint, None, &Admission::default(), mailbox.clone());
     let tls = TlsClientConfig::dangerous_without_certificate_verification(&[b"test"]).unwrap();
     let config = Arc::new(ClientConfig {
         sessions: Arc::new(tls),

@@ -54,7 +54,7 @@ pub struct ShardStatistics {
     /// Clients that were turned away or ignored.
     pub incoming_refused: u64,
     /// UDP payloads received from clients that begin, and dropped because more came than the shard answers: see
-    /// [`ServerSetup::retry_above`](crate::ServerSetup::retry_above).
+    /// [`Admission::retry_above`](crate::Admission::retry_above).
     pub incoming_dropped: u64,
     /// UDP payloads received whose connection ID is that of no connection, and that begin none: of connections that have ended,
     /// or that another endpoint has.
@@ -97,7 +97,7 @@ pub struct ShardStatistics {
     /// UDP payloads that the other process of a hot restart should have had, for which too many waited already. They are
     /// lost.
     pub forward_dropped: u64,
-    /// UDP payloads dropped because they are from none of the [balancers](crate::ServerSetup::balancers).
+    /// UDP payloads dropped because they are from none of the [balancers](crate::Admission::balancers).
     pub foreign_dropped: u64,
     /// Batches handed to the kernel, by how many datagrams they have: at most the number in the same place of
     /// [`BATCH_SIZES`](Self::BATCH_SIZES), and more than the number before.

@@ -12,6 +12,7 @@ use super::{
     Entrance, Everyone, GroupServerSetup, address, client, download, endpoint_config,
     server_config, short_header, spawn_group, total, wait_until,
 };
+use crate::acceptor::Admission;
 use crate::{Acceptor, Decision};
 
 /// Accepts everyone, and remembers who that was.
@@ -37,7 +38,11 @@ fn only_a_balancer_may_send_to_its_server() {
     let clients = Arc::<Mutex<BTreeSet<SocketAddr>>>::default();
     let acceptor = &mut |_| Box::new(Remembering(clients.clone())) as Box<dyn Acceptor>;
     let config = Arc::new(server_config());
-    let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
+    let setup = GroupServerSetup {
+        config,
+        acceptor,
+        admission: Admission { balancers, ..Admission::default() },
+    };
     let group = spawn_group(here(8), NonZeroUsize::MIN, endpoint_config(), Some(setup)).unwrap();
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
     stranger.send_to(&short_header(7), address(&group)).unwrap();
@@ -71,7 +76,11 @@ fn too_many_balancers_are_an_error() {
         let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
         let config = Arc::new(server_config());
         let balancers = many.clone();
-        let setup = GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers };
+        let setup = GroupServerSetup {
+            config,
+            acceptor,
+            admission: Admission { balancers, ..Admission::default() },
+        };
         let count = NonZeroUsize::new(count).unwrap();
         let started = spawn_group(here(10), count, endpoint_config(), Some(setup));
         assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::InvalidInput);

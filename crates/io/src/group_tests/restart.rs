@@ -19,6 +19,7 @@ use super::{
     ShardHandle, address, client, download, endpoint_config, loopback, server_config, short_header,
     spawn_steered, total, wait_until,
 };
+use crate::acceptor::Admission;
 use crate::shard_ids::{FIRST_OCTET, MAX_SHARDS_WITH_HOT_RESTART};
 use crate::system::steering::Steering;
 use crate::{Acceptor, HotRestart, HotRestartError, QuicLb};
@@ -81,12 +82,7 @@ fn try_start_with(
         EndpointConfig { reset_key: ResetKey::new(&hot_restart.reset_key()), ..endpoint_config() };
     let server = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup = GroupServerSetup {
-        config: server,
-        acceptor,
-        retry_above: usize::MAX,
-        balancers: Vec::new(),
-    };
+    let setup = GroupServerSetup { config: server, acceptor, admission: Admission::default() };
     let options = GroupOptions { hot_restart: Some(hot_restart), quic_lb, ..Default::default() };
     let count = NonZeroUsize::new(count).unwrap();
     let group = spawn_steered(address, count, config, Some(setup), options, steering)?;
@@ -413,8 +409,7 @@ fn sockets_that_somebody_else_bound_are_used() {
     let any = loopback();
     let config = Arc::new(server_config());
     let acceptor = &mut |_| Box::new(Everyone) as Box<dyn Acceptor>;
-    let setup =
-        GroupServerSetup { config, acceptor, retry_above: usize::MAX, balancers: Vec::new() };
+    let setup = GroupServerSetup { config, acceptor, admission: Admission::default() };
     let group = spawn_steered(any, count, endpoint_config(), Some(setup), options, best).unwrap();
     assert_eq!(address(&group), at);
     let (_relay, entrances) = Relay::start(at, 1);

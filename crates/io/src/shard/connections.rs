@@ -25,7 +25,7 @@ use super::attempts::Attempts;
 use super::deadlines::{DeadlineKind, ShardDeadlines};
 use super::siblings::Passed;
 use super::sockets::Sockets;
-use crate::acceptor::Acceptor;
+use crate::acceptor::{Acceptor, Admission};
 use crate::census::Counted;
 use crate::datagrams::Meta;
 use crate::failures::ConnectFailure;
@@ -114,7 +114,7 @@ pub(super) struct Connections {
     replies: VecDeque<Reply>,
     /// Leads to the process that has replaced this one, which takes the clients that begin.
     successor: Option<Arc<Pipe>>,
-    /// Only load balancers may send to this server.
+    /// Only load balancers may send to this server: datagrams of clients have prefaces, and one without is a balancer's own.
     has_balancers: bool,
     /// Bounds the memory of connections.
     budget: Option<MemoryBudget>,
@@ -125,7 +125,7 @@ impl Connections {
     pub(super) fn new(
         endpoint: Endpoint,
         acceptor: Option<Box<dyn Acceptor>>,
-        retry_above: usize,
+        admission: &Admission,
         mailbox: Arc<Mailbox>,
     ) -> Self {
         Self {
@@ -141,19 +141,14 @@ impl Connections {
             sending: VecDeque::new(),
             replacing: None,
             is_shutting_down: false,
-            counts: ConnectionCounts::new(retry_above),
+            counts: ConnectionCounts::new(admission.retry_above),
             departed: Vec::new(),
             replies: VecDeque::new(),
             successor: None,
-            has_balancers: false,
+            has_balancers: !admission.balancers.is_empty(),
             budget: None,
             mailbox,
         }
-    }
-
-    /// Datagrams of clients have prefaces. One without is a balancer's own.
-    pub(super) fn behind_balancers(&mut self) {
-        self.has_balancers = true;
     }
 
     pub(super) fn len(&self) -> usize {

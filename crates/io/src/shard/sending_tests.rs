@@ -14,7 +14,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 
 use super::super::tests::{endpoint_config, server_config, wait_until};
 use super::super::{ShardSetup, Sockets, start};
-use crate::balancers::Balancers;
+use crate::acceptor::Admission;
 use crate::census::Census;
 use crate::mailbox::{Command, Mailbox};
 use crate::{Accept, Acceptor, Application, ConnectRequest, Decision, ShardHandle};
@@ -100,8 +100,7 @@ fn shard(every: Option<usize>, server: Option<Sender<usize>>, first: Vec<Command
         config: EndpointConfig { max_connections: CLIENTS, ..endpoint_config() },
         server: server.is_some().then(|| Arc::new(server_config())),
         acceptor: server.map(|done| Box::new(Receiving(done)) as Box<dyn Acceptor>),
-        retry_above: usize::MAX,
-        balancers: Balancers::default(),
+        admission: Admission::default(),
         mailbox,
         siblings: None,
         predecessor: None,

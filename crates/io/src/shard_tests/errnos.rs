@@ -23,7 +23,7 @@ use clearway_wire::{Direction, StreamId, VarInt};
 use rustix::io::Errno;
 
 use super::{endpoint_config, server_config};
-use crate::balancers::Balancers;
+use crate::acceptor::Admission;
 use crate::mailbox::Mailbox;
 use crate::shard::sockets::Sockets;
 use crate::shard::{ShardSetup, start};
@@ -242,8 +242,7 @@ impl Place {
             config: endpoint_config(),
             server: acceptor.is_some().then(|| Arc::new(config)),
             acceptor: acceptor.map(|echo| Box::new(echo) as Box<dyn Acceptor>),
-            retry_above: usize::MAX,
-            balancers: Balancers::default(),
+            admission: Admission::default(),
             mailbox: Arc::new(Mailbox::new()),
             siblings: None,
             predecessor: None,

@@ -13,6 +13,7 @@ use clearway_units::{Random, Timestamp};
 use super::{
     Accepting, client, connect, endpoint_config, server_config, spawn, wait_for, wait_until,
 };
+use crate::acceptor::Admission;
 use crate::{ServerSetup, ShardHandle};
 
 /// With so many half-open connections the server of these tests sends Retry packets.
@@ -26,8 +27,7 @@ fn server(handshake_timeout: Duration) -> ShardHandle {
     let setup = ServerSetup {
         config,
         acceptor: Box::new(Accepting),
-        retry_above: RETRY_ABOVE as usize,
-        balancers: Vec::new(),
+        admission: Admission { retry_above: RETRY_ABOVE as usize, ..Admission::default() },
     };
     let max_connections = 1000;
     let endpoint = EndpointConfig { max_connections, ..endpoint_config() };

@@ -15,6 +15,7 @@ use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
 
 use super::*;
 use crate::acceptor::Acceptor;
+use crate::acceptor::Admission;
 use crate::datagrams::Meta;
 use crate::mailbox::{Mailbox, MigrateRequest};
 use crate::shard::connections::Reply;
@@ -114,7 +115,8 @@ impl Server {
         let endpoint = Endpoint::new(endpoint_config(), config, Timestamp::ORIGIN, random);
         let mailbox = Arc::new(Mailbox::new());
         let sockets = Sockets::new(Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-        Self(Connections::new(endpoint, acceptor, retry_above, mailbox), sockets)
+        let admission = Admission { retry_above, ..Admission::default() };
+        Self(Connections::new(endpoint, acceptor, &admission, mailbox), sockets)
     }
 
     pub(in super::super) fn migrate(&mut self, now: Timestamp, request: MigrateRequest) {
