@@ -37,7 +37,7 @@ pub(crate) struct MutantsOptions {
     /// How many mutants of each to try
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) sample: usize,
-    /// Which mutants the samples consist of
+    /// Seed that selects the mutants of each sample
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Of this sample, only mutants whose name contains PART

@@ -17,7 +17,7 @@ impl ServerKey {
         Self(number)
     }
 
-    /// Stands in a place that has no server yet.
+    /// Placeholder for a slot without a server.
     pub(crate) const NONE: Self = Self(0);
 
     /// The 64 bits.

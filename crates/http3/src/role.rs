@@ -1,4 +1,4 @@
-/// Which side of the connection this endpoint is.
+/// This endpoint's role: client or server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// The client, which sends requests.

@@ -1,4 +1,4 @@
-//! Why what was asked of a shard does not happen.
+//! Errors of requests to a shard.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -33,7 +33,7 @@ impl fmt::Display for MigrateFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherFamily(local) => {
-                write!(f, "the server cannot be reached from {local}, which is of another family")
+                write!(f, "the server cannot be reached from {local}: the address families differ")
             }
             Self::TooManySockets { limit } => {
                 write!(f, "{limit} sockets are open for connections that migrate")
@@ -59,7 +59,7 @@ impl core::error::Error for MigrateFailure {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum ConnectFailure {
-    /// The socket cannot send to such an address: it is of another family, or has no host or port.
+    /// The socket cannot send to such an address: its family differs, or it has no host or port.
     UnsupportedAddress(SocketAddr),
     /// The endpoint cannot start it.
     Endpoint(ConnectError),

@@ -1,6 +1,6 @@
 use clearway_units::Random;
 
-/// Which byte of a datagram is changed, and which of its bits.
+/// Position of the byte to change in a datagram, and the bits to flip in it.
 pub(crate) type BitChange = (usize, u8);
 
 /// A change to one of the first `within` bytes of a datagram of `length` bytes, or to any byte if

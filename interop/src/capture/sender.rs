@@ -1,4 +1,4 @@
-/// Who sent a packet.
+/// The sender of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sender {
     Client,

@@ -13,12 +13,12 @@ use crate::program::Program;
 /// The programs.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
-    /// That of the clients.
+    /// The clients' program.
     pub(super) fleet: PathBuf,
     pub(super) quic_go: PathBuf,
 }
 
-/// That of all servers.
+/// The certificate and key of all servers.
 pub(super) struct Certificate {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,

@@ -22,11 +22,11 @@ pub(super) struct Latency {
 
 /// How results are counted.
 pub(super) struct Unit {
-    /// That of [`Run::per_second`].
+    /// The unit of [`Run::per_second`].
     pub(super) rate: &'static str,
     /// How many digits after the point of a rate a person wants to see.
     pub(super) digits: usize,
-    /// That of [`Run::cpu`].
+    /// The unit of [`Run::cpu`].
     pub(super) cpu: &'static str,
     /// The same in the name of a JSON field.
     pub(super) cpu_key: &'static str,

@@ -35,7 +35,7 @@ pub(crate) struct Reader {
     /// For how many microseconds a thread is busy with each datagram
     #[arg(long, default_value = "0", value_parser = microseconds)]
     pub(super) work: Duration,
-    /// What is asked for with `SO_RCVBUF`; without it, the kernel's default
+    /// Requested SO_RCVBUF in bytes; the default is the kernel's
     #[arg(long)]
     pub(super) buffer: Option<usize>,
     /// The only CPU that it may have

@@ -302,7 +302,7 @@ impl<'ast> Visit<'ast> for Reader {
         self.scan(call.tokens.clone());
     }
 
-    /// `pub(in crate::a)` is no use of `a`.
+    /// `pub(in crate::a)` does not use `a`.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     /// Nor is a link in documentation.

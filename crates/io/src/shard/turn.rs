@@ -7,9 +7,9 @@ use clearway_udp::RECEIVE_BUFFERS;
 pub(super) const RECEIVING_CALLS: usize = 32;
 /// How often from a socket beside another one, which long headers come to: what connections need does not wait for long.
 pub(super) const RECEIVING_CALLS_BESIDE: usize = 8;
-/// So many datagrams that the kernel has not merged a turn receives from a socket.
+/// Maximum number of datagrams (not coalesced by GRO) to receive per socket per turn.
 pub(super) const RECEIVED_PER_TURN: usize = RECEIVING_CALLS * RECEIVE_BUFFERS;
-/// So many from a socket beside another one.
+/// The same for a socket that shares the turn with another one.
 pub(super) const RECEIVED_PER_TURN_BESIDE: usize = RECEIVING_CALLS_BESIDE * RECEIVE_BUFFERS;
 /// After so many bytes a turn receives no more from a socket.
 pub(super) const RECEIVING_BYTES: u64 = 2 << 20;

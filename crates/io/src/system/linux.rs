@@ -12,7 +12,7 @@ pub(crate) use either::{Poller, Waker};
 #[cfg(not(any(test, feature = "testing")))]
 pub(crate) use ppoll::{Poller, Waker};
 
-/// How many shards a port has that was asked for `count`.
+/// Number of shards that a port gets if `count` are configured.
 #[inline]
 pub(crate) fn shards(count: usize) -> usize {
     count

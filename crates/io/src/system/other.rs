@@ -6,7 +6,7 @@ pub(crate) mod restart;
 
 pub(crate) use super::portable::{Poller, Waker};
 
-/// How many shards a port has that was asked for `count`: one, since the kernel does not distribute datagrams among sockets.
+/// Number of shards that a port gets if `count` are configured: one, since the kernel does not distribute datagrams among sockets.
 pub(crate) fn shards(count: usize) -> usize {
     if count > 1 {
         tracing::warn!(

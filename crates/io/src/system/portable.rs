@@ -1,7 +1,7 @@
 //! Waiting with what mio finds on each system (epoll, kqueue).
 //!
-//! mio reports changes, and shards ask for states: so each wait registers its sources anew, which reports what they are ready for
-//! already, and takes them out at its end.
+//! mio reports changes of readiness, and shards need the current state. Each wait therefore registers its sources again, which
+//! reports their present readiness, and deregisters them at its end.
 
 use core::time::Duration;
 use std::io;

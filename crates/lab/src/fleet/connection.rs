@@ -19,11 +19,11 @@ pub(super) struct Connection {
     pub(super) destination: (Vec<u8>, Option<ConfigId>),
     /// What the server has answered, if that has not arrived.
     pub(super) issued: Option<(Vec<u8>, Option<ConfigId>)>,
-    /// Who has the connection.
+    /// The server that has the connection.
     pub(super) server: Option<usize>,
-    /// By what its server was chosen, and the version of the table.
+    /// How the server was selected, and the version of the table.
     pub(super) chosen: Option<(Means, u64)>,
-    /// Which balancer its datagrams pass.
+    /// The balancer that forwards its datagrams.
     pub(super) balancer: usize,
     pub(super) sent: u64,
     pub(super) is_established: bool,

@@ -16,7 +16,7 @@ pub(crate) struct StagedPacket {
     pub(crate) ack_eliciting: bool,
     /// Whether it counts as in flight: it is ack-eliciting or has PADDING (RFC 9002 §2).
     pub(crate) in_flight: bool,
-    /// Whether it probes a path or its MTU: its loss is no congestion signal (RFC 9000 §14.4).
+    /// Whether it probes a path or its MTU: its loss is not a congestion signal (RFC 9000 §14.4).
     pub(crate) is_probe_of_path: bool,
     /// Whether it is not sent on the current path, so that its round-trip time is that of another.
     pub(crate) is_off_path: bool,
@@ -56,7 +56,7 @@ pub(super) struct LedgerPacket {
     pub(super) state: PacketState,
     pub(super) ack_eliciting: bool,
     pub(super) in_flight: bool,
-    /// Whether its loss is no congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
+    /// Whether its loss is not a congestion signal: it probes a path or its MTU (RFC 9000 §14.4), or the peer no longer had
     /// the address to which it was sent (§9.4).
     pub(super) is_exempt: bool,
     /// Whether it was sent on another path than the current one, and counts there.

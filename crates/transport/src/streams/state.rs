@@ -44,7 +44,7 @@ pub(super) enum SendState {
     ResetSent {
         /// The error code of the frame.
         code: VarInt,
-        /// That of the peer's STOP_SENDING, if this was the cause.
+        /// Error code of the peer's STOP_SENDING, if that was the cause.
         stopped: Option<VarInt>,
         /// The frame is to be sent, for the first time or again.
         is_owed: bool,

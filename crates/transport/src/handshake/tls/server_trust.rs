@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 
-/// Which servers a client accepts.
+/// The servers that a client accepts.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ServerTrust {
