@@ -54,7 +54,7 @@ fn setting(line: &str) -> Option<String> {
     }
     let (place, kind) = line.split_once(": ")?;
     let (of, name) = place.split_once('.')?;
-    let kinds = ["Config", "Options", "Settings", "Setup", "Limits", "Timeouts"];
+    let kinds = ["Admission", "Config", "Options", "Settings", "Setup", "Limits", "Timeouts"];
     let is_setting = kinds.iter().any(|kind| of.ends_with(kind)) && is_number(kind);
     is_setting.then(|| format!("{of}.{name}"))
 }

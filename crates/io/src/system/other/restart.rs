@@ -65,7 +65,8 @@ impl HotRestart {
     }
 
     /// Has `replaced` called once another process has replaced this one.
-    pub fn on_replaced(&mut self, _replaced: impl FnOnce() + Send + 'static) {
+    pub fn on_replaced(&mut self, replaced: impl FnOnce() + Send + 'static) {
+        let _ = replaced;
         match self.0 {}
     }
 
