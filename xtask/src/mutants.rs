@@ -18,9 +18,8 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use self::areas::{AREAS, Area};
-use self::sample::Mutant;
 use self::survivors::Survivors;
-use self::trial::{Fate, Trials};
+use self::trial::{Fate, Sample, Trials};
 use crate::command;
 
 /// The areas that are tried where none is named: what the gallery's bugs are in.
@@ -66,6 +65,7 @@ struct Outcome {
     unviable: u32,
     /// Mutants that survive, with the reason if one is listed.
     survived: Vec<(String, Option<String>)>,
+    /// How long trying them took, on one of several threads.
     took: Duration,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<String> {
 pub(crate) fn run(options: &MutantsOptions) -> Result<(), String> {
     let tool = command::tool("cargo-mutants")?;
     let known = survivors::read()?;
-    let mut outcomes = Vec::new();
+    let mut samples = Vec::new();
     for area in options.areas() {
         let all = sample::list(&tool, area)?;
         let mut mutants = sample::choose(&all, options.seed, options.sample);
@@ -116,28 +116,25 @@ pub(crate) fn run(options: &MutantsOptions) -> Result<(), String> {
         }
         let (name, seed) = (area.name, options.seed);
         eprintln!("xtask: {name}: {} of {} mutants, seed {seed}", mutants.len(), all.len());
-        if options.list {
-            mutants.iter().for_each(|mutant| println!("{}", mutant.name));
-            continue;
-        }
-        let begun = Instant::now();
-        let trials = trial::try_all(area, &mutants)?;
-        let outcome = judge(area, &mutants, &trials, &known, begun.elapsed());
-        report(&outcome, options.json);
-        outcomes.push(outcome);
+        samples.push(Sample { area, mutants });
     }
+    if options.list {
+        let mutants = samples.iter().flat_map(|sample| &sample.mutants);
+        mutants.for_each(|mutant| println!("{}", mutant.name));
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let trials = trial::try_all(&samples)?;
+    eprintln!("xtask: took {} s", begun.elapsed().as_secs());
+    let outcomes: Vec<Outcome> =
+        samples.iter().map(|sample| judge(sample, &trials, &known)).collect();
+    outcomes.iter().for_each(|outcome| report(outcome, options.json));
     conclude(&outcomes, options.json)
 }
 
-fn judge(
-    area: &'static Area,
-    mutants: &[Mutant],
-    trials: &Trials,
-    known: &Survivors,
-    took: Duration,
-) -> Outcome {
+fn judge(sample: &Sample, trials: &Trials, known: &Survivors) -> Outcome {
     let (mut caught, mut viable, mut unviable, mut survived) = (0_u32, 0_u32, 0_u32, Vec::new());
-    for mutant in mutants {
+    for mutant in &sample.mutants {
         match trials.fate(mutant) {
             Fate::Unviable => unviable += 1,
             Fate::Caught => (caught, viable) = (caught + 1, viable + 1),
@@ -147,7 +144,8 @@ fn judge(
             }
         }
     }
-    Outcome { area, caught, viable, unviable, survived, took }
+    let took = sample.mutants.iter().map(|mutant| trials.took(mutant)).sum();
+    Outcome { area: sample.area, caught, viable, unviable, survived, took }
 }
 
 fn report(outcome: &Outcome, json: bool) {

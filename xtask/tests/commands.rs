@@ -230,7 +230,7 @@ fn commands_that_do_not_exist_are_noticed() {
     let project = Project::here();
     for good in [
         "cargo xtask check --base HEAD",
-        "cargo test -p clearway-transport --test masks -- --ignored",
+        "cargo test -p clearway-transport --test suite masks -- --ignored",
         "cargo test -p clearway-congestion --lib cubic",
         "cargo run --release -- lab run collapse",
         "cargo run --release -- demo",

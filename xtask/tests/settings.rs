@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The packages whose settings these are, and the files with the tables.
 const TABLES: [(&str, &str); 5] = [
-    ("transport", "transport/tests/settings.rs"),
+    ("transport", "transport/tests/suite/settings.rs"),
     ("clearway", "clearway/tests/http3/settings.rs"),
     ("http3", "http3/src/connection_tests/exchange.rs"),
     // What clearway::ServerConfig sets.

@@ -13,8 +13,6 @@ pub(super) struct Area {
     pub(super) packages: &'static [&'static str],
     /// The fraction of the mutants that build which has to be caught.
     pub(super) wanted: f64,
-    /// Whether the tests use sockets and programs, so that only one program runs at a time.
-    pub(super) is_slow: bool,
 }
 
 impl Area {
@@ -38,12 +36,12 @@ const fn area(
     files: &'static [&'static str],
     packages: &'static [&'static str],
 ) -> Area {
-    Area { name, files, packages, wanted: OF_LIBRARIES, is_slow: false }
+    Area { name, files, packages, wanted: OF_LIBRARIES }
 }
 
 const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
     let packages = &["clearway-cli"];
-    Area { name, files, packages, wanted: OF_PROGRAMS, is_slow: true }
+    Area { name, files, packages, wanted: OF_PROGRAMS }
 }
 
 /// All areas, in the order of the crates' floors.
@@ -61,19 +59,13 @@ pub(super) const AREAS: [Area; 16] = [
     area("qlog", &["crates/qlog/src/**/*.rs"], &["clearway-qlog", "clearway-lab"]),
     area("kernel", &["crates/kernel/src/**/*.rs"], &["clearway-kernel", "clearway-io"]),
     area("udp", &["crates/udp/src/**/*.rs"], &["clearway-udp", "clearway-io"]),
-    Area {
-        is_slow: true,
-        ..area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"])
-    },
-    Area {
-        is_slow: true,
-        ..area("forward", &["crates/forward/src/**/*.rs"], &["clearway-forward", "clearway-cli"])
-    },
+    area("io", &["crates/io/src/**/*.rs"], &["clearway-io", "clearway", "clearway-cli"]),
+    area("forward", &["crates/forward/src/**/*.rs"], &["clearway-forward", "clearway-cli"]),
     Area {
         wanted: OF_PROGRAMS,
         ..area("doctor", &["crates/doctor/src/**/*.rs"], &["clearway-doctor"])
     },
-    Area { is_slow: true, ..area("clearway", &["crates/clearway/src/**/*.rs"], &["clearway"]) },
+    area("clearway", &["crates/clearway/src/**/*.rs"], &["clearway"]),
     program("serve", &["crates/cli/src/serve.rs", "crates/cli/src/serve/**/*.rs"]),
     program("get", &["crates/cli/src/get.rs", "crates/cli/src/get/**/*.rs"]),
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),

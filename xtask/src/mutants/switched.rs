@@ -84,6 +84,17 @@ struct Found {
     arms: BTreeMap<Place, Place>,
     guards: BTreeMap<Place, PlaceRange>,
     fields: BTreeMap<Place, Field>,
+    /// What is matched, by where an arm begins.
+    matched: BTreeMap<Place, PlaceRange>,
+    /// The bodies of constant functions.
+    constants: Vec<Constant>,
+}
+
+/// A constant function. Its mutants take away the keyword, because switches are not constant.
+struct Constant {
+    name: String,
+    keyword: PlaceRange,
+    body: PlaceRange,
 }
 
 type PlaceRange = (Place, Place);
@@ -120,6 +131,23 @@ impl<'ast> Visit<'ast> for Found {
         visit::visit_expr_unary(self, expression);
     }
 
+    fn visit_expr_match(&mut self, expression: &'ast syn::ExprMatch) {
+        for arm in &expression.arms {
+            self.matched.insert(places(arm).0, places(&*expression.expr));
+        }
+        visit::visit_expr_match(self, expression);
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.note_function(&function.sig, &function.block);
+        visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.note_function(&function.sig, &function.block);
+        visit::visit_impl_item_fn(self, function);
+    }
+
     fn visit_arm(&mut self, arm: &'ast syn::Arm) {
         let start = places(arm).0;
         match &arm.pat {
@@ -146,6 +174,15 @@ impl<'ast> Visit<'ast> for Found {
             }
         }
         visit::visit_expr_struct(self, expression);
+    }
+}
+
+impl Found {
+    fn note_function(&mut self, signature: &syn::Signature, block: &syn::Block) {
+        if let Some(keyword) = &signature.constness {
+            let (name, body) = (signature.ident.to_string(), places(block));
+            self.constants.push(Constant { name, keyword: places(keyword), body });
+        }
     }
 }
 
@@ -235,6 +272,35 @@ impl Source {
                 choice(self.range(field.all)?, on, &before, self.range(field.value)?)
             }
         })
+    }
+
+    /// What is changed besides: a constant function is not constant any more, and what is matched is marked as a place where the
+    /// compiler finds the errors of an arm that is not there.
+    pub(super) fn further_edits(&self, mutant: &Mutant, place: usize) -> Vec<Edit> {
+        let start = mutant.span.start;
+        let mut edits = Vec::new();
+        if let Some(constant) = self.constant(mutant)
+            && let Some(range) = self.range(constant.keyword)
+        {
+            edits.push(Edit { place, range, pieces: Vec::new() });
+        }
+        if mutant.genre == Genre::MatchArm
+            && let Some(range) = self.found.matched.get(&start).and_then(|all| self.range(*all))
+        {
+            edits.push(Edit { place, pieces: vec![Piece::Old(range.clone())], range });
+        }
+        edits
+    }
+
+    /// The name of the constant function that the mutant is in.
+    pub(super) fn constant_name(&self, mutant: &Mutant) -> Option<&str> {
+        self.constant(mutant).map(|constant| constant.name.as_str())
+    }
+
+    fn constant(&self, mutant: &Mutant) -> Option<&Constant> {
+        let start = mutant.span.start;
+        let is_around = |constant: &&Constant| constant.body.0 <= start && start <= constant.body.1;
+        self.found.constants.iter().filter(is_around).max_by_key(|constant| constant.body.0)
     }
 
     /// The text with these edits, and where they are then: in several places, if one is within another.

@@ -1,9 +1,9 @@
 //! Runs tests on mutants until one fails.
 //!
-//! All mutants of an area are built together, each behind a switch, because building takes longer than testing. A first run of each
-//! test program notes which mutants it reaches; only these programs are run on a mutant, the fastest first. Of a program that takes
-//! long, each test notes this by itself, and only the tests that reach a mutant are run on it. What cannot have a switch is built by
-//! itself: constant functions, for example, and what does not build at all.
+//! All mutants are built together, each behind a switch, because building takes longer than testing. A first run of each test program
+//! notes which mutants it reaches; only these programs are run on a mutant, the fastest first. Of a program that takes long, each test
+//! notes this by itself, and only the tests that reach a mutant are run on it. What cannot have a switch is built by itself: constants
+//! that are used in types, for example, and what does not build at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::areas::Area;
 use super::sample::Mutant;
-use super::workshop::{TestProgram, Workshop};
+use super::workshop::{Switched, TestProgram, Workshop};
 use crate::command::{self, target};
 use crate::waiting::wait_until;
 
@@ -43,53 +43,81 @@ pub(super) enum Fate {
     Unviable,
 }
 
-/// The outcomes for all mutants, by name.
+/// The outcomes for all mutants, by name, and how long trying each took.
 #[derive(Default, Debug)]
-pub(super) struct Trials(BTreeMap<String, Fate>);
+pub(super) struct Trials(BTreeMap<String, (Fate, Duration)>);
 
 impl Trials {
     pub(super) fn fate(&self, mutant: &Mutant) -> Fate {
-        self.0.get(&mutant.name).copied().unwrap_or(Fate::Survived)
+        self.0.get(&mutant.name).map_or(Fate::Survived, |(fate, _)| *fate)
     }
 
-    fn note(&mut self, mutant: &Mutant, fate: Fate, why: &str) {
-        eprintln!("xtask: {}: {fate:?}{why}", mutant.name);
-        self.0.insert(mutant.name.clone(), fate);
+    pub(super) fn took(&self, mutant: &Mutant) -> Duration {
+        self.0.get(&mutant.name).map_or(Duration::ZERO, |(_, took)| *took)
+    }
+
+    fn note(&mut self, mutant: &Mutant, fate: Fate, took: Duration, why: &str) {
+        let number = self.0.len() + 1;
+        eprintln!("xtask: {number}: {}: {fate:?}{why} in {:.1} s", mutant.name, took.as_secs_f64());
+        self.0.insert(mutant.name.clone(), (fate, took));
+    }
+
+    fn note_tests(&mut self, mutant: &Mutant, caught_by: Option<String>, took: Duration) {
+        match caught_by {
+            Some(program) => self.note(mutant, Fate::Caught, took, &format!(" by {program}")),
+            None => self.note(mutant, Fate::Survived, took, ""),
+        }
     }
 }
 
-/// Tries `mutants` with the tests of the packages that `area` names.
-pub(super) fn try_all(area: &Area, mutants: &[Mutant]) -> Result<Trials, String> {
+/// The mutants of an area that are tried.
+pub(super) struct Sample {
+    pub(super) area: &'static Area,
+    pub(super) mutants: Vec<Mutant>,
+}
+
+/// Tries each sample with the tests of the packages that its area names.
+pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
     let mut trials = Trials::default();
+    let areas: Vec<&Area> =
+        samples.iter().flat_map(|sample| sample.mutants.iter().map(|_| sample.area)).collect();
+    let mutants: Vec<&Mutant> = samples.iter().flat_map(|sample| &sample.mutants).collect();
     let files: BTreeSet<PathBuf> = mutants.iter().map(|mutant| mutant.file.clone()).collect();
+    let packages: BTreeSet<&str> = areas.iter().flat_map(|area| area.packages).copied().collect();
     let mut workshop = Workshop::open(files)?;
-    eprintln!("xtask: {}: building {} mutants at once", area.name, mutants.len());
-    let (switched, rejected) = workshop.apply_switched(mutants)?;
+    eprintln!("xtask: building {} mutants at once", mutants.len());
+    let Switched { switched, unviable, rejected } = workshop.apply_switched(&mutants, &packages)?;
+    let switched: Vec<usize> = switched.into_iter().collect();
+    for mutant in unviable.iter().filter_map(|place| mutants.get(*place)) {
+        trials.note(mutant, Fate::Unviable, Duration::ZERO, "");
+    }
+    eprintln!("xtask: {} do not build, {} are built by themselves", unviable.len(), rejected.len());
     // How long each program takes without a mutant.
     let mut paces = BTreeMap::new();
     if !switched.is_empty() {
-        let programs = workshop.test_programs(area.packages)?.ok_or("the tests do not build")?;
-        eprintln!("xtask: {}: running {} test programs", area.name, programs.len());
-        let trial = Trial::new(area, &programs)?;
+        let programs = workshop.test_programs(&packages)?.ok_or("the tests do not build")?;
+        eprintln!("xtask: running {} test programs", programs.len());
+        let trial = Trial::new(&programs)?;
         let pace = |sound: &Sound<'_>| (sound.program.name.clone(), sound.took);
         paces = trial.programs.iter().map(pace).collect();
-        trial.run(&switched, |place, outcome| {
+        trial.run(&switched, &areas, |place, caught_by, took| {
             if let Some(mutant) = mutants.get(place) {
-                note(&mut trials, mutant, outcome);
+                trials.note_tests(mutant, caught_by, took);
             }
         })?;
     }
-    let singles: Vec<&Mutant> = rejected.iter().filter_map(|place| mutants.get(*place)).collect();
-    for (index, mutant) in singles.iter().enumerate() {
-        eprintln!("xtask: {}: building mutant {} of {}", area.name, index + 1, singles.len());
+    for (index, place) in rejected.iter().enumerate() {
+        let (Some(mutant), Some(area)) = (mutants.get(*place), areas.get(*place)) else { continue };
+        eprintln!("xtask: building mutant {} of {}", index + 1, rejected.len());
+        let begun = Instant::now();
         workshop.apply(mutant)?;
         let fate = match workshop.is_built(mutant)? {
             true => try_alone(&workshop, area, mutant, &paces)?,
             false => None,
         };
         match fate {
-            Some(caught_by) => note(&mut trials, mutant, caught_by),
-            None => trials.note(mutant, Fate::Unviable, ""),
+            Some(caught_by) => trials.note_tests(mutant, caught_by, begun.elapsed()),
+            None => trials.note(mutant, Fate::Unviable, begun.elapsed(), ""),
         }
     }
     Ok(trials)
@@ -106,7 +134,8 @@ fn try_alone(
     let pace = |program: &TestProgram| paces.get(&program.name).copied().unwrap_or(LONGEST);
     let mut has_run = BTreeSet::new();
     for packages in [&[mutant.package.as_str()], area.packages] {
-        let Some(mut programs) = workshop.test_programs(packages)? else { return Ok(None) };
+        let packages = packages.iter().copied().collect();
+        let Some(mut programs) = workshop.test_programs(&packages)? else { return Ok(None) };
         programs.retain(|program| !has_run.contains(&program.name));
         programs.sort_by_key(pace);
         for program in programs {
@@ -117,13 +146,6 @@ fn try_alone(
         }
     }
     Ok(Some(None))
-}
-
-fn note(trials: &mut Trials, mutant: &Mutant, caught_by: Option<String>) {
-    match caught_by {
-        Some(program) => trials.note(mutant, Fate::Caught, &format!(" by {program}")),
-        None => trials.note(mutant, Fate::Survived, ""),
-    }
 }
 
 /// A test program that passes without a mutant.
@@ -143,7 +165,12 @@ impl<'a> Sound<'a> {
         if !outcome.is_passed {
             return Err(format!("{} fails without a mutant", program.name));
         }
-        Ok(Self { program, took: outcome.took, reached, tests: BTreeMap::new() })
+        let mut sound = Self { program, took: outcome.took, reached, tests: BTreeMap::new() };
+        if sound.took >= LONG && !sound.reached.is_empty() {
+            eprintln!("xtask: running each test of {}", program.name);
+            sound.look_into()?;
+        }
+        Ok(sound)
     }
 
     /// Finds out what each test reaches. One that fails by itself is left out, and its mutants are tried with the others.
@@ -174,7 +201,7 @@ impl<'a> Sound<'a> {
 
 /// Runs a program without a mutant, and notes what it reaches.
 fn reach(program: &TestProgram, arguments: &[&str]) -> Result<(Outcome, BTreeSet<usize>), String> {
-    let folder = target().join("mutants/reached");
+    let folder = target().join("mutants/reached").join(&program.name);
     let _ = fs::remove_dir_all(&folder);
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(failed)?;
@@ -200,62 +227,70 @@ fn list(program: &TestProgram) -> Result<Vec<String>, String> {
 struct Trial<'a> {
     /// The fastest first.
     programs: Vec<Sound<'a>>,
-    /// How many programs run at a time: one if they use sockets, and measure time.
-    threads: usize,
 }
 
 impl<'a> Trial<'a> {
     /// Runs each program without a mutant.
-    fn new(area: &Area, programs: &'a [TestProgram]) -> Result<Self, String> {
-        let mut sound = programs.iter().map(Sound::new).collect::<Result<Vec<_>, _>>()?;
+    fn new(programs: &'a [TestProgram]) -> Result<Self, String> {
+        let mut sound = Vec::new();
+        on_all_cores(programs, Sound::new, |program| sound.push(program))?;
         sound.sort_by_key(|program| program.took);
-        let is_long =
-            |program: &&mut Sound<'_>| program.took >= LONG && !program.reached.is_empty();
-        for program in sound.iter_mut().filter(is_long) {
-            eprintln!("xtask: {}: running each test of {}", area.name, program.program.name);
-            program.look_into()?;
-        }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Self { programs: sound, threads: if area.is_slow { 1 } else { cores } })
+        Ok(Self { programs: sound })
     }
 
-    /// Tries the mutants with these numbers, and passes on the name of the program that catches each.
+    /// Tries the mutants with these numbers, each in the area at its place, and passes on the name of the program that catches it.
     fn run(
         &self,
         numbers: &[usize],
-        mut done: impl FnMut(usize, Option<String>),
+        areas: &[&Area],
+        mut done: impl FnMut(usize, Option<String>, Duration),
     ) -> Result<(), String> {
-        let next = AtomicUsize::new(0);
-        let (sender, outcomes) = std::sync::mpsc::channel();
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads {
-                let (sender, next) = (sender.clone(), &next);
-                scope.spawn(move || {
-                    while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let outcome = self.try_one(*number).map(|caught_by| (*number, caught_by));
-                        if sender.send(outcome).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            // An error ends the threads, because nobody receives from them any more.
-            outcomes
-                .into_iter()
-                .try_for_each(|outcome| outcome.map(|(number, caught_by)| done(number, caught_by)))
-        })
+        let try_one = |number: &usize| {
+            let begun = Instant::now();
+            let packages = areas.get(*number).map_or(&[][..], |area| area.packages);
+            self.try_one(*number, packages).map(|caught_by| (*number, caught_by, begun.elapsed()))
+        };
+        on_all_cores(numbers, try_one, |(number, caught_by, took)| done(number, caught_by, took))
     }
 
-    /// The name of the program that catches this mutant.
-    fn try_one(&self, number: usize) -> Result<Option<String>, String> {
-        for sound in self.programs.iter().filter(|sound| sound.reached.contains(&number)) {
+    /// The name of the program of these packages that catches this mutant.
+    fn try_one(&self, number: usize, packages: &[&str]) -> Result<Option<String>, String> {
+        let is_concerned = |sound: &&Sound<'_>| {
+            sound.reached.contains(&number) && packages.contains(&sound.program.package.as_str())
+        };
+        for sound in self.programs.iter().filter(is_concerned) {
             if !sound.passes(number)? {
                 return Ok(Some(sound.program.name.clone()));
             }
         }
         Ok(None)
     }
+}
+
+/// Does `work` on each item, on as many threads as there are cores, and passes each result to `done` until one is an error.
+fn on_all_cores<'a, Item: Sync, Output: Send>(
+    items: &'a [Item],
+    work: impl Fn(&'a Item) -> Result<Output, String> + Sync,
+    mut done: impl FnMut(Output),
+) -> Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let (sender, outcomes) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if sender.send(work(item)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        // An error ends the threads, because nobody receives from them any more.
+        outcomes.into_iter().try_for_each(|outcome| outcome.map(&mut done))
+    })
 }
 
 /// How long a program may take with a mutant.
@@ -324,7 +359,8 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         fs::set_permissions(&file, mode).unwrap();
         let folder = PathBuf::from("/");
-        let program = TestProgram { name: "script".to_owned(), file: file.clone(), folder };
+        let (name, package) = ("script".to_owned(), String::new());
+        let program = TestProgram { name, package, file: file.clone(), folder };
         let outcome = run(&program, &[], &[("SAID", "yes".as_ref())], limit).unwrap();
         fs::remove_file(file).unwrap();
         outcome

@@ -21,10 +21,81 @@ const PROFILE: &str = "trial";
 pub(super) struct TestProgram {
     /// Its package and name.
     pub(super) name: String,
+    pub(super) package: String,
     pub(super) file: PathBuf,
     /// The folder of its package, in which it runs.
     pub(super) folder: PathBuf,
 }
+
+/// What became of mutants that were made together, by their places in a list.
+#[derive(Default, Debug)]
+pub(super) struct Switched {
+    /// They have an effect when their number is switched on.
+    pub(super) switched: BTreeSet<usize>,
+    /// They do not build: the compiler finds an error in what they replace.
+    pub(super) unviable: BTreeSet<usize>,
+    /// They, or their switches, do not build.
+    pub(super) rejected: BTreeSet<usize>,
+}
+
+/// An error of the compiler.
+#[derive(Debug)]
+struct CompileError {
+    code: String,
+    /// The last part of the name of a function that is called, if it is one that would have to be constant.
+    function: String,
+    spans: Vec<ErrorSpan>,
+}
+
+#[derive(Debug)]
+struct ErrorSpan {
+    file: PathBuf,
+    range: Range<usize>,
+    is_primary: bool,
+}
+
+impl ErrorSpan {
+    /// The smallest mutants that are here, if some are within others.
+    fn hit(&self, marks: &BTreeMap<PathBuf, Vec<Mark>>) -> Vec<usize> {
+        // An error of syntax is often found at the next token.
+        let is_hit =
+            |(_, mark): &&Mark| mark.start <= self.range.end && self.range.start <= mark.end;
+        let hit: Vec<&Mark> = marks.get(&self.file).into_iter().flatten().filter(is_hit).collect();
+        let least = hit.iter().map(|(_, mark)| mark.len()).min();
+        let smallest = hit.into_iter().filter(|(_, mark)| Some(mark.len()) == least);
+        smallest.map(|(place, _)| *place).collect()
+    }
+}
+
+impl CompileError {
+    fn of(message: &Value) -> Self {
+        let spans = message["spans"].as_array().into_iter().flatten();
+        let spans = spans.filter_map(|span| {
+            let offset = |name: &str| span[name].as_u64().map(|at| at as usize);
+            let (start, end) = (offset("byte_start")?, offset("byte_end")?);
+            Some(ErrorSpan {
+                file: PathBuf::from(span["file_name"].as_str()?),
+                range: start..end.max(start + 1),
+                is_primary: span["is_primary"] == true,
+            })
+        });
+        let code = message["code"]["code"].as_str().unwrap_or_default().to_owned();
+        let text = message["message"].as_str().unwrap_or_default();
+        let called = text.split('`').nth(1).filter(|_| code == NOT_CONSTANT).unwrap_or_default();
+        let called = called.split(['<', '(']).next().unwrap_or_default();
+        let function = called.rsplit("::").next().unwrap_or_default().to_owned();
+        Self { code, function, spans: spans.collect() }
+    }
+
+    /// Whether the mutant has this error by itself: its types do not fit, or a match is not complete.
+    fn is_of_mutant(&self) -> bool {
+        ["E0004", "E0061", "E0277", "E0308", "E0369", "E0425", "E0433", "E0599", "E0600"]
+            .contains(&self.code.as_str())
+    }
+}
+
+/// A call of a function that is not constant where it has to be.
+const NOT_CONSTANT: &str = "E0015";
 
 /// The copy of the repository.
 pub(super) struct Workshop {
@@ -82,56 +153,86 @@ impl Workshop {
         self.write(&mutant.file, &text)
     }
 
-    /// Makes as many of these changes as possible, each with a switch that has the number of its place in the list. Returns these
-    /// places, and those of the changes that cannot be switched.
+    /// Makes as many of these changes as possible, each with a switch that has the number of its place in the list.
+    /// The tests of `packages` build with all of them.
     pub(super) fn apply_switched(
         &mut self,
-        mutants: &[Mutant],
-    ) -> Result<(Vec<usize>, Vec<usize>), String> {
-        let (mut edits, mut rejected) = (BTreeMap::<PathBuf, Vec<Edit>>::new(), Vec::new());
+        mutants: &[&Mutant],
+        packages: &BTreeSet<&str>,
+    ) -> Result<Switched, String> {
+        let own = mutants.iter().map(|mutant| mutant.package.as_str()).collect();
+        let stages = [(&own, &["--lib"][..]), (packages, &["--lib", "--bins", "--tests"])];
+        let mut stages = stages.into_iter().peekable();
+        let mut edits = BTreeMap::<PathBuf, Vec<Edit>>::new();
+        let mut result = Switched::default();
+        // The mutants in constant functions, by the name of the function.
+        let mut constants = BTreeMap::<String, BTreeSet<usize>>::new();
         for (place, mutant) in mutants.iter().enumerate() {
             let source = self.sources.get(&mutant.file);
-            match source.and_then(|source| source.edit(mutant, place)) {
-                Some(edit) => edits.entry(mutant.file.clone()).or_default().push(edit),
-                None => rejected.push(place),
+            let Some((source, edit)) = source.and_then(|it| Some((it, it.edit(mutant, place)?)))
+            else {
+                result.rejected.insert(place);
+                continue;
+            };
+            let of_file = edits.entry(mutant.file.clone()).or_default();
+            of_file.push(edit);
+            of_file.extend(source.further_edits(mutant, place));
+            if let Some(name) = source.constant_name(mutant) {
+                constants.entry(name.to_owned()).or_default().insert(place);
             }
         }
-        loop {
+        while let Some((packages, targets)) = stages.peek() {
             let marks = self.write_all(mutants, &edits)?;
-            let errors = self.errors(mutants)?;
+            let errors = self.errors(packages, targets)?;
             if errors.is_empty() {
-                break;
+                stages.next();
+                continue;
             }
+            eprintln!("xtask: {} errors", errors.len());
             let (mut at_fault, mut files) = (BTreeSet::new(), BTreeSet::new());
-            for (file, range) in errors {
-                files.insert(file.clone());
-                let own = marks.get(&file).into_iter().flatten();
-                // An error of syntax is often found at the next token.
-                let is_hit = |(_, mark): &&Mark| mark.start <= range.end && range.start <= mark.end;
-                // The innermost, if one is within another.
-                let smallest = own.filter(is_hit).min_by_key(|(_, mark)| mark.len());
-                at_fault.extend(smallest.map(|(place, _)| *place));
+            for error in errors {
+                let hit = |is_primary: bool| {
+                    let spans = error.spans.iter().filter(|span| span.is_primary == is_primary);
+                    spans.flat_map(|span| span.hit(&marks)).collect::<BTreeSet<usize>>()
+                };
+                let (primary, secondary) = (hit(true), hit(false));
+                let of_function = constants.get(&error.function).cloned().unwrap_or_default();
+                match (primary.len(), secondary.is_empty(), of_function.is_empty()) {
+                    (1, _, _) if error.is_of_mutant() => result.unviable.extend(&primary),
+                    (0, _, false) => result.rejected.extend(&of_function),
+                    (0, false, true) => result.rejected.extend(&secondary),
+                    (0, true, true) => {
+                        files.extend(error.spans.into_iter().map(|span| span.file));
+                        continue;
+                    }
+                    (_, _, _) => result.rejected.extend(&primary),
+                }
+                at_fault.extend(primary.iter().chain(&secondary).chain(&of_function).copied());
             }
             if at_fault.is_empty() {
                 // The errors do not say which one it is.
                 let concerned = files.iter().filter_map(|file| edits.get(file)).flatten();
                 at_fault = concerned.map(|edit| edit.place).collect();
+                if at_fault.is_empty() {
+                    at_fault = edits.values().flatten().map(|edit| edit.place).collect();
+                }
+                result.rejected.extend(&at_fault);
             }
-            if at_fault.is_empty() {
-                at_fault = edits.values().flatten().map(|edit| edit.place).collect();
-            }
+            let is_out =
+                |place: usize| result.unviable.contains(&place) || result.rejected.contains(&place);
             for of_file in edits.values_mut() {
-                of_file.retain(|edit| !at_fault.contains(&edit.place));
+                of_file.retain(|edit| !is_out(edit.place));
             }
-            rejected.extend(at_fault);
         }
-        Ok((edits.into_values().flatten().map(|edit| edit.place).collect(), rejected))
+        result.rejected.retain(|place| !result.unviable.contains(place));
+        result.switched = edits.into_values().flatten().map(|edit| edit.place).collect();
+        Ok(result)
     }
 
     /// Writes the files with these edits. Returns where they are.
     fn write_all(
         &mut self,
-        mutants: &[Mutant],
+        mutants: &[&Mutant],
         edits: &BTreeMap<PathBuf, Vec<Edit>>,
     ) -> Result<BTreeMap<PathBuf, Vec<Mark>>, String> {
         let (mut texts, mut marks) = (BTreeMap::new(), BTreeMap::new());
@@ -177,45 +278,43 @@ impl Workshop {
         Ok((output.status.success(), messages))
     }
 
-    /// Where the compiler finds errors in the packages of `mutants`; one that is nowhere is in no file.
-    fn errors(&self, mutants: &[Mutant]) -> Result<Vec<(PathBuf, Range<usize>)>, String> {
-        let packages = mutants.iter().map(|mutant| mutant.package.as_str()).collect();
-        let (is_built, messages) = Self::messages(self.cargo("check", &packages, &["--lib"]))?;
+    /// The compiler's errors in these packages; one without a place if it fails otherwise.
+    fn errors(
+        &self,
+        packages: &BTreeSet<&str>,
+        targets: &[&str],
+    ) -> Result<Vec<CompileError>, String> {
+        let mut check = self.cargo("check", packages, targets);
+        check.arg("--keep-going");
+        let (is_built, messages) = Self::messages(check)?;
         if is_built {
             return Ok(Vec::new());
         }
-        let mut errors = Vec::new();
-        for message in messages.iter().map(|message| &message["message"]) {
-            if message["level"] != "error" {
-                continue;
-            }
-            for span in message["spans"].as_array().into_iter().flatten() {
-                let offset = |name: &str| span[name].as_u64().map(|at| at as usize);
-                if let Some(file) = span["file_name"].as_str()
-                    && let (Some(start), Some(end)) = (offset("byte_start"), offset("byte_end"))
-                {
-                    errors.push((PathBuf::from(file), start..end.max(start + 1)));
-                }
-            }
-        }
-        if errors.is_empty() {
-            errors.push((PathBuf::new(), 0..0));
+        let errors = messages.iter().map(|message| &message["message"]);
+        let errors = errors.filter(|message| message["level"] == "error");
+        let mut errors: Vec<CompileError> = errors.map(CompileError::of).collect();
+        if errors.iter().all(|error| error.spans.is_empty()) {
+            errors.push(CompileError {
+                code: String::new(),
+                function: String::new(),
+                spans: vec![],
+            });
         }
         Ok(errors)
     }
 
     /// Whether the package of this mutant builds as it is now.
     pub(super) fn is_built(&self, mutant: &Mutant) -> Result<bool, String> {
-        self.errors(core::slice::from_ref(mutant)).map(|errors| errors.is_empty())
+        let package = BTreeSet::from([mutant.package.as_str()]);
+        self.errors(&package, &["--lib"]).map(|errors| errors.is_empty())
     }
 
     /// Builds the test programs of these packages. `None` if they do not build.
     pub(super) fn test_programs(
         &self,
-        packages: &[&str],
+        packages: &BTreeSet<&str>,
     ) -> Result<Option<Vec<TestProgram>>, String> {
-        let packages = packages.iter().copied().collect();
-        let (is_built, messages) = Self::messages(self.cargo("test", &packages, &["--no-run"]))?;
+        let (is_built, messages) = Self::messages(self.cargo("test", packages, &["--no-run"]))?;
         if !is_built {
             return Ok(None);
         }
@@ -223,11 +322,26 @@ impl Workshop {
             let is_test = message["profile"]["test"] == true;
             let manifest = Path::new(message["manifest_path"].as_str().filter(|_| is_test)?);
             let folder = manifest.parent()?.to_owned();
-            let package = folder.file_name()?.to_string_lossy().into_owned();
-            let name = format!("{package}/{}", message["target"]["name"].as_str()?);
-            Some(TestProgram { name, file: message["executable"].as_str()?.into(), folder })
+            let package = package_name(message["package_id"].as_str()?)?.to_owned();
+            let short = folder.file_name()?.to_string_lossy();
+            let name = format!("{short}/{}", message["target"]["name"].as_str()?);
+            Some(TestProgram {
+                name,
+                package,
+                file: message["executable"].as_str()?.into(),
+                folder,
+            })
         };
         Ok(Some(messages.iter().filter_map(program).collect()))
+    }
+}
+
+/// The name in a package ID: `path+file:///FOLDER#NAME@VERSION`, or without `NAME@` if it is that of the folder.
+fn package_name(id: &str) -> Option<&str> {
+    let (folder, rest) = id.rsplit_once('#')?;
+    match rest.split_once('@') {
+        Some((name, _)) => Some(name),
+        None => folder.rsplit('/').next(),
     }
 }
 
@@ -235,5 +349,37 @@ impl Drop for Workshop {
     /// The copy is as the repository, for the next run.
     fn drop(&mut self) {
         let _ = self.restore(&BTreeSet::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_belongs_to_the_smallest_mutants_at_its_primary_place() {
+        let message = serde_json::json!({
+            "code": { "code": "E0015" },
+            "message": "cannot call non-const associated function `a::B::<u8>::new` in constants",
+            "spans": [
+                { "file_name": "a.rs", "byte_start": 5, "byte_end": 7, "is_primary": true },
+                { "file_name": "b.rs", "byte_start": 5, "byte_end": 5, "is_primary": false },
+            ],
+        });
+        let error = CompileError::of(&message);
+        assert_eq!((error.code.as_str(), error.is_of_mutant()), ("E0015", false));
+        let marks = [("a.rs".into(), vec![(0, 0..20), (1, 4..8), (2, 4..8), (3, 9..10)])].into();
+        assert_eq!(error.spans[0].hit(&marks), [1, 2]);
+        assert!(error.spans[0].is_primary && error.spans[1].hit(&marks).is_empty());
+    }
+
+    #[test]
+    fn a_package_id_has_a_name() {
+        assert_eq!(
+            package_name("path+file:///a/crates/cli#clearway-cli@0.5.0"),
+            Some("clearway-cli")
+        );
+        assert_eq!(package_name("path+file:///a/crates/clearway#0.5.0"), Some("clearway"));
+        assert_eq!(package_name("clearway"), None);
     }
 }

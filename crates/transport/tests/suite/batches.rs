@@ -1,0 +1,89 @@
+//! However many datagrams are built at a time, they are the same.
+
+use std::sync::Arc;
+
+use crate::support::{Packet, Pair, delayed, lossy, pattern, quiet, seconds};
+use bytes::Bytes;
+use clearway_congestion::Algorithm;
+use clearway_network::LinkConfig;
+use clearway_transport::Side;
+use clearway_wire::{Direction, StreamId};
+
+/// The sizes of three answers, and their priorities: two take turns, and one goes first.
+const ANSWERS: [(usize, i32); 3] = [(300_000, 0), (200_000, 0), (40_000, 1)];
+
+/// What the server has sent when the client has received all answers.
+fn sent_by_server(link: LinkConfig, controller: Algorithm, batch: usize) -> Vec<Packet> {
+    let config = quiet().to_builder().controller(Arc::new(controller)).build().unwrap();
+    let mut pair = Pair::with(link, config.clone(), config);
+    pair.batch = batch;
+    pair.establish();
+    let streams = ANSWERS.map(|_| {
+        let stream = pair.client().open(Direction::Bidirectional).unwrap();
+        pair.client().write_slice(stream, b"give").unwrap();
+        pair.client().finish(stream).unwrap();
+        stream
+    });
+    let mut answers: Vec<(StreamId, Bytes)> = Vec::new();
+    let mut received = ANSWERS.map(|_| Vec::new());
+    let done = pair.run_until(seconds(120), |pair| {
+        while let Some(stream) = pair.server().accept(Direction::Bidirectional) {
+            let (size, priority) = ANSWERS[answers.len()];
+            pair.server().set_priority(stream, priority, true).unwrap();
+            answers.push((stream, pattern(size)));
+        }
+        for (stream, rest) in &mut answers {
+            pair.write_rest(*stream, rest);
+        }
+        let ended = streams.iter().zip(&mut received);
+        ended.fold(true, |all, (stream, received)| pair.read_all(*stream, received) && all)
+    });
+    assert!(done);
+    for ((size, _), received) in ANSWERS.iter().zip(&received) {
+        assert!(*received == pattern(*size), "the received bytes differ from the sent ones");
+    }
+    pair.watch.sent(Side::Server)
+}
+
+#[test]
+fn a_batch_has_the_packets_of_single_datagrams() {
+    for controller in [Algorithm::Reno, Algorithm::Cubic, Algorithm::Bbr] {
+        for link in [delayed(20, 1), lossy(2.0, 20, 2)] {
+            let single = sent_by_server(link.clone(), controller, 1);
+            for batch in [2, 10, 64] {
+                let sent = sent_by_server(link.clone(), controller, batch);
+                let differs = single.iter().zip(&sent).position(|(one, other)| one != other);
+                assert_eq!(differs, None, "{controller:?}, batches of {batch}");
+                assert_eq!(single.len(), sent.len(), "{controller:?}, batches of {batch}");
+            }
+        }
+    }
+}
+
+/// The last datagram of some streams is exactly full. The next stream must not wait for its acknowledgement.
+#[test]
+fn the_end_of_a_stream_may_fill_a_datagram() {
+    let sent = |batch| {
+        let many = quiet().to_builder().max_concurrent_unidirectional_streams(10_000).build();
+        let mut pair = Pair::with(delayed(1, 3), many.unwrap(), quiet());
+        pair.batch = batch;
+        pair.establish();
+        for size in 4_000..5_300 {
+            for size in [size, 3_000] {
+                let stream = pair.server().open(Direction::Unidirectional).unwrap();
+                assert_eq!(pair.server().write(stream, pattern(size)), Ok(size));
+                pair.server().finish(stream).unwrap();
+            }
+            for _ in 0..2 {
+                let mut stream = None;
+                let mut received = Vec::new();
+                assert!(pair.run_until(seconds(10), |pair| {
+                    stream = stream.or_else(|| pair.client().accept(Direction::Unidirectional));
+                    stream.is_some_and(|stream| pair.read_all(stream, &mut received))
+                }));
+            }
+        }
+        pair.watch.sent(Side::Server)
+    };
+    assert!(sent(1) == sent(10), "the packets differ");
+}
