@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::ServerKey;
-use crate::siphash::siphash;
+use crate::siphash::siphash24;
 
 /// Prime, so that every step from row to row visits all of them. More than a hundred rows for each of 655 servers: their
 /// parts differ by less than a percent of theirs.
@@ -59,8 +59,8 @@ impl Turn {
         let weight = u128::from(candidate.weight);
         let stride = LONGEST_STRIDE.checked_div(weight).unwrap_or(LONGEST_STRIDE);
         let key = [candidate.key.number()];
-        let begin = siphash::<2, 4>(BEGIN_KEY, &key, &[]) % PRIME;
-        let step = siphash::<2, 4>(STEP_KEY, &key, &[]) % STEPS;
+        let begin = siphash24(BEGIN_KEY, &key, &[]) % PRIME;
+        let step = siphash24(STEP_KEY, &key, &[]) % STEPS;
         Self {
             at: stride / 2,
             key: candidate.key,

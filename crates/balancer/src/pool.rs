@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use crate::address::{AddressFault, words};
 use crate::maglev::{Candidate, Maglev};
 use crate::server_key::ServerKey;
-use crate::siphash::siphash;
+use crate::siphash::siphash24;
 
 pub use error::PoolError;
 
@@ -190,7 +190,7 @@ impl Pool {
     /// same servers that [take new clients](Server::takes_new_clients). `None` if none does.
     pub fn by_hash(&self, client: SocketAddr, local: SocketAddr) -> Option<(ServerKey, &Server)> {
         let ([a, b, c], [d, e, f]) = (words(client), words(local));
-        let hash = siphash::<2, 4>([self.seed, 0], &[a, b, c, d, e, f], &[]);
+        let hash = siphash24([self.seed, 0], &[a, b, c, d, e, f], &[]);
         self.at(self.maglev.find(hash)?)
     }
 

@@ -1,4 +1,4 @@
-use crate::siphash::siphash;
+use crate::siphash::siphash24;
 
 /// Names a server for as long as it exists, whatever others come and go: derived from its name, so that two balancers
 /// with the same configuration agree.
@@ -9,7 +9,7 @@ impl ServerKey {
     /// The key of the server `name`: SipHash-2-4 of its octets in UTF-8, with a key of zeros. It is the same on every
     /// machine, and in every version of this crate.
     pub fn of(name: &str) -> Self {
-        Self(siphash::<2, 4>([0, 0], &[], name.as_bytes()))
+        Self(siphash24([0, 0], &[], name.as_bytes()))
     }
 
     /// The key with this [number](Self::number).

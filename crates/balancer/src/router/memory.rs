@@ -12,7 +12,7 @@ use super::shared::{Connection, SharedIds};
 use super::table::{Entry, Fingerprint, Table};
 use super::{Limits, Means};
 use crate::address::words;
-use crate::siphash::siphash;
+use crate::siphash::siphash13;
 use crate::{Pool, ServerKey};
 
 /// The lengths of connection IDs that are learned. Shorter ones belong to several connections too easily, longer ones exist
@@ -437,16 +437,16 @@ impl Memory {
 
     fn address(&self, client: SocketAddr) -> Fingerprint {
         let [high, low, port] = words(client);
-        Fingerprint::new(siphash::<1, 3>(self.key(), &[0, high, low, port], &[]))
+        Fingerprint::new(siphash13(self.key(), &[0, high, low, port], &[]))
     }
 
     fn flow(&self, client: SocketAddr, source: &[u8]) -> Fingerprint {
         let [high, low, port] = words(client);
-        Fingerprint::new(siphash::<1, 3>(self.key(), &[1, high, low, port], source))
+        Fingerprint::new(siphash13(self.key(), &[1, high, low, port], source))
     }
 
     fn id(&self, id: &[u8]) -> Fingerprint {
-        Fingerprint::new(siphash::<1, 3>(self.key(), &[2], id))
+        Fingerprint::new(siphash13(self.key(), &[2], id))
     }
 }
 

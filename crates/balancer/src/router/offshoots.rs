@@ -14,7 +14,7 @@ use clearway_units::Timestamp;
 
 use super::memory::{ADDRESS, FIRST_ID, LATEST_ID, Memory};
 use super::table::Fingerprint;
-use crate::siphash::siphash;
+use crate::siphash::siphash13;
 
 impl Memory {
     /// The entry that was at `address` before gets an offshoot there, with the ID `id`. `false` if there is no room.
@@ -50,7 +50,7 @@ impl Memory {
 
     /// The places of the offshoots of the connection with this first ID.
     fn places(&self, first: Fingerprint) -> [Fingerprint; 4] {
-        Fingerprint::new(siphash::<1, 3>(self.key(), &[3, first.number()], &[])).quartet()
+        Fingerprint::new(siphash13(self.key(), &[3, first.number()], &[])).quartet()
     }
 
     /// When the offshoot with this place was last used, here or, as far as is known, at another router; `None` if there is none.
