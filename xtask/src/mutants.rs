@@ -1,8 +1,7 @@
-//! `cargo xtask mutants`: makes small changes to the code; for each, a test has to fail.
+//! `cargo xtask mutants`: mutation testing. Makes small changes to the code, and requires that a test fails for each.
 //!
-//! cargo-mutants says which changes there are. For each area, a seeded sample of them is tried with the tests of the packages that
-//! the area names. A mutant for which none fails has to be listed in `xtask/survivors.toml` with the reason why it changes no
-//! behavior.
+//! cargo-mutants generates the changes. For each area, a seeded sample of them is tested with the packages that the area names.
+//! A mutant that no test catches must be listed in `xtask/survivors.toml` with the reason why it does not change behavior.
 
 mod areas;
 mod sample;
@@ -22,7 +21,7 @@ use self::survivors::Survivors;
 use self::trial::{Fate, Sample, Trials};
 use crate::command;
 
-/// The areas that are tried where none is named: what the gallery's bugs are in.
+/// Areas to try by default: those that contain the gallery's bugs.
 const DEFAULT: [&str; 2] = ["congestion", "transport"];
 
 #[derive(clap::Args, Debug)]
@@ -56,16 +55,16 @@ impl MutantsOptions {
     }
 }
 
-/// What became of the sample of one area.
+/// Result for the sample of one area.
 struct Outcome {
     area: &'static Area,
     caught: u32,
-    /// Mutants that build.
+    /// Number of mutants that build.
     viable: u32,
     unviable: u32,
-    /// Mutants that survive, with the reason if one is listed.
+    /// Surviving mutants, with the listed reason if there is one.
     survived: Vec<(String, Option<String>)>,
-    /// How long trying them took, on one of several threads.
+    /// Total time spent on them, summed over all threads.
     took: Duration,
 }
 
@@ -98,7 +97,7 @@ impl Outcome {
     }
 }
 
-/// The names of the areas that these files, from the root of the repository, belong to.
+/// Returns the names of the areas that contain these files, whose paths are relative to the repository.
 pub(crate) fn areas_of(files: &[PathBuf]) -> Vec<String> {
     let concerned = |area: &&Area| files.iter().any(|file| area.contains(file));
     AREAS.iter().filter(concerned).map(|area| area.name.to_owned()).collect()
@@ -161,7 +160,7 @@ fn report(outcome: &Outcome, json: bool) {
     }
 }
 
-/// Prints the table of all areas.
+/// Prints the table of all areas, and fails if one of them misses its target.
 fn conclude(outcomes: &[Outcome], json: bool) -> Result<(), String> {
     if !json && !outcomes.is_empty() {
         println!("area         built   caught  unbuilt  unlisted    share  wanted  seconds");

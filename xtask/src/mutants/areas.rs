@@ -1,22 +1,22 @@
-//! The parts of the project that are mutated, and the tests that have to notice.
+//! The parts of the project that are mutated, and the tests that have to catch the mutants.
 
 use std::path::Path;
 
-/// A crate, or a part of one, whose mutants are sampled and judged by themselves.
+/// A crate, or a part of one, with its own sample and its own target.
 #[derive(Debug)]
 pub(super) struct Area {
-    /// The name on the command line and in the table.
+    /// Name on the command line and in the table.
     pub(super) name: &'static str,
-    /// The files that are mutated.
+    /// Files to mutate.
     pub(super) files: &'static [&'static str],
-    /// The packages whose tests are run.
+    /// Packages whose tests are run.
     pub(super) packages: &'static [&'static str],
-    /// The fraction of the mutants that build which has to be caught.
+    /// Target: the fraction of building mutants that must be caught.
     pub(super) wanted: f64,
 }
 
 impl Area {
-    /// Whether the file, from the root of the repository, is one of those that are mutated.
+    /// Returns whether `file`, relative to the repository, is mutated.
     pub(super) fn contains(&self, file: &Path) -> bool {
         self.files.iter().any(|pattern| match pattern.strip_suffix("/**/*.rs") {
             Some(folder) => {
@@ -27,7 +27,7 @@ impl Area {
     }
 }
 
-/// What is demanded of libraries, and of what has to be tested through a host or a program.
+/// Targets for libraries, and for programs and code that is tested through a host.
 const OF_LIBRARIES: f64 = 0.95;
 const OF_PROGRAMS: f64 = 0.90;
 
@@ -44,7 +44,7 @@ const fn program(name: &'static str, files: &'static [&'static str]) -> Area {
     Area { name, files, packages, wanted: OF_PROGRAMS }
 }
 
-/// All areas, in the order of the crates' floors.
+/// All areas, lowest layer first.
 pub(super) const AREAS: [Area; 16] = [
     area("wire", &["crates/wire/src/**/*.rs"], &["clearway-wire", "clearway-transport"]),
     area(
@@ -71,7 +71,7 @@ pub(super) const AREAS: [Area; 16] = [
     program("balance", &["crates/cli/src/balance.rs", "crates/cli/src/balance/**/*.rs"]),
 ];
 
-/// Files that belong to no area: they are tests and what helps them, or compiled for the fuzz targets alone.
+/// Files that are not mutated: tests, test support, and code that only fuzz targets compile.
 pub(super) const EXCLUDED: [&str; 5] = [
     "**/fuzzing.rs",
     "crates/http3/src/conformance.rs",

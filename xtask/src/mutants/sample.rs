@@ -1,4 +1,4 @@
-//! The list of all mutants, and the sample of them that is tried.
+//! Listing mutants and drawing the sample that is tested.
 
 use std::path::{Path, PathBuf};
 
@@ -7,23 +7,23 @@ use serde::Deserialize;
 use super::areas::{self, Area};
 use crate::command::{self, root};
 
-/// One change to a function, as cargo-mutants lists it.
+/// A change to the code, as listed by cargo-mutants.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Mutant {
     /// `FILE:LINE:COLUMN: CHANGE`, as cargo-mutants prints it.
     pub(super) name: String,
-    /// The package that the file belongs to.
+    /// Package of the file.
     pub(super) package: String,
-    /// The path from the root of the repository.
+    /// Path relative to the repository.
     pub(super) file: PathBuf,
     pub(super) genre: Genre,
-    /// What is replaced.
+    /// Part of the file to replace.
     pub(super) span: Span,
-    /// What takes its place.
+    /// Replacement text.
     pub(super) replacement: String,
 }
 
-/// What is changed.
+/// Kind of syntax that a mutant changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) enum Genre {
     /// The body of a function.
@@ -32,22 +32,22 @@ pub(super) enum Genre {
     BinaryOperator,
     /// An operator before one operand.
     UnaryOperator,
-    /// An arm of a match expression, which is deleted.
+    /// A deleted arm of a match expression.
     MatchArm,
-    /// The guard of an arm.
+    /// The guard of a match arm.
     MatchArmGuard,
-    /// A field of a struct expression with a base, which is deleted.
+    /// A deleted field of a struct expression with a base.
     StructField,
 }
 
-/// A part of a file.
+/// Range in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub(super) struct Span {
     pub(super) start: Place,
     pub(super) end: Place,
 }
 
-/// Line and column, in characters; both begin with 1.
+/// Line and column in characters, both counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub(super) struct Place {
     pub(super) line: usize,
@@ -55,7 +55,7 @@ pub(super) struct Place {
 }
 
 impl Mutant {
-    /// The name without line and column, which change with every edit further up in the file.
+    /// Returns the name without line and column, which change with every edit above them.
     pub(super) fn key(&self) -> String {
         let mut parts = self.name.splitn(4, ':');
         let (file, _line, _column, what) = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -66,13 +66,13 @@ impl Mutant {
     }
 }
 
-/// The arguments that name the files of `area`.
+/// Returns the arguments that select the files of `area`.
 pub(super) fn files(area: &Area) -> impl Iterator<Item = &'static str> {
     let excluded = areas::EXCLUDED.iter().flat_map(|file| ["--exclude", *file]);
     area.files.iter().flat_map(|file| ["--file", *file]).chain(excluded)
 }
 
-/// All mutants of `area`.
+/// Lists all mutants of `area`.
 pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
     let mut command = std::process::Command::new(tool);
     command
@@ -84,8 +84,8 @@ pub(super) fn list(tool: &Path, area: &Area) -> Result<Vec<Mutant>, String> {
         .map_err(|error| format!("the list of mutants cannot be read: {error}"))
 }
 
-/// Chooses `count` of `all` and keeps their order. Each mutant is drawn by its own name, so that code that is added or
-/// removed elsewhere changes the sample little.
+/// Draws `count` mutants and keeps their order. The draw depends on each mutant's own name, so changes elsewhere in the code
+/// hardly affect the sample.
 pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
     let mut drawn: Vec<(u64, usize)> =
         all.iter().enumerate().map(|(index, mutant)| (draw(seed, &mutant.key()), index)).collect();
@@ -95,7 +95,7 @@ pub(super) fn choose(all: &[Mutant], seed: u64, count: usize) -> Vec<Mutant> {
     chosen.into_iter().filter_map(|index| all.get(index).cloned()).collect()
 }
 
-/// FNV-1a, followed by the finalizer of SplitMix64, so that the high bits depend on the whole text.
+/// Hashes with FNV-1a and the finalizer of SplitMix64, so that the high bits depend on the whole text.
 fn draw(seed: u64, text: &str) -> u64 {
     let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = text

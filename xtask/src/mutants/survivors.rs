@@ -1,4 +1,4 @@
-//! The mutants that survive because they change no observable behavior, each with the reason.
+//! Mutants that survive because they do not change observable behavior, each with the reason.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::sample::Mutant;
 use crate::command::root;
 
-/// The file that lists them.
+/// Path of the list.
 pub(super) const FILE: &str = "xtask/survivors.toml";
 
 #[derive(Deserialize, Default, Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Survivors {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
-    /// The mutant's name without line and column.
+    /// Name of the mutant, without line and column.
     mutant: String,
-    /// The reason why it changes no observable behavior.
+    /// Why it does not change observable behavior.
     why: String,
 }
 
 impl Survivors {
-    /// The reason why `mutant` changes no observable behavior, if it is listed.
+    /// Returns the reason listed for `mutant`, if there is one.
     pub(super) fn why(&self, mutant: &Mutant) -> Option<&str> {
         let key = mutant.key();
         let found = self.survivor.iter().find(|survivor| survivor.mutant == key);

@@ -1,4 +1,4 @@
-//! Mutants that are built all together: each changes the code only when it is switched on.
+//! Mutants that are compiled together, each behind a runtime switch (mutant schemata).
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use syn::visit::{self, Visit};
 
 use super::sample::{Genre, Mutant, Place};
 
-/// The module that is added to a crate. A mutant is switched on by its number in the environment, which programs that a test starts
-/// inherit. With the number of all, each mutant that is reached is noted in a folder.
+/// Module to add to each mutated crate. The environment variable `MUTANT` selects the active mutant, and child processes of a test
+/// inherit it. If `MUTANTS_REACHED` is a folder, each mutant that is reached creates a file there.
 pub(super) const MODULE: &str = r#"
 #[doc(hidden)]
 pub mod mutant_switch {
@@ -34,26 +34,26 @@ pub mod mutant_switch {
 }
 "#;
 
-/// A change of a file's text.
+/// A change to the text of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Edit {
-    /// The place of the mutant in the list.
+    /// Index of the mutant in the list.
     pub(super) place: usize,
-    /// The bytes that are replaced.
+    /// Bytes to replace.
     range: Range<usize>,
-    /// What takes their place.
+    /// Replacement.
     pieces: Vec<Piece>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Piece {
     New(String),
-    /// These bytes of the file, with the other edits that are within.
+    /// These bytes of the original file, including the edits within them.
     Old(Range<usize>),
 }
 
 impl Edit {
-    /// Whether this one is made within the other, which comes before it if both replace the same.
+    /// Returns whether this edit is nested in one of `range`. Of two edits of the same range, the first contains the second.
     fn is_within(&self, range: &Range<usize>) -> bool {
         match self.range.is_empty() {
             true => range.start < self.range.start && self.range.end < range.end,
@@ -62,35 +62,35 @@ impl Edit {
     }
 }
 
-/// An edit in the text that has all: which mutant it is, and where it is then.
+/// Position of an edit in the edited text: the index of its mutant, and its bytes.
 pub(super) type Mark = (usize, Range<usize>);
 
-/// A file of source code.
+/// A source file.
 pub(super) struct Source {
     text: String,
-    /// Where each line begins.
+    /// Offset of each line.
     lines: Vec<usize>,
     found: Found,
 }
 
-/// The expressions that can be changed, by where the mutant's span begins.
+/// Expressions that can be changed, keyed by the start of the mutant's span.
 #[derive(Default)]
 struct Found {
-    /// Left operand, right operand, all.
+    /// Left operand, right operand, whole expression.
     binaries: BTreeMap<Place, [PlaceRange; 3]>,
-    /// The operand.
+    /// Operand, whole expression.
     unaries: BTreeMap<Place, [PlaceRange; 2]>,
-    /// The end of the pattern.
+    /// End of the pattern.
     arms: BTreeMap<Place, Place>,
     guards: BTreeMap<Place, PlaceRange>,
     fields: BTreeMap<Place, Field>,
-    /// What is matched, by where an arm begins.
+    /// Scrutinee of the match, keyed by the start of the arm.
     matched: BTreeMap<Place, PlaceRange>,
-    /// The bodies of constant functions.
+    /// All `const fn`s.
     constants: Vec<Constant>,
 }
 
-/// A constant function. Its mutants take away the keyword, because switches are not constant.
+/// A `const fn`. Its mutants remove the keyword, because a switch is not `const`.
 struct Constant {
     name: String,
     keyword: PlaceRange,
@@ -101,11 +101,11 @@ type PlaceRange = (Place, Place);
 
 struct Field {
     name: String,
-    /// The field.
+    /// Whole field.
     all: PlaceRange,
-    /// Its value.
+    /// Value of the field.
     value: PlaceRange,
-    /// What the other fields are taken from.
+    /// Base that the other fields are taken from.
     base: PlaceRange,
 }
 
@@ -154,7 +154,7 @@ impl<'ast> Visit<'ast> for Found {
             syn::Pat::Guard(guarded) => {
                 let guard = places(&*guarded.guard);
                 self.guards.insert(guard.0, guard);
-                // The condition comes before that of the code.
+                // Inserted before the existing guard.
                 self.arms.insert(start, guard.0);
             }
             pattern => {
@@ -188,7 +188,7 @@ impl Found {
 
 impl Source {
     /// # Errors
-    /// If that is not Rust.
+    /// Fails if the text is not valid Rust.
     pub(super) fn parse(text: String) -> Result<Self, syn::Error> {
         let mut found = Found::default();
         found.visit_file(&syn::parse_file(&text)?);
@@ -197,7 +197,7 @@ impl Source {
         Ok(Self { text, lines, found })
     }
 
-    /// The offset of a place in bytes.
+    /// Returns the byte offset of a place.
     fn offset(&self, place: Place) -> Option<usize> {
         let line = *self.lines.get(place.line.checked_sub(1)?)?;
         let rest = self.text.get(line..)?;
@@ -209,15 +209,15 @@ impl Source {
         Some(self.offset(start)?..self.offset(end)?)
     }
 
-    /// The text with this mutant.
+    /// Returns the text with only this mutant applied.
     pub(super) fn mutated(&self, mutant: &Mutant) -> Option<String> {
         let range = self.range((mutant.span.start, mutant.span.end))?;
         let (before, after) = (self.text.get(..range.start)?, self.text.get(range.end..)?);
         Some(format!("{before}{}{after}", mutant.replacement))
     }
 
-    /// The change that has an effect only when the mutant with this place in a list is switched on. `None` if the code has no such
-    /// expression, for example because it is in a macro.
+    /// Returns the edit that adds this mutant behind a switch, where `place` is its number. `None` if its expression was not found, for
+    /// example because it is in a macro.
     pub(super) fn edit(&self, mutant: &Mutant, place: usize) -> Option<Edit> {
         let is_on = format!("crate::mutant_switch::is({place})");
         let (start, replacement) = (mutant.span.start, &mutant.replacement);
@@ -274,8 +274,8 @@ impl Source {
         })
     }
 
-    /// What is changed besides: a constant function is not constant any more, and what is matched is marked as a place where the
-    /// compiler finds the errors of an arm that is not there.
+    /// Returns the edits that this mutant needs besides: one removes `const` from its function; another marks the scrutinee, where the
+    /// compiler reports a missing arm.
     pub(super) fn further_edits(&self, mutant: &Mutant, place: usize) -> Vec<Edit> {
         let start = mutant.span.start;
         let mut edits = Vec::new();
@@ -292,7 +292,7 @@ impl Source {
         edits
     }
 
-    /// The name of the constant function that the mutant is in.
+    /// Returns the name of the `const fn` that contains the mutant.
     pub(super) fn constant_name(&self, mutant: &Mutant) -> Option<&str> {
         self.constant(mutant).map(|constant| constant.name.as_str())
     }
@@ -303,7 +303,7 @@ impl Source {
         self.found.constants.iter().filter(is_around).max_by_key(|constant| constant.body.0)
     }
 
-    /// The text with these edits, and where they are then: in several places, if one is within another.
+    /// Returns the text with these edits, and their positions. A nested edit can have several.
     pub(super) fn with(&self, edits: &[Edit]) -> (String, Vec<Mark>) {
         let mut order: Vec<&Edit> = edits.iter().collect();
         order.sort_by_key(|edit| {
@@ -314,7 +314,7 @@ impl Source {
         (text, marks)
     }
 
-    /// Appends this part of the file with these edits, which are in order.
+    /// Appends this part of the file with these edits, which must be sorted.
     fn render(
         &self,
         range: Range<usize>,
@@ -377,7 +377,7 @@ fn f(é: u8, b: bool) -> bool {
         }
     }
 
-    /// The code with these mutants.
+    /// Returns the code with these mutants.
     fn with(mutants: &[Mutant]) -> (String, Vec<Mark>) {
         let source = Source::parse(CODE.to_owned()).unwrap();
         let edits = mutants.iter().enumerate().map(|(place, mutant)| source.edit(mutant, place));
@@ -446,7 +446,7 @@ fn f(é: u8, b: bool) -> bool {
         for (place, range) in &marks {
             assert!(text[range.clone()].contains(&format!("is({place})")));
         }
-        // The comparison is there twice, and so are the two mutants of it.
+        // The comparison appears twice, and with it both of its mutants.
         let places: Vec<usize> = marks.iter().map(|(place, _)| *place).collect();
         assert_eq!(places, [3, 4, 2, 0, 2, 0, 1]);
     }

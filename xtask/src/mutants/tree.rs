@@ -1,5 +1,5 @@
-//! The copy of the repository that mutants are made in. It is kept together with its target folder, so that dependencies are
-//! built once, and each mutant incrementally.
+//! The copy of the repository in which mutants are built. The copy and its target folder are kept, so that dependencies are built
+//! once and mutants incrementally.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,8 @@ use std::process::Command;
 
 use crate::command::{self, root, target};
 
-/// Updates the copy to the files as they are now, and returns its path. A file whose content is the same is not touched, so
-/// that Cargo does not build it again. What the compiler keeps for incremental builds with `profile` is removed: a run that
-/// was interrupted may have left it damaged.
+/// Updates the copy to the current files, and returns its path. Unchanged files are not touched, so that Cargo does not rebuild
+/// them. The incremental compilation cache of `profile` is removed, because an interrupted run may have left it damaged.
 pub(super) fn update(profile: &str) -> Result<PathBuf, String> {
     let mut list = Command::new("git");
     list.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -35,7 +34,7 @@ fn synchronize(from: &Path, to: &Path, names: &BTreeSet<&Path>) -> std::io::Resu
     remove_others(from, to, Path::new(""), names)
 }
 
-/// Removes the files that are not in `names`, or no longer in `from`; not the copy's own target folder.
+/// Removes files from the copy that are not in `names` or no longer exist in `from`, except in its target folder.
 fn remove_others(
     from: &Path,
     to: &Path,

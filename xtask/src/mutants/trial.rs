@@ -1,9 +1,9 @@
 //! Runs tests on mutants until one fails.
 //!
 //! All mutants are built together, each behind a switch, because building takes longer than testing. A first run of each test program
-//! notes which mutants it reaches; only these programs are run on a mutant, the fastest first. Of a program that takes long, each test
-//! notes this by itself, and only the tests that reach a mutant are run on it. What cannot have a switch is built by itself: constants
-//! that are used in types, for example, and what does not build at all.
+//! records which mutants it reaches. A mutant is then tested only with the programs that reach it, fastest first, and of slow programs
+//! only with the tests that reach it. Mutants that cannot be switched at run time are built one by one, for example those of constants
+//! in types.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,20 +22,20 @@ use super::workshop::{Switched, TestProgram, Workshop};
 use crate::command::{self, target};
 use crate::waiting::wait_until;
 
-/// How much longer than without a mutant a test program may take: some mutants loop forever.
+/// Time limit of a test program, relative to its time without a mutant, plus a constant: some mutants loop forever.
 const SLOWER: u32 = 4;
 const LONGER: Duration = Duration::from_secs(15);
-/// How long a test program may take without a mutant.
+/// Time limit of a test program without a mutant.
 const LONGEST: Duration = Duration::from_secs(900);
-/// A program that takes this long has its tests selected for each mutant.
+/// Duration from which a test program counts as slow, so that its tests are selected for each mutant.
 const LONG: Duration = Duration::from_secs(15);
-/// How much memory it may have.
+/// Address space limit of a test program.
 const MEMORY: &str = "--as=8589934592";
 
-/// The outcome for one mutant.
+/// Outcome for one mutant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// A test failed, or ran into the timeout.
+    /// A test failed or timed out.
     Caught,
     /// All tests passed.
     Survived,
@@ -43,7 +43,7 @@ pub(super) enum Fate {
     Unviable,
 }
 
-/// The outcomes for all mutants, by name, and how long trying each took.
+/// Outcomes by mutant name, with the time spent on each.
 #[derive(Default, Debug)]
 pub(super) struct Trials(BTreeMap<String, (Fate, Duration)>);
 
@@ -70,13 +70,13 @@ impl Trials {
     }
 }
 
-/// The mutants of an area that are tried.
+/// The sampled mutants of an area.
 pub(super) struct Sample {
     pub(super) area: &'static Area,
     pub(super) mutants: Vec<Mutant>,
 }
 
-/// Tries each sample with the tests of the packages that its area names.
+/// Tests each sample with the packages that its area names.
 pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
     let mut trials = Trials::default();
     let areas: Vec<&Area> =
@@ -92,7 +92,7 @@ pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
         trials.note(mutant, Fate::Unviable, Duration::ZERO, "");
     }
     eprintln!("xtask: {} do not build, {} are built by themselves", unviable.len(), rejected.len());
-    // How long each program takes without a mutant.
+    // Duration of each program without a mutant.
     let mut paces = BTreeMap::new();
     if !switched.is_empty() {
         let programs = workshop.test_programs(&packages)?.ok_or("the tests do not build")?;
@@ -123,8 +123,8 @@ pub(super) fn try_all(samples: &[Sample]) -> Result<Trials, String> {
     Ok(trials)
 }
 
-/// The name of the program that catches the mutant that is applied, if one does; `None` if its tests do not build. Those of its own
-/// package are built and run first.
+/// Returns the name of the test program that catches the applied mutant, if one does, or `None` if the tests do not build. Tests of
+/// the mutant's own package are built and run first.
 fn try_alone(
     workshop: &Workshop,
     area: &Area,
@@ -152,9 +152,9 @@ fn try_alone(
 struct Sound<'a> {
     program: &'a TestProgram,
     took: Duration,
-    /// The mutants that it reaches.
+    /// Mutants that it reaches.
     reached: BTreeSet<usize>,
-    /// The tests that reach each mutant, if the program takes long.
+    /// Tests that reach each mutant, if the program is slow.
     tests: BTreeMap<usize, Vec<String>>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Sound<'a> {
         Ok(sound)
     }
 
-    /// Finds out what each test reaches. One that fails by itself is left out, and its mutants are tried with the others.
+    /// Records which mutants each test reaches. A test that fails when run alone is left out; its mutants are tested with the others.
     fn look_into(&mut self) -> Result<(), String> {
         for test in list(self.program)? {
             let (outcome, reached) = reach(self.program, &["--exact", &test])?;
@@ -186,7 +186,7 @@ impl<'a> Sound<'a> {
         Ok(())
     }
 
-    /// Whether the tests pass on this mutant.
+    /// Returns whether the tests pass with this mutant.
     fn passes(&self, number: usize) -> Result<bool, String> {
         let active = number.to_string();
         let tests = self.tests.get(&number).into_iter().flatten().map(String::as_str);
@@ -199,7 +199,7 @@ impl<'a> Sound<'a> {
     }
 }
 
-/// Runs a program without a mutant, and notes what it reaches.
+/// Runs a program without a mutant, and records which mutants it reaches.
 fn reach(program: &TestProgram, arguments: &[&str]) -> Result<(Outcome, BTreeSet<usize>), String> {
     let folder = target().join("mutants/reached").join(&program.name);
     let _ = fs::remove_dir_all(&folder);
@@ -208,7 +208,7 @@ fn reach(program: &TestProgram, arguments: &[&str]) -> Result<(Outcome, BTreeSet
     let noting = [("MUTANTS_REACHED", folder.as_os_str())];
     let mut outcome = run(program, arguments, &noting, LONGEST)?;
     if !outcome.is_passed {
-        // Noting may have been what a test failed for that counts allocations.
+        // Recording may have broken a test that counts allocations.
         outcome = run(program, arguments, &[], LONGEST)?;
     }
     let names = fs::read_dir(&folder).map_err(failed)?.flatten();
@@ -216,7 +216,7 @@ fn reach(program: &TestProgram, arguments: &[&str]) -> Result<(Outcome, BTreeSet
     Ok((outcome, names.filter_map(number).collect()))
 }
 
-/// The tests of a program.
+/// Lists the tests of a program.
 fn list(program: &TestProgram) -> Result<Vec<String>, String> {
     let mut command = Command::new(&program.file);
     command.args(["--list", "--format=terse"]).current_dir(&program.folder);
@@ -225,7 +225,7 @@ fn list(program: &TestProgram) -> Result<Vec<String>, String> {
 }
 
 struct Trial<'a> {
-    /// The fastest first.
+    /// Sorted by duration, fastest first.
     programs: Vec<Sound<'a>>,
 }
 
@@ -238,7 +238,7 @@ impl<'a> Trial<'a> {
         Ok(Self { programs: sound })
     }
 
-    /// Tries the mutants with these numbers, each in the area at its place, and passes on the name of the program that catches it.
+    /// Tests the mutants with these numbers, which index `areas`, and calls `done` with the name of the program that catches each.
     fn run(
         &self,
         numbers: &[usize],
@@ -253,7 +253,7 @@ impl<'a> Trial<'a> {
         on_all_cores(numbers, try_one, |(number, caught_by, took)| done(number, caught_by, took))
     }
 
-    /// The name of the program of these packages that catches this mutant.
+    /// Returns the name of the program of these packages that catches this mutant.
     fn try_one(&self, number: usize, packages: &[&str]) -> Result<Option<String>, String> {
         let is_concerned = |sound: &&Sound<'_>| {
             sound.reached.contains(&number) && packages.contains(&sound.program.package.as_str())
@@ -267,7 +267,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Does `work` on each item, on as many threads as there are cores, and passes each result to `done` until one is an error.
+/// Calls `work` for each item, on one thread per core, and `done` with each result. Stops at the first error.
 fn on_all_cores<'a, Item: Sync, Output: Send>(
     items: &'a [Item],
     work: impl Fn(&'a Item) -> Result<Output, String> + Sync,
@@ -288,12 +288,12 @@ fn on_all_cores<'a, Item: Sync, Output: Send>(
             });
         }
         drop(sender);
-        // An error ends the threads, because nobody receives from them any more.
+        // After an error the receiver is dropped, which ends the threads.
         outcomes.into_iter().try_for_each(|outcome| outcome.map(&mut done))
     })
 }
 
-/// How long a program may take with a mutant.
+/// Returns the time limit of a program with a mutant.
 fn limit(pace: Duration) -> Duration {
     pace.saturating_mul(SLOWER) + LONGER
 }
@@ -308,7 +308,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The ID is that of the group until it is waited for.
+        // Until the process is waited for, its ID is the ID of the group.
         if let Some(group) = Pid::from_raw(self.0.id().cast_signed()) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -338,12 +338,12 @@ fn run(
     let mut status = None;
     let is_over = wait_until(limit, || {
         status = running.0.try_wait().map_err(failed)?;
-        // The reader ends before the program when a test fails.
+        // The reader ends early when a test fails.
         Ok(status.is_some() || reader.is_finished())
     })?;
     let took = began.elapsed();
     if is_over && status.is_none() && reader.join().is_ok_and(|has_failed| !has_failed) {
-        // It has closed its output.
+        // The program has closed its output.
         status = running.0.wait().ok();
     }
     Ok(Outcome { is_passed: status.is_some_and(|status| status.success()), took })

@@ -1,4 +1,4 @@
-//! Builds mutants in the copy of the repository, and finds the programs that test them.
+//! Building mutants in the copy of the repository, and finding the programs that test them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,36 +13,36 @@ use super::switched::{Edit, MODULE, Mark, Source};
 use super::tree;
 use crate::command::root;
 
-/// The build profile, with which the tests of one mutant take seconds.
+/// Build profile: compiles fast, and optimizes enough for tests to take seconds.
 const PROFILE: &str = "trial";
 
-/// A program with tests.
+/// A test program.
 #[derive(Clone, Debug)]
 pub(super) struct TestProgram {
-    /// Its package and name.
+    /// Folder of its package, and its name.
     pub(super) name: String,
     pub(super) package: String,
     pub(super) file: PathBuf,
-    /// The folder of its package, in which it runs.
+    /// Folder of its package, in which it runs.
     pub(super) folder: PathBuf,
 }
 
-/// What became of mutants that were made together, by their places in a list.
+/// Mutants by how they can be built, as indexes into a list.
 #[derive(Default, Debug)]
 pub(super) struct Switched {
-    /// They have an effect when their number is switched on.
+    /// Built together; each is active when its number is selected.
     pub(super) switched: BTreeSet<usize>,
-    /// They do not build: the compiler finds an error in what they replace.
+    /// Do not build: the compiler reports an error in the replacement.
     pub(super) unviable: BTreeSet<usize>,
-    /// They, or their switches, do not build.
+    /// Do not build with a switch, and may build without.
     pub(super) rejected: BTreeSet<usize>,
 }
 
-/// An error of the compiler.
+/// A compiler error.
 #[derive(Debug)]
 struct CompileError {
     code: String,
-    /// The last part of the name of a function that is called, if it is one that would have to be constant.
+    /// Last segment of the path of the called function, if the error is that it is not `const`; otherwise empty.
     function: String,
     spans: Vec<ErrorSpan>,
 }
@@ -55,9 +55,9 @@ struct ErrorSpan {
 }
 
 impl ErrorSpan {
-    /// The smallest mutants that are here, if some are within others.
+    /// Returns the innermost mutants at this place.
     fn hit(&self, marks: &BTreeMap<PathBuf, Vec<Mark>>) -> Vec<usize> {
-        // An error of syntax is often found at the next token.
+        // Syntax errors are often reported at the next token.
         let is_hit =
             |(_, mark): &&Mark| mark.start <= self.range.end && self.range.start <= mark.end;
         let hit: Vec<&Mark> = marks.get(&self.file).into_iter().flatten().filter(is_hit).collect();
@@ -87,26 +87,26 @@ impl CompileError {
         Self { code, function, spans: spans.collect() }
     }
 
-    /// Whether the mutant has this error by itself: its types do not fit, or a match is not complete.
+    /// Returns whether the replacement itself is wrong, for example a type error, and not merely its switch.
     fn is_of_mutant(&self) -> bool {
         ["E0004", "E0061", "E0277", "E0308", "E0369", "E0425", "E0433", "E0599", "E0600"]
             .contains(&self.code.as_str())
     }
 }
 
-/// A call of a function that is not constant where it has to be.
+/// Error code for a call of a function that is not `const` in a constant context.
 const NOT_CONSTANT: &str = "E0015";
 
 /// The copy of the repository.
 pub(super) struct Workshop {
     tree: PathBuf,
     sources: BTreeMap<PathBuf, Source>,
-    /// Files that differ from the repository's.
+    /// Files that differ from the repository.
     changed: BTreeSet<PathBuf>,
 }
 
 impl Workshop {
-    /// Updates the copy.
+    /// Updates the copy and reads `files`.
     pub(super) fn open(files: impl IntoIterator<Item = PathBuf>) -> Result<Self, String> {
         let tree = tree::update(PROFILE)?;
         let mut sources = BTreeMap::new();
@@ -122,14 +122,14 @@ impl Workshop {
     fn write(&mut self, file: &Path, text: &str) -> Result<(), String> {
         self.changed.insert(file.to_owned());
         let path = self.tree.join(file);
-        // What has not changed is not built again.
+        // Cargo would rebuild a file that is written again.
         if fs::read_to_string(&path).is_ok_and(|present| present == text) {
             return Ok(());
         }
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Undoes all changes but those of `kept`.
+    /// Restores all changed files except `kept`.
     fn restore(&mut self, kept: &BTreeSet<PathBuf>) -> Result<(), String> {
         for file in core::mem::take(&mut self.changed) {
             if kept.contains(&file) {
@@ -144,7 +144,7 @@ impl Workshop {
         Ok(())
     }
 
-    /// Makes this change alone.
+    /// Applies this mutant alone.
     pub(super) fn apply(&mut self, mutant: &Mutant) -> Result<(), String> {
         self.restore(&BTreeSet::new())?;
         let source = self.sources.get(&mutant.file);
@@ -153,8 +153,8 @@ impl Workshop {
         self.write(&mutant.file, &text)
     }
 
-    /// Makes as many of these changes as possible, each with a switch that has the number of its place in the list.
-    /// The tests of `packages` build with all of them.
+    /// Applies as many of these mutants as possible, each behind a switch whose number is its index. The tests of `packages` build with
+    /// the result.
     pub(super) fn apply_switched(
         &mut self,
         mutants: &[&Mutant],
@@ -165,7 +165,7 @@ impl Workshop {
         let mut stages = stages.into_iter().peekable();
         let mut edits = BTreeMap::<PathBuf, Vec<Edit>>::new();
         let mut result = Switched::default();
-        // The mutants in constant functions, by the name of the function.
+        // Mutants in `const fn`s, by function name.
         let mut constants = BTreeMap::<String, BTreeSet<usize>>::new();
         for (place, mutant) in mutants.iter().enumerate() {
             let source = self.sources.get(&mutant.file);
@@ -210,7 +210,7 @@ impl Workshop {
                 at_fault.extend(primary.iter().chain(&secondary).chain(&of_function).copied());
             }
             if at_fault.is_empty() {
-                // The errors do not say which one it is.
+                // No error points at a mutant.
                 let concerned = files.iter().filter_map(|file| edits.get(file)).flatten();
                 at_fault = concerned.map(|edit| edit.place).collect();
                 if at_fault.is_empty() {
@@ -229,7 +229,7 @@ impl Workshop {
         Ok(result)
     }
 
-    /// Writes the files with these edits. Returns where they are.
+    /// Writes the files with these edits, and returns the positions of the edits.
     fn write_all(
         &mut self,
         mutants: &[&Mutant],
@@ -242,7 +242,7 @@ impl Workshop {
             marks.insert(file.clone(), own);
             texts.insert(file.clone(), text);
         }
-        // Each package has the switch at its root, which may be mutated itself.
+        // The switch is in each crate root, which may itself be mutated.
         for mutant in mutants {
             let library = mutant.file.components().take(2).collect::<PathBuf>().join("src/lib.rs");
             let text = match texts.get(&library) {
@@ -260,12 +260,12 @@ impl Workshop {
         Ok(marks)
     }
 
-    /// Cargo in the copy.
+    /// Returns a Cargo command that runs in the copy.
     fn cargo(&self, command: &str, packages: &BTreeSet<&str>, arguments: &[&str]) -> Command {
         let mut cargo = crate::command::cargo(&[command, "--profile", PROFILE]);
         cargo.args(["--quiet", "--message-format=json"]).args(arguments);
         cargo.args(packages.iter().flat_map(|package| ["--package", *package]));
-        // Mutants have code that is never used.
+        // Mutants cause warnings such as unused code.
         cargo.env("RUSTFLAGS", "--cap-lints=allow").env_remove("CARGO_TARGET_DIR");
         cargo.current_dir(&self.tree).stdin(Stdio::null()).stderr(Stdio::null());
         cargo
@@ -278,7 +278,7 @@ impl Workshop {
         Ok((output.status.success(), messages))
     }
 
-    /// The compiler's errors in these packages; one without a place if it fails otherwise.
+    /// Returns the compiler errors in these packages. If the build fails without one, the result is a single error without spans.
     fn errors(
         &self,
         packages: &BTreeSet<&str>,
@@ -303,13 +303,13 @@ impl Workshop {
         Ok(errors)
     }
 
-    /// Whether the package of this mutant builds as it is now.
+    /// Returns whether the package of this mutant builds in its current state.
     pub(super) fn is_built(&self, mutant: &Mutant) -> Result<bool, String> {
         let package = BTreeSet::from([mutant.package.as_str()]);
         self.errors(&package, &["--lib"]).map(|errors| errors.is_empty())
     }
 
-    /// Builds the test programs of these packages. `None` if they do not build.
+    /// Builds the test programs of these packages. Returns `None` if they do not build.
     pub(super) fn test_programs(
         &self,
         packages: &BTreeSet<&str>,
@@ -336,7 +336,7 @@ impl Workshop {
     }
 }
 
-/// The name in a package ID: `path+file:///FOLDER#NAME@VERSION`, or without `NAME@` if it is that of the folder.
+/// Returns the package name in a package ID: `path+file:///FOLDER#NAME@VERSION`, without `NAME@` if it equals that of the folder.
 fn package_name(id: &str) -> Option<&str> {
     let (folder, rest) = id.rsplit_once('#')?;
     match rest.split_once('@') {
@@ -346,7 +346,7 @@ fn package_name(id: &str) -> Option<&str> {
 }
 
 impl Drop for Workshop {
-    /// The copy is as the repository, for the next run.
+    /// Restores the copy for the next run.
     fn drop(&mut self) {
         let _ = self.restore(&BTreeSet::new());
     }
