@@ -1,4 +1,4 @@
-//! Programs that another one has started, and steers through their standard input.
+//! Child-process mode: the parent process controls this one through its standard input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::mpsc::{Receiver, channel};
@@ -8,12 +8,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::Outcome;
 
-/// Ends this process when its standard input ends: when the program that holds the other end of the pipe has ended.
+/// Exits this process when standard input closes, i.e. when the process holding the other end of
+/// the pipe has exited.
 pub(crate) fn end_with_input() {
     let _steps = Steps::new();
 }
 
-/// The steps of a program, each of which begins when there is a line in standard input. The process ends with that.
+/// The steps of a program. Each line on standard input starts the next one; the process exits when
+/// standard input closes.
 pub(crate) struct Steps(Receiver<()>);
 
 impl Steps {
@@ -21,7 +23,7 @@ impl Steps {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for _line in stdin().lock().lines().map_while(Result::ok) {
-                // Nobody may be waiting for it.
+                // The receiver may be gone.
                 let _ = sender.send(());
             }
             std::process::exit(1);
@@ -29,7 +31,7 @@ impl Steps {
         Self(lines)
     }
 
-    /// Prints `said`, and waits for the next line.
+    /// Prints `said` and waits for the next line.
     pub(crate) fn wait(&self, said: &str) -> Outcome {
         println!("{said}");
         stdout().flush()?;
@@ -37,12 +39,13 @@ impl Steps {
     }
 }
 
-/// The lines of standard input, for a program that does other things until the next one comes. The process ends with that.
+/// Returns the lines of standard input, for a program that does other work between them. The
+/// process exits when standard input closes.
 pub(crate) fn commands() -> UnboundedReceiver<String> {
     let (sender, commands) = unbounded_channel();
     std::thread::spawn(move || {
         for line in stdin().lock().lines().map_while(Result::ok) {
-            // Nobody may be waiting for it.
+            // The receiver may be gone.
             let _ = sender.send(line);
         }
         std::process::exit(1);
@@ -50,7 +53,8 @@ pub(crate) fn commands() -> UnboundedReceiver<String> {
     commands
 }
 
-/// Keeps a server whose work is done by its shards: until it is killed, or, if it is attached, until standard input ends.
+/// Keeps a server running whose work is done by its shards: until it is killed or, if attached,
+/// until standard input closes.
 pub(crate) fn serve(endpoint: &Endpoint, is_attached: bool) -> Outcome {
     if is_attached {
         return report(endpoint);
@@ -61,7 +65,7 @@ pub(crate) fn serve(endpoint: &Endpoint, is_attached: bool) -> Outcome {
     }
 }
 
-/// Prints what the shards of a server have counted for each line in standard input, which it ends with.
+/// Prints the shards' counters for each line on standard input, until that closes.
 fn report(endpoint: &Endpoint) -> Outcome {
     let steps = Steps::new();
     let mut said = format!("listening {}", endpoint.local_address());
@@ -73,7 +77,7 @@ fn report(endpoint: &Endpoint) -> Outcome {
     }
 }
 
-/// What one shard has counted, as a JSON object.
+/// Returns one shard's counters as a JSON object.
 fn object(shard: &ShardStatistics) -> String {
     let members = [
         ("accepted", shard.connections_accepted),

@@ -1,4 +1,5 @@
-//! UDP sockets that move batches (GSO, GRO), through the library that `clearway-udp` uses, and with the same buffers.
+//! UDP sockets that send and receive in batches (GSO, GRO), using the same library and the same
+//! buffer sizes as `clearway-udp`.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -10,16 +11,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::Outcome;
 
-/// How many buffers one call to the kernel fills, how large they are, and what is asked for in the kernel: as in
-/// `clearway-udp`.
+/// Number and size of the buffers that one system call fills, and the requested socket buffer size;
+/// the same as in `clearway-udp`.
 const BUFFERS: usize = 8;
 const BUFFER_SIZE: usize = 1 << 16;
 const SOCKET_BUFFER_SIZE: usize = 4 << 20;
-/// The bytes of a batch: what the kernel takes in one call.
+/// Maximum size of a batch in bytes: what the kernel accepts in one call.
 pub(crate) const BATCH_BYTES: usize = 65_507;
-/// How many datagrams the kernel divides a batch into at most (UDP_MAX_SEGMENTS of Linux before 6.9).
+/// Maximum number of datagrams that the kernel splits a batch into (UDP_MAX_SEGMENTS of Linux
+/// before 6.9).
 pub(crate) const MAX_SEGMENTS: usize = 64;
-/// How long an end waits for the other.
+/// Time after which a silent peer is considered dead.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 pub(crate) struct Socket {
@@ -31,21 +33,21 @@ impl Socket {
     pub(crate) fn bind(address: SocketAddr) -> Outcome<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // `clearway-udp` needs no time of arrival either.
+        // `clearway-udp` does not use receive timestamps either.
         let _ = setsockopt(&socket, ReceiveTimestampns, &false);
-        // The kernel gives less where its limits are lower.
+        // The kernel grants less if its limits are lower.
         let _ = state.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = state.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         Ok(Self { socket, state })
     }
 
-    /// Whether the socket became ready.
+    /// Waits until the socket is ready, and returns whether it became ready before the timeout.
     pub(crate) fn wait(&self, flags: PollFlags, timeout: &Timespec) -> Outcome<bool> {
         let mut sockets = [PollFd::new(&self.socket, flags)];
         Ok(poll(&mut sockets, Some(timeout))? > 0)
     }
 
-    /// As [`wait`](Self::wait), where the other end must be alive.
+    /// Like [`wait`](Self::wait), but returns an error if the peer seems to be dead.
     pub(crate) fn wait_patiently(&self, flags: PollFlags) -> Outcome {
         match self.wait(flags, &PATIENCE)? {
             true => Ok(()),
@@ -53,7 +55,7 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams of `size` bytes, in one call to the kernel. It waits while the socket has no room.
+    /// Sends datagrams of `size` bytes in one system call, waiting while the socket buffer is full.
     pub(crate) fn send(&self, destination: SocketAddr, datagrams: &[u8], size: usize) -> Outcome {
         let transmit = Transmit {
             destination,
@@ -73,7 +75,7 @@ impl Socket {
         }
     }
 
-    /// Receives what is there, in one call to the kernel; `false` if there is nothing.
+    /// Receives what is available in one system call; returns `false` if there is nothing.
     pub(crate) fn receive(&self, received: &mut Received) -> Outcome<bool> {
         let Received { memory, metas, filled } = received;
         let mut buffers: Vec<_> = memory.chunks_mut(BUFFER_SIZE).map(IoSliceMut::new).collect();
@@ -88,7 +90,7 @@ impl Socket {
     }
 }
 
-/// Where datagrams are received.
+/// Buffers for received datagrams.
 pub(crate) struct Received {
     memory: Vec<u8>,
     metas: [RecvMeta; BUFFERS],
@@ -101,8 +103,8 @@ impl Received {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// What the last call has received: the sender, the bytes of one or more datagrams, and the size of each but the last,
-    /// which may be smaller.
+    /// Returns what the last call received: the sender, the bytes of one or more datagrams, and the
+    /// size of each but the last, which may be smaller.
     pub(crate) fn batches(&mut self) -> impl Iterator<Item = (SocketAddr, &mut [u8], usize)> {
         let buffers = self.memory.chunks_mut(BUFFER_SIZE);
         let filled = buffers.zip(&self.metas).take(self.filled);

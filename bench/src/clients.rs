@@ -1,4 +1,4 @@
-//! Connections over HTTP/3 for clients.
+//! HTTP/3 client connections.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use clearway::{ClientConfig, Endpoint};
 
 use crate::{Outcome, transfer};
 
-/// How many connections are opened at the same time.
+/// Number of handshakes in progress at the same time.
 const OPENING: usize = 32;
 
-/// Opens `count` connections to `remote`. All of them share one socket.
+/// Opens `count` connections to `remote`, all on one socket.
 pub(crate) async fn connect(
     config: ClientConfig,
     remote: SocketAddr,
@@ -20,7 +20,7 @@ pub(crate) async fn connect(
     connect_at(&endpoint, config, remote, count).await
 }
 
-/// The same from a given endpoint.
+/// Like [`connect`], on a given endpoint.
 pub(crate) async fn connect_at(
     endpoint: &Endpoint,
     config: ClientConfig,
@@ -45,7 +45,7 @@ pub(crate) async fn connect_at(
     Ok(clients)
 }
 
-/// Shuts all connections down at the same time: each takes some probe timeouts until it is gone.
+/// Shuts down all connections concurrently: each takes a few probe timeouts.
 pub(crate) async fn shut_down(clients: Vec<Client>) -> Outcome {
     let shut_down =
         |client: Client| tokio::task::spawn_local(async move { client.shutdown().await });

@@ -1,7 +1,7 @@
-//! Many connections that are open at the same time, each with a small request now and then.
+//! Many concurrent connections, each making a small request now and then.
 //!
-//! There is one schedule for all of them, in a thread of its own (`pace.rs`): a connection needs no timer and no task
-//! while it waits. The requests are made on the threads of the shards, of which there is one for each local address: an
+//! One schedule in a separate thread (`pace.rs`) serves all of them, so a waiting connection needs
+//! no timer and no task. The requests are made on the shard threads, one for each local address: an
 //! endpoint of the library has one socket and one thread.
 
 mod client;
@@ -26,17 +26,20 @@ use crate::attached::Steps;
 use crate::options::Mtu;
 use crate::{Outcome, handshakes, tls};
 
-/// Before these are open, a server has not yet allocated what it needs only once. They are a fifth of all at most.
+/// Number of connections after which the server has made its one-time allocations; at most a fifth
+/// of all.
 const FIRST: usize = 200;
-/// After how many periods of silence a connection is lost: some requests may be lost, and they are rarer at first.
+/// Number of request periods without a packet after which a connection times out: some requests may
+/// be lost, and requests are less frequent at first.
 const PERIODS_OF_SILENCE: u32 = 10;
-/// How often it is tried to open a connection.
+/// Maximum number of attempts to open a connection.
 const ATTEMPTS: usize = 3;
-/// How long after the steady time answers are waited for.
+/// How long to wait for responses after the steady phase.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often it is said how far the work is.
+/// Interval between progress messages.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// With less memory than this left on the machine no more connections are opened, before the kernel ends a program for it.
+/// Free memory below which no more connections are opened, before the kernel's OOM killer ends a
+/// process.
 const LEAST_MEMORY: u64 = 1 << 30;
 
 #[derive(Args)]
@@ -70,13 +73,13 @@ pub(crate) struct ConnectionsOptions {
     size: u64,
 }
 
-/// The connections, and what became of their requests.
+/// The connections, and the outcomes of their requests.
 pub(crate) struct Held {
-    /// In the order in which they make requests.
+    /// The clients, in the order in which they make requests.
     clients: Box<[OnceLock<Client>]>,
     period: Duration,
     wanted: Arc<Wanted>,
-    /// When requests are counted.
+    /// The interval in which requests are counted.
     steady: OnceLock<Steady>,
     record: Record,
 }
@@ -95,15 +98,16 @@ impl Held {
         })
     }
 
-    /// How many connections have ended.
+    /// Returns the number of connections that have ended.
     fn lost(&self) -> usize {
         let open = self.clients.iter().filter_map(OnceLock::get);
         open.filter(|client| !client.is_open()).count()
     }
 }
 
-/// Opens the first connections and says `first N`, opens the others and says `open N`, counts requests for the steady time
-/// and prints the result. Each time it goes on when there is a line in standard input, and it ends with that.
+/// Opens the first connections and prints `first N`, opens the others and prints `open N`, counts
+/// requests during the steady phase and prints the result. Each step waits for a line on standard
+/// input; the process exits when that closes.
 pub(crate) fn run(options: &ConnectionsOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     let held = Arc::new(Held::new(options)?);
@@ -130,7 +134,7 @@ pub(crate) fn run(options: &ConnectionsOptions, mtu: Mtu) -> Outcome {
     steps.wait(&format!("{{{result},{}}}", held.record.summary()))
 }
 
-/// Says how far it is until the steady time is over and all requests are answered.
+/// Reports progress until the steady phase is over and all requests are answered.
 fn watch(held: &Held, steady: Steady) {
     let mut said = Instant::now();
     loop {
@@ -157,15 +161,15 @@ fn watch(held: &Held, steady: Steady) {
 struct Opener {
     endpoints: Vec<Endpoint>,
     protocol: Protocol,
-    /// How many handshakes each endpoint has at the same time.
+    /// Number of concurrent handshakes per endpoint.
     parallel: usize,
-    /// One for all connections, since a clone that is made before the first connection would have a TLS configuration of
-    /// its own.
+    /// Shared by all connections: a clone made before the first connection would have its own TLS
+    /// configuration.
     config: Arc<ClientConfig>,
     remote: SocketAddr,
     held: Arc<Held>,
     next: Arc<AtomicUsize>,
-    /// How many handshakes failed.
+    /// Number of failed handshakes.
     failed: Arc<AtomicUsize>,
 }
 
@@ -181,7 +185,7 @@ impl Opener {
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
             .application_protocols([options.protocol.alpn()])
             .transport(tls::transport(mtu, idle_timeout))
-            // Each is the connection of another client.
+            // Each connection represents a different client.
             .session_store(handshakes::no_sessions());
         Ok(Self {
             parallel: options.opening.max(1).div_ceil(endpoints.len()),
@@ -203,7 +207,7 @@ impl Opener {
                 let work = self.work(endpoint.clone(), count);
                 let sender = sender.clone();
                 endpoint.spawn(async move {
-                    // The receiver is gone if another one has failed.
+                    // The receiver is gone if another task has failed.
                     let _ = sender.send(work.await);
                 });
             }
@@ -226,17 +230,17 @@ impl Opener {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Those who were too late have counted on.
+        // Workers that found nothing left to open have incremented the counter too.
         self.next.store(count, Ordering::Relaxed);
         Ok(())
     }
 
-    /// How many connections were opened, or are being opened.
+    /// Returns the number of connections that are open or being opened.
     fn opened(&self) -> usize {
         self.next.load(Ordering::Relaxed).min(self.held.clients.len())
     }
 
-    /// Opens one connection after the other at one endpoint.
+    /// Opens connections sequentially on one endpoint.
     fn work(
         &self,
         endpoint: Endpoint,
@@ -284,7 +288,7 @@ fn check_memory() -> Result<(), String> {
     }
 }
 
-/// Addresses that no server is likely to have.
+/// Returns a local address that no server is likely to use.
 fn local_address(index: u32) -> SocketAddr {
     let [_, _, high, low] = (index + 1).to_be_bytes();
     SocketAddr::new(Ipv4Addr::new(127, 1, high, low).into(), 0)

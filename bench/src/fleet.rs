@@ -1,13 +1,16 @@
-//! Clients of servers behind a load balancer: downloads on connections that change their address every second, and further
-//! connections that are opened at a steady rate; `cargo xtask balance-test` steers it through its standard input.
+//! Clients of servers behind a load balancer: downloads on connections that change their address
+//! every second, and further connections that are opened at a steady rate; `cargo xtask
+//! balance-test` controls it through standard input.
 //!
-//! Each line in standard input is a command, and is answered by a line:
+//! Each line on standard input is a command that is answered with one line:
 //!
-//! * `report`: what became of everything since the last report.
-//! * `probe`: connects once from each of many addresses, which are the same every time, and says which server answered each.
-//! * `finish`: begins nothing more, and reports when what has begun is complete.
+//! * `report`: the outcomes since the last report.
+//! * `probe`: connects once from each of many fixed addresses, and reports which server answered
+//!   each.
+//! * `finish`: starts nothing more, and reports when everything in progress is complete.
 //!
-//! Each server has to serve its own name at `/name`, and at `/content` bytes of which number `i` is `i mod 251`.
+//! Each server must serve its own name at `/name`, and at `/content` bytes of which number `i` is
+//! `i mod 251`.
 
 mod member;
 mod nat;
@@ -31,18 +34,19 @@ use self::opening::{Openings, Probes};
 use crate::options::Mtu;
 use crate::{Outcome, attached, handshakes, http3, tls};
 
-/// After this time without a datagram a connection is lost.
+/// Time without a packet after which a connection is lost.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// A client that waits for a connection longer than this has failed.
+/// Handshake timeout of a client.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How long after the command to finish downloads are waited for.
+/// How long to wait for downloads after the `finish` command.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often it is looked whether everything is complete.
+/// Interval at which completion is checked.
 const POLLING: Duration = Duration::from_millis(20);
-/// The windows of flow control, in bytes: a quarter of a second of a download, so that datagrams come all the time.
+/// The flow control windows in bytes: a quarter of a second of a download, so that datagrams arrive
+/// continuously.
 const STREAM_WINDOW: u64 = 64 << 10;
 const CONNECTION_WINDOW: u64 = 96 << 10;
-/// The longest name of a server, in bytes.
+/// Maximum length of a server's name in bytes.
 const MAX_NAME: usize = 64;
 
 #[derive(Args)]
@@ -77,7 +81,7 @@ pub(crate) struct FleetOptions {
     nat: bool,
 }
 
-/// What all connections have in common.
+/// State shared by all connections.
 struct Fleet {
     config: ClientConfig,
     remote: SocketAddr,
@@ -93,7 +97,7 @@ impl Fleet {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -104,7 +108,7 @@ pub(crate) fn run(options: &FleetOptions, mtu: Mtu) -> Outcome {
     runtime.block_on(sail(options, mtu))
 }
 
-/// Opens the connections, says `open N`, and then does what it is asked to. It ends with its standard input.
+/// Opens the connections, prints `open N`, and then executes commands until standard input closes.
 async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
     let mut commands = attached::commands();
     permit_descriptors()?;
@@ -117,7 +121,7 @@ async fn sail(options: &FleetOptions, mtu: Mtu) -> Outcome {
         began: Instant::now(),
         is_over: AtomicBool::new(false),
     });
-    // To open their sockets and threads takes long enough to delay others.
+    // Opening their sockets and threads takes long enough to delay other connections.
     let probes = Probes::new(&fleet, options.probes)?;
     let mut members = Vec::new();
     for number in 0..options.connections {
@@ -150,11 +154,11 @@ fn config(options: &FleetOptions, mtu: Mtu) -> Outcome<ClientConfig> {
     Ok(ClientConfig::with_roots(tls::roots(&options.ca)?)
         .application_protocols([http3::ALPN])
         .transport(transport)
-        // Each is the connection of another client.
+        // Each connection represents a different client.
         .session_store(handshakes::no_sessions()))
 }
 
-/// Waits until no download and no opening is in progress, or for as long as is reasonable.
+/// Waits until all downloads and handshakes have ended, up to a time limit.
 async fn finish(fleet: &Fleet, members: &[Arc<Member>], openings: &Openings) {
     fleet.is_over.store(true, Ordering::SeqCst);
     let began = Instant::now();
@@ -197,26 +201,26 @@ async fn connect(
 
 fn request(path: &str) -> Request<()> {
     let mut request = Request::new(());
-    // Its parts are constants.
+    // The parts are constants, so this succeeds.
     if let Ok(uri) = format!("https://localhost{path}").parse() {
         *request.uri_mut() = uri;
     }
     request
 }
 
-/// Permits this process as many descriptors as it may have: each connection has a socket of its own.
+/// Raises the limit of file descriptors to its maximum: each connection has its own socket.
 fn permit_descriptors() -> Outcome {
     let limit = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
-/// The local addresses: of each connection that downloads 250, of connections that are opened later 50 × 250 in turn, and of
-/// probes 5 × 250.
+/// The local addresses: 250 for each connection that downloads, 50 × 250 for the connections that
+/// are opened later, used in turn, and 5 × 250 for probes.
 #[derive(Clone, Copy)]
 struct Addresses(Ipv4Addr);
 
 impl Addresses {
-    /// The port of probes. All others have any that is free.
+    /// The port of the probes; all other connections use any free port.
     const PROBE_PORT: u16 = 9000;
     const EACH: usize = 250;
     const OPENINGS: usize = 200;

@@ -1,5 +1,6 @@
-//! What surrounds a load balancer in `cargo xtask bench balance`: the clients, the servers, and the loops that it is
-//! compared with. Clients only send, and servers only receive.
+//! The surroundings of a load balancer in `cargo xtask bench balance`: the clients, the servers,
+//! and the simple forwarding loops that it is compared with. Clients only send, and servers only
+//! receive.
 
 mod datagram;
 mod naive;

@@ -1,4 +1,5 @@
-//! HTTP/3: the server generates `/zero/N` and checks what is posted to `/sink`, the client does the opposite.
+//! HTTP/3: the server generates `/zero/N` and checks what is posted to `/sink`, the client does the
+//! opposite.
 
 mod client;
 mod shard;
@@ -14,7 +15,7 @@ pub(crate) use self::shard::Generator;
 use crate::options::{BusyPollOptions, ManyOptions, Mtu};
 use crate::{Outcome, attached, tls};
 
-/// The application protocol.
+/// The ALPN protocol.
 pub(crate) const ALPN: &str = "h3";
 /// The path to which content is posted.
 const SINK: &str = "/sink";
@@ -67,7 +68,7 @@ pub(crate) fn serve(options: &ServerOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// `N` of `/zero/N`.
+/// Returns the `N` of `/zero/N`.
 fn size_of(path: &str) -> Option<u64> {
     path.strip_prefix("/zero/")?.parse().ok()
 }

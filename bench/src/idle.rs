@@ -1,4 +1,5 @@
-//! Many connections that do nothing, after one request each: for what a server keeps of them.
+//! Many connections that are idle after one request each, for measuring a server's per-connection
+//! memory.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ pub(crate) struct IdleOptions {
     size: u64,
 }
 
-/// Opens the connections, says `open N`, and keeps them until it is ended.
+/// Opens the connections, prints `open N`, and keeps them until the process is killed.
 pub(crate) fn run(options: &IdleOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let work = async {

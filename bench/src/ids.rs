@@ -1,4 +1,4 @@
-//! Which connection IDs a server behind a load balancer issues.
+//! The connection IDs that a server behind a load balancer issues.
 
 use std::str::FromStr;
 
@@ -8,8 +8,8 @@ use clearway::wire::quic_lb::ConfigId;
 use crate::Outcome;
 use crate::forward::server_id;
 
-/// The first configuration of QUIC-LB, in one argument: the server ID and the key in hexadecimal digits, between them the
-/// length of nonces.
+/// The first QUIC-LB configuration in one argument: server ID, nonce length and key, with the ID
+/// and the key in hexadecimal.
 #[derive(Clone)]
 pub(crate) struct Ids(pub(crate) Box<QuicLb>);
 

@@ -1,5 +1,5 @@
-//! What this machine can do at most: packet protection, copies of memory, and datagrams over loopback, alone and together.
-//! `cargo xtask bench limits` runs the parts, each on a core of its own.
+//! The limits of this machine: packet protection, memory copies, and datagrams over loopback, each
+//! alone and combined. `cargo xtask bench limits` runs the parts, each on its own core.
 
 mod protection;
 mod udp;
@@ -15,9 +15,9 @@ use self::protection::Protection;
 use crate::Outcome;
 use crate::batches::{BATCH_BYTES, MAX_SEGMENTS};
 
-/// What is copied at a time, as between a socket's buffer and an application.
+/// Size of one copy, as between a socket buffer and an application.
 const COPY: usize = 64 << 10;
-/// What the copies are taken from in turn: more than the caches hold.
+/// Size of the memory to copy from: larger than the caches.
 const COLD: usize = 64 << 20;
 
 #[derive(Subcommand)]
@@ -73,7 +73,7 @@ impl Options {
         Duration::from_secs_f64(self.seconds)
     }
 
-    /// Datagrams of a batch, and its bytes.
+    /// Returns the number of datagrams in a batch, and the batch's size in bytes.
     fn batch(&self) -> (usize, usize) {
         let size = usize::from(self.size);
         let count = (BATCH_BYTES / size).min(MAX_SEGMENTS);
@@ -81,7 +81,8 @@ impl Options {
     }
 }
 
-/// Measures one part, and prints how many bytes of datagrams (or of memory) it handled, in how many seconds.
+/// Measures one part, and prints how many bytes of datagrams (or of memory) it handled, in how many
+/// seconds.
 pub(crate) fn run(part: &Part) -> Outcome {
     let (bytes, elapsed) = match part {
         Part::Seal(options) => seal(options)?,
@@ -120,7 +121,7 @@ fn open(options: &Options) -> Outcome<(u64, Duration)> {
 }
 
 fn copy(options: &Options) -> (u64, Duration) {
-    // Not zeros, which the kernel may have in one page.
+    // Not zeros, which the kernel may map to one page.
     let source: Vec<u8> = (0..COLD).map(|index| index as u8).collect();
     let (mut bytes, began) = (0, Instant::now());
     while began.elapsed() < options.duration() {

@@ -1,4 +1,5 @@
-//! Clearway's program for the benchmarks and for `cargo xtask handshakes`: the commands of `interop/peers`, and `memory`.
+//! Clearway's program for the benchmarks and for `cargo xtask handshakes`: the commands of
+//! `interop/peers`, and `memory`.
 
 mod attached;
 mod batches;
@@ -33,7 +34,7 @@ use clap::{Parser, Subcommand};
 
 use crate::options::{ClientOptions, Mtu, RawClientOptions, RawServerOptions, ServerOptions};
 
-/// The allocator of the `clearway` program and of the peers in Rust.
+/// The allocator that the `clearway` program and the Rust peers use.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -120,7 +121,7 @@ enum Command {
 
 fn main() -> ExitCode {
     if std::env::var_os("MIMALLOC_ALLOW_THP").is_none() {
-        // As the `clearway` program.
+        // As in the `clearway` program.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
     let Arguments { command, mtu } = Arguments::parse();

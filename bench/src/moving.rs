@@ -1,9 +1,9 @@
-//! Requests on connections that move to another local address again and again, as those of telephones do; `cargo xtask bench
-//! moving` steers it through its standard input.
+//! Requests on connections that migrate to another local address again and again, as those of
+//! mobile phones do; `cargo xtask bench moving` controls it through standard input.
 //!
-//! The connections take turns, so that both the requests and the moves are evenly distributed over a second. A connection
-//! moves to another address and to another port of the same address alternately: the second is what a client behind a NAT
-//! looks like that has forgotten it.
+//! The connections take turns, so that both the requests and the migrations are evenly distributed
+//! over a second. A connection moves alternately to another address and to another port of the same
+//! address: the latter is what a NAT rebinding looks like.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ use crate::connections::Record;
 use crate::options::Mtu;
 use crate::{Outcome, clients, http3, overload, tls};
 
-/// How long after the last request answers are waited for.
+/// How long to wait for responses after the last request.
 const GRACE: Duration = Duration::from_secs(10);
-/// How many connections have the same endpoint, and so thread, at most: it has 256 sockets for connections that move, and for a
-/// moment each needs two.
+/// Maximum number of connections per endpoint, and so per thread: an endpoint has 256 sockets for
+/// migrating connections, and each connection briefly needs two.
 const PER_ENDPOINT: usize = 100;
-/// How often it is looked whether everything is answered.
+/// Interval at which completion is checked.
 const POLLING: Duration = Duration::from_millis(5);
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ pub(crate) struct MovingOptions {
     size: u64,
 }
 
-/// The connections, and what became of them.
+/// The connections and their results.
 struct Movers {
     endpoints: Vec<Endpoint>,
     clients: Vec<Client>,
@@ -62,13 +62,13 @@ struct Movers {
     moves: Moves,
 }
 
-/// How many migrations there were.
+/// Counters of migrations.
 #[derive(Default)]
 struct Moves {
     begun: AtomicU32,
     completed: AtomicU32,
     failed: AtomicU32,
-    /// The sum of what those took that are completed, in microseconds.
+    /// The total duration of the completed migrations in microseconds.
     microseconds: AtomicU64,
 }
 
@@ -79,7 +79,7 @@ impl Moves {
         begun.saturating_sub(completed + failed)
     }
 
-    /// Adds a migration, which took so long or has failed. Only the first errors are printed.
+    /// Records a migration that took this long or has failed. Only the first errors are printed.
     fn add(&self, outcome: Result<Duration, String>) {
         match outcome {
             Ok(took) => {
@@ -95,7 +95,7 @@ impl Moves {
         }
     }
 
-    /// The members of a JSON object. Those that are not finished have failed.
+    /// Returns the members of a JSON object. Unfinished migrations count as failed.
     fn summary(&self) -> String {
         let completed = self.completed.load(Ordering::SeqCst);
         let mean = self.microseconds.load(Ordering::SeqCst) / u64::from(completed.max(1));
@@ -104,8 +104,9 @@ impl Moves {
     }
 }
 
-/// Opens the connections and says `open N`; with the next line in standard input the load and the moves begin, and when they
-/// have ended the result is printed. It ends with its standard input.
+/// Opens the connections and prints `open N`. The next line on standard input starts the load and
+/// the migrations; when they have ended, prints the result. The process exits when standard input
+/// closes.
 pub(crate) fn run(options: &MovingOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     if !matches!(options.connect.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
@@ -162,7 +163,8 @@ fn open(options: &MovingOptions, mtu: Mtu) -> Outcome<Movers> {
     })
 }
 
-/// Has a connection make a request. The task is the endpoint's, since those of a connection that is lost do not run.
+/// Makes a request on a connection. The task belongs to the endpoint, since tasks of a lost
+/// connection do not run.
 fn ask(movers: &Arc<Movers>, client: usize, due: Instant) {
     movers.record.asked.fetch_add(1, Ordering::SeqCst);
     let (movers, endpoint) = (movers.clone(), movers.endpoints[client / PER_ENDPOINT].clone());
@@ -173,7 +175,7 @@ fn ask(movers: &Arc<Movers>, client: usize, due: Instant) {
     });
 }
 
-/// Has a connection move, which has done so `turn` times before.
+/// Migrates a connection that has already done so `turn` times.
 fn migrate(movers: &Arc<Movers>, client: usize, turn: usize) {
     movers.moves.begun.fetch_add(1, Ordering::SeqCst);
     let (movers, endpoint, began) =
@@ -185,7 +187,8 @@ fn migrate(movers: &Arc<Movers>, client: usize, turn: usize) {
     });
 }
 
-/// Any port of an address that no server is likely to have. Two turns in a row have the same address.
+/// Returns an address that no server is likely to use, with any port. Two successive turns have the
+/// same address.
 fn local_address(client: usize, turn: usize) -> SocketAddr {
     let [high, low] = u16::try_from(client).unwrap_or_default().to_be_bytes();
     let address = u8::try_from(1 + turn / 2 % 250).unwrap_or(1);

@@ -1,4 +1,4 @@
-//! Options that several commands share.
+//! Options shared by several commands.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -14,9 +14,9 @@ use crate::ids::Ids;
 /// The UDP payload size of full datagrams.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Mtu {
-    /// From the start.
+    /// Used from the start.
     Fixed(u16),
-    /// As with the library's default settings.
+    /// Discovered as with the library's default settings.
     Discovered,
 }
 
@@ -87,7 +87,7 @@ impl ManyOptions {
         Duration::from_secs(self.idle_timeout)
     }
 
-    /// The configuration with these options, except for the idle timeout.
+    /// Returns the configuration with these options, except for the idle timeout.
     pub(crate) fn apply(&self, mut config: ServerConfig) -> ServerConfig {
         if let Some(max) = self.max_connections {
             config = config.max_connections(max);

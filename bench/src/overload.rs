@@ -1,5 +1,5 @@
-//! A server, a steady load, a client and a flood of first Initial packets, each in a process of its own; `cargo xtask bench overload`
-//! steers them through their standard inputs.
+//! A server, a steady load, a client and a flood of Initial packets, each in its own process;
+//! `cargo xtask bench overload` controls them through standard input.
 
 mod flood;
 
@@ -19,7 +19,7 @@ use crate::attached::Steps;
 use crate::options::Mtu;
 use crate::{Outcome, clients, http3, tls, transfer};
 
-/// How long answers are waited for at the end of a phase.
+/// How long to wait for responses at the end of a phase.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// One of the processes.
@@ -103,7 +103,7 @@ fn serve(options: &ServeOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// Says `ready 1`, waits for a line from standard input, connects and prints how long that took.
+/// Prints `ready 1`, waits for a line on standard input, connects, and prints the time that took.
 fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let config = tls::client(&options.ca, http3::ALPN, mtu)?;
@@ -117,7 +117,7 @@ fn connect(options: &ConnectOptions, mtu: Mtu) -> Outcome {
     steps.wait(&format!(r#"{{"seconds":{seconds:.6}}}"#))
 }
 
-/// What became of the requests of one phase.
+/// The results of the requests of one phase.
 #[derive(Default)]
 struct Phase {
     asked: u64,
@@ -131,10 +131,10 @@ impl Phase {
     }
 }
 
-/// The phases, the last of which goes on. The first is before anything is measured.
+/// The phases. The last one is in progress; the first is a warm-up that is not measured.
 struct Phases {
     all: Mutex<Vec<Phase>>,
-    /// The number of the last.
+    /// The index of the last phase.
     current: AtomicUsize,
 }
 
@@ -143,14 +143,15 @@ impl Phases {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins another phase.
+    /// Starts another phase.
     fn next(&self) {
         let mut all = self.lock();
         all.push(Phase::default());
         self.current.store(all.len() - 1, Ordering::Relaxed);
     }
 
-    /// What was measured in the phase before the last. Requests that are not answered have failed.
+    /// Returns the results of the phase before the current one. Unanswered requests count as
+    /// failed.
     fn result(&self) -> String {
         let ended = Instant::now();
         let number = self.current.load(Ordering::Relaxed).saturating_sub(1);
@@ -167,8 +168,8 @@ impl Phases {
     }
 }
 
-/// Opens the connections and says `open N`. With each line from standard input a phase begins; then prints what was measured
-/// in the one before.
+/// Opens the connections and prints `open N`. Each line on standard input starts a phase and prints
+/// the results of the previous one.
 fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let config = tls::client(&options.ca, http3::ALPN, mtu)?;
@@ -189,7 +190,7 @@ fn make(options: &LoadOptions, mtu: Mtu) -> Outcome {
     }
 }
 
-/// Has the connections make requests in turn. What one takes counts from when it was due.
+/// Makes requests on the connections in turn. Latency is measured from the due time.
 fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases>) {
     let (start, interval) = (Instant::now(), Duration::from_secs(1) / rate);
     for (number, client) in (0..).zip(clients.iter().cycle()) {
@@ -216,7 +217,7 @@ fn pace(clients: &[Client], rate: u32, url: &Uri, size: u64, phases: &Arc<Phases
     }
 }
 
-/// Makes one request, and checks the response.
+/// Makes one request and checks the response.
 pub(crate) async fn ask(client: &Client, url: Uri, size: u64) -> Outcome {
     let mut response = client.send(Request::get(url).body(())?).await?;
     let length = response.body_mut().bytes(usize::MAX).await?.len();

@@ -1,11 +1,12 @@
-//! The bytes that are sent: byte `i` is `i mod 251`, so that lost and moved bytes are detected.
+//! The content of transfers: byte `i` is `i mod 251`, so that lost and misplaced bytes are
+//! detected.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 
 const PERIOD: usize = 251;
-/// A whole number of periods, near a mebibyte.
+/// Size of the pattern in memory: a whole number of periods, close to a mebibyte.
 const CHUNK: usize = PERIOD * 4096;
 
 /// Generates the pattern without copying.
@@ -20,7 +21,7 @@ impl Source {
         Self { chunk: chunk(), sent: 0, size }
     }
 
-    /// The next bytes; empty at the end.
+    /// Returns the next bytes; empty at the end.
     pub(crate) fn peek(&self) -> Bytes {
         let start = (self.sent % CHUNK as u64) as usize;
         let left = (self.size - self.sent).min((CHUNK - start) as u64) as usize;
@@ -32,7 +33,7 @@ impl Source {
         self.sent += bytes as u64;
     }
 
-    /// The next bytes, at most `wanted` of them, which are skipped; `None` at the end.
+    /// Returns the next bytes, at most `wanted`, and skips them; `None` at the end.
     pub(crate) fn take(&mut self, wanted: usize) -> Option<Bytes> {
         let mut next = self.peek();
         next.truncate(wanted);
@@ -40,7 +41,7 @@ impl Source {
         (!next.is_empty()).then_some(next)
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> u64 {
         self.size - self.sent
     }
@@ -57,7 +58,7 @@ impl Sink {
         Self { chunk: chunk(), received: 0 }
     }
 
-    /// Whether `bytes` continue the pattern.
+    /// Returns whether `bytes` continue the pattern.
     pub(crate) fn accept(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let start = (self.received % CHUNK as u64) as usize;
@@ -72,7 +73,7 @@ impl Sink {
     }
 }
 
-/// The pattern in memory, made once.
+/// Returns the pattern in memory, generated once.
 fn chunk() -> Bytes {
     static MADE: LazyLock<Bytes> =
         LazyLock::new(|| (0..CHUNK).map(|i| (i % PERIOD) as u8).collect::<Vec<u8>>().into());

@@ -1,5 +1,5 @@
-//! What QPACK's dynamic table is worth on the requests of a browser: bytes for each request and response, and exchanges per
-//! second. Two ends of HTTP/3 in one process, with streams in memory between them.
+//! The benefit of QPACK's dynamic table for a browser's requests: bytes per request and response,
+//! and exchanges per second. Two HTTP/3 endpoints in one process, connected by in-memory streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,16 +12,18 @@ use http::{Request, Response};
 
 use crate::Outcome;
 
-/// The field lines that Chromium sends for a page with 200 sub-resources; see the README beside the file.
+/// The field lines that Chromium sends for a page with 200 sub-resources; see the README next to
+/// the file.
 const PAGE: &str = include_str!("../../crates/http3/tests/fixtures/chromium-page.txt");
 
-/// How many requests are on their way before anything is answered, as in a browser whose page names many resources.
+/// Number of requests in flight before anything is answered, as in a browser whose page references
+/// many resources.
 const FLIGHT: usize = 20;
 
-/// The size of the dynamic tables in bytes, and how many streams may be blocked.
+/// The size of the dynamic tables in bytes, and the maximum number of blocked streams.
 const CASES: [(u64, u64); 5] = [(0, 0), (1024, 16), (4096, 0), (4096, 16), (16_384, 100)];
 
-/// Runs all cases for about `time` each, and prints a row for each.
+/// Runs each case for about `time`, and prints a row for each.
 pub(crate) fn run(time: Duration, is_json: bool) -> Outcome {
     let page = page()?;
     for (capacity, blocked) in CASES {
@@ -47,7 +49,7 @@ pub(crate) fn run(time: Duration, is_json: bool) -> Outcome {
     Ok(())
 }
 
-/// The requests of the page.
+/// Returns the page's requests.
 fn page() -> Outcome<Vec<Request<()>>> {
     PAGE.split("\n\n").map(request).collect()
 }
@@ -69,7 +71,8 @@ fn request(lines: &str) -> Outcome<Request<()>> {
     Ok(request.method(part("method")).uri(uri).body(())?)
 }
 
-/// The fields that `clearway serve` answers with, but for the length of content, as there is none here.
+/// Returns the fields with which `clearway serve` responds, except content-length, since there is
+/// no content here.
 fn response(number: usize) -> Outcome<Response<()>> {
     Ok(Response::builder()
         .header(ETAG, format!("\"{number:x}-1f40-6745.{number}\""))
@@ -80,8 +83,9 @@ fn response(number: usize) -> Outcome<Response<()>> {
         .body(())?)
 }
 
-/// Makes the requests of a page on one connection, in flights, and answers them. Returns the bytes that requests and
-/// responses needed, with what goes over the streams of QPACK for them, and the number of exchanges.
+/// Makes the page's requests on one connection, in flights, and answers them. Returns the bytes
+/// needed for requests and for responses, including those on the QPACK streams, and the number of
+/// exchanges.
 fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2], usize)> {
     let config = Config {
         qpack_max_table_capacity: capacity,
@@ -98,7 +102,8 @@ fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2
         end.on_streams_available(&mut wire.side(side));
     }
     deliver(&mut ends, &mut wire)?;
-    // What is written before the first request is the same for all cases, but for the types of two streams.
+    // What is written before the first request is the same in all cases, except for two stream
+    // types.
     wire.written = BTreeMap::new();
     let mut done = 0;
     for flight in page.chunks(FLIGHT) {
@@ -112,14 +117,16 @@ fn load(page: &[Request<()>], capacity: u64, blocked: u64) -> Outcome<([usize; 2
     }
     let mut bytes = [0; 2];
     for ((side, stream), length) in &wire.written {
-        // A side's decoder stream, the third that it opens, is about what the other side has encoded.
+        // A side's decoder stream, the third that it opens, acknowledges what the other side has
+        // encoded.
         let is_feedback = stream & 2 != 0 && stream / 4 == 2;
         bytes[if is_feedback { 1 - side } else { *side }] += length;
     }
     Ok((bytes, done))
 }
 
-/// Delivers everything, and answers the requests that arrive. Returns how many responses have arrived.
+/// Delivers everything, and answers the requests that arrive. Returns the number of responses that
+/// have arrived.
 fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
     let mut responses = 0;
     loop {
@@ -150,16 +157,16 @@ fn deliver(ends: &mut [Connection; 2], wire: &mut Wire) -> Outcome<usize> {
     }
 }
 
-/// Streams in memory.
+/// In-memory streams.
 #[derive(Default)]
 struct Wire {
     halves: BTreeMap<(usize, u64), Half>,
-    /// Streams that have something to read, by the side that reads.
+    /// Streams with data to read, by the side that reads.
     readable: [Vec<u64>; 2],
     /// Streams that the other side has opened and this one has not accepted.
     arrived: [VecDeque<u64>; 2],
     opened: [[u64; 2]; 2],
-    /// How many bytes each side has written to each stream.
+    /// Number of bytes that each side has written to each stream.
     written: BTreeMap<(usize, u64), usize>,
 }
 

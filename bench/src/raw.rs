@@ -1,5 +1,6 @@
-//! Raw streams (ALPN "perf", draft-banks-quic-performance): on a bidirectional stream a client sends how many bytes it wants
-//! to have, then what it uploads; after the end of that the server sends what was asked for.
+//! Raw streams (ALPN "perf", draft-banks-quic-performance): on a bidirectional stream a client
+//! sends the number of bytes that it wants, then its upload; after the end of the upload the server
+//! sends the requested bytes.
 
 mod client;
 mod server;
@@ -9,19 +10,19 @@ mod tasks;
 use crate::options::{Mtu, RawClientOptions, RawFace, RawServerOptions};
 use crate::{Outcome, attached, tls};
 
-/// The application protocol.
+/// The ALPN protocol.
 pub(crate) const ALPN: &str = "perf";
 /// The size of the number that a client sends first.
 pub(crate) const REQUEST_LEN: usize = 8;
-/// Connections that are being opened at the same time.
+/// Number of concurrent handshakes.
 const OPENING: usize = 32;
 
 /// What a client transfers on each connection.
 #[derive(Clone, Copy)]
 struct Transfer {
-    /// How many bytes it asks for.
+    /// Number of bytes to download.
     asked: u64,
-    /// How many bytes it sends.
+    /// Number of bytes to upload.
     uploaded: u64,
 }
 

@@ -1,9 +1,10 @@
-//! Requests at a fixed rate to a server that is replaced again and again; `cargo xtask bench replacing` steers it through its
-//! standard input.
+//! Requests at a fixed rate to a server that is replaced again and again; `cargo xtask bench
+//! replacing` controls it through standard input.
 //!
-//! Half of the connections are kept until the server asks for no more requests on them (GOAWAY, RFC 9114 §5.2), the others are
-//! opened anew after a few requests, so that a client that is refused shows. A request that was certainly not processed is made
-//! again on another connection, as the RFC asks for, and what it takes still counts from when it was due.
+//! Half of the connections are kept until the server asks for no more requests on them (GOAWAY, RFC
+//! 9114 §5.2), the others are reopened after a few requests, so that refused clients are noticed. A
+//! request that was certainly not processed is retried on another connection, as the RFC
+//! recommends, and its latency is still measured from the first due time.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,9 +24,10 @@ use crate::connections::Record;
 use crate::options::Mtu;
 use crate::{Outcome, handshakes, http3, tls, transfer};
 
-/// How long after the last request answers are waited for.
+/// How long to wait for responses after the last request.
 const GRACE: Duration = Duration::from_secs(10);
-/// On how many connections a request is tried that the server does not process. Each replacement can refuse it once.
+/// Maximum number of connections on which to try a request that the server does not process. Each
+/// replacement can refuse it once.
 const ATTEMPTS: usize = 5;
 
 #[derive(Args)]
@@ -53,7 +55,7 @@ pub(crate) struct ReplacingOptions {
     rate: u32,
 }
 
-/// The connections, and what became of them and of their requests.
+/// The connections and the outcomes of their requests.
 struct Load {
     endpoint: Endpoint,
     config: ClientConfig,
@@ -69,24 +71,24 @@ struct Load {
 #[derive(Default)]
 struct Counts {
     opened: AtomicU64,
-    /// Handshakes that failed.
+    /// Failed handshakes.
     refused: AtomicU64,
-    /// Connections that ended in any other way than RFC 9114 §5.2 describes.
+    /// Connections that did not end as RFC 9114 §5.2 describes.
     cut: AtomicU64,
-    /// Requests that the server did not process, and that were made again on another connection.
+    /// Requests that the server did not process and that were retried on another connection.
     moved: AtomicU64,
 }
 
-/// The place of one connection after another.
+/// A slot for one connection at a time.
 struct Place {
-    /// How many requests each makes; `None` for as many as the server takes.
+    /// Number of requests on each connection; `None` for as many as the server accepts.
     requests: Option<u32>,
     current: Mutex<Option<Current>>,
 }
 
 struct Current {
     client: Client,
-    /// How many requests it has made.
+    /// Number of requests made on the current connection.
     made: u32,
 }
 
@@ -96,8 +98,8 @@ impl Current {
     }
 }
 
-/// Opens the connections, says `open N`, and makes requests; with the next line in standard input it stops and prints the
-/// result. It ends with its standard input.
+/// Opens the connections, prints `open N`, and makes requests; with the next line on standard input
+/// it stops and prints the result. The process exits when standard input closes.
 pub(crate) fn run(options: &ReplacingOptions, mtu: Mtu) -> Outcome {
     let steps = Steps::new();
     let load = Arc::new(Load::new(options, mtu)?);
@@ -125,7 +127,7 @@ pub(crate) fn run(options: &ReplacingOptions, mtu: Mtu) -> Outcome {
         std::thread::sleep(Duration::from_millis(5));
     }
     let result = load.result();
-    // So that the server need not wait for them when it ends.
+    // So that the server need not wait for the connections when it shuts down.
     load.endpoint.close(VarInt::saturating(Code::NO_ERROR.get()), b"");
     runtime.block_on(load.endpoint.wait_idle());
     steps.wait(&result)
@@ -136,7 +138,7 @@ impl Load {
         let config = ClientConfig::with_roots(tls::roots(&options.ca)?)
             .application_protocols([http3::ALPN])
             .transport(tls::transport(mtu, tls::IDLE_TIMEOUT))
-            // Each is the connection of another client.
+            // Each connection represents a different client.
             .session_store(handshakes::no_sessions());
         let place = |index: u32| Place {
             requests: (index % 2 == 1).then_some(options.requests),
@@ -155,7 +157,7 @@ impl Load {
         })
     }
 
-    /// Makes one request, again on another connection if the server has not processed it.
+    /// Makes one request, retrying on another connection if the server has not processed it.
     async fn ask(self: &Arc<Self>, place: usize) -> Result<(), String> {
         for _ in 0..ATTEMPTS {
             let client = self.connection(&self.places[place]).await?;
@@ -181,7 +183,7 @@ impl Load {
         Ok((response.status(), length))
     }
 
-    /// The connection that is at this place now, or a new one if that makes no more requests.
+    /// Returns the slot's current connection, or a new one if that one makes no more requests.
     async fn connection(self: &Arc<Self>, place: &Place) -> Result<Client, String> {
         let current = &mut *place.current.lock().await;
         if let Some(current) = current.as_mut().filter(|it| it.is_usable(place.requests)) {
@@ -189,7 +191,7 @@ impl Load {
             return Ok(current.client.clone());
         }
         if let Some(Current { client, .. }) = current.take() {
-            // What is in flight there is still answered.
+            // Requests in flight there are still answered.
             self.endpoint.spawn(async move { client.shutdown().await });
         }
         let connecting = Client::connect(&self.endpoint, &self.config, self.remote, "localhost");
@@ -224,7 +226,7 @@ impl Load {
     }
 }
 
-/// Whether a connection has ended as both ends wanted it to.
+/// Returns whether a connection has ended as both ends intended.
 fn is_graceful(error: &Error) -> bool {
     match error {
         Error::Closed | Error::GoingAway => true,

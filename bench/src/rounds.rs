@@ -1,6 +1,7 @@
-//! A fixed number of requests over one HTTP/3 connection, in rounds: the next ones are made when all of the last round have
-//! been answered. So the requests and responses of a round share datagrams in the same way however fast either end is,
-//! and their instructions can be counted (`cargo xtask cost`). The client runs as tasks on its shard's thread.
+//! A fixed number of requests over one HTTP/3 connection, in rounds: the next requests are made
+//! when all of the last round have been answered. So the requests and responses of a round share
+//! datagrams in the same way however fast either end is, and their instructions can be counted
+//! (`cargo xtask cost`). The client runs as tasks on its shard's thread.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

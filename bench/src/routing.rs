@@ -1,4 +1,5 @@
-//! What it takes to find the server of a datagram: reading the connection ID, and looking up the server ID in it.
+//! The cost of finding a datagram's server: reading the connection ID, and looking up the server ID
+//! in it.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -12,9 +13,10 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 
 use crate::Outcome;
 
-/// As much of each datagram as a router may look at, so that one is as near as if it had just been received.
+/// Number of bytes per datagram that a router may look at; small, so that a datagram is in the
+/// cache as if it had just been received.
 const DATAGRAM: usize = 64;
-/// From how many addresses they come.
+/// Number of client addresses.
 const CLIENTS: u16 = 1000;
 /// A short header with the fixed bit (RFC 9000 §17.3.1).
 const FIRST_BYTE: u8 = 0x40;
@@ -32,7 +34,8 @@ pub(crate) struct RoutingOptions {
     rounds: usize,
 }
 
-/// The form of the connection IDs: the lengths of server ID and nonce in octets, and whether they are encrypted.
+/// The format of the connection IDs: the lengths of server ID and nonce in octets, and whether they
+/// are encrypted.
 struct Form {
     name: &'static str,
     server_id_len: usize,
@@ -46,16 +49,16 @@ const FORMS: [Form; 3] = [
     Form { name: "encrypted, four passes", server_id_len: 2, nonce_len: 6, is_encrypted: true },
 ];
 
-/// A router, and what it is given.
+/// A router and its input.
 struct Trial {
     router: Router,
-    /// One after the other.
+    /// The datagrams, concatenated.
     datagrams: Vec<u8>,
     clients: Vec<SocketAddr>,
     local: SocketAddr,
 }
 
-/// Measures each form, and prints the nanoseconds for a datagram in each round.
+/// Measures each format, and prints the nanoseconds per datagram in each round.
 pub(crate) fn run(options: &RoutingOptions) -> Outcome {
     for form in &FORMS {
         let mut trial = Trial::new(form, options.servers, options.datagrams)?;
@@ -107,7 +110,7 @@ impl Trial {
         })
     }
 
-    /// How long the routing of all datagrams takes.
+    /// Returns the time needed to route all datagrams.
     fn round(&mut self) -> Outcome<Duration> {
         let Self { router, datagrams, clients, local } = self;
         let (now, mut by_id, began) = (Timestamp::ORIGIN, 0, Instant::now());

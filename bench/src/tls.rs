@@ -15,7 +15,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::Outcome;
 use crate::options::Mtu;
 
-/// Writes a certificate for this machine, its key, and the certificate of the authority that has signed it, if one has.
+/// Writes a certificate for this machine, its key, and the certificate of the issuing CA, if there
+/// is one.
 pub(crate) fn write_certificate(
     certificate: &Path,
     key: &Path,
@@ -38,7 +39,7 @@ pub(crate) fn write_certificate(
     Ok(())
 }
 
-/// An authority, whose certificate is written to `file`.
+/// Creates a CA, and writes its certificate to `file`.
 fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
     let (mut parameters, key) = (CertificateParams::new(Vec::new())?, KeyPair::generate()?);
     parameters.distinguished_name.push(DnType::CommonName, "authority of a benchmark");
@@ -51,8 +52,9 @@ fn issuer(file: &Path) -> Outcome<Issuer<'static, KeyPair>> {
 /// The idle timeout of the library's default settings.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Windows that do not limit a download over loopback, and as many streams as the other peers permit: with a limit of 100, a
-/// client with 100 requests in flight waits for MAX_STREAMS after each half of them.
+/// Returns a transport configuration with windows that do not limit a download over loopback, and
+/// as many streams as the other peers permit: with a limit of 100, a client with 100 requests in
+/// flight waits for MAX_STREAMS after each half of them.
 pub(crate) fn transport(mtu: Mtu, idle_timeout: Duration) -> TransportConfig {
     let builder = match mtu {
         Mtu::Fixed(size) => {
@@ -87,7 +89,7 @@ pub(crate) fn client(ca: &Path, alpn: &str, mtu: Mtu) -> Outcome<ClientConfig> {
     Ok(ClientConfig::with_roots(roots(ca)?).application_protocols([alpn]).transport(transport))
 }
 
-/// The certificates in a PEM file.
+/// Returns the certificates in a PEM file.
 pub(crate) fn roots(ca: &Path) -> Outcome<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(ca)? {

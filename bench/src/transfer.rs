@@ -1,9 +1,9 @@
-//! What a client says about its transfers.
+//! The result line of a client's transfers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The local address of a client of `remote`.
+/// Returns the local address for a client of `remote`.
 pub(crate) fn local_address(remote: SocketAddr) -> SocketAddr {
     match remote {
         SocketAddr::V4(_) => ([0; 4], 0).into(),
@@ -11,8 +11,8 @@ pub(crate) fn local_address(remote: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Prints the line that all programs for benchmarks end with: how many bytes all transfers had together, and how long they
-/// took from the start of the first to the end of the last.
+/// Prints the line that all benchmark programs end with: the bytes of all transfers together, and
+/// the time from the start of the first to the end of the last.
 pub(crate) fn print(bytes: u64, elapsed: Duration) {
     println!(r#"{{"bytes":{bytes},"seconds":{},"status":200}}"#, elapsed.as_secs_f64());
 }

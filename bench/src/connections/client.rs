@@ -34,11 +34,11 @@ impl Protocol {
 /// What a request asks for.
 pub(super) struct Wanted {
     pub(super) url: Uri,
-    /// How many bytes the response has.
+    /// The size of the response in bytes.
     pub(super) size: u64,
 }
 
-/// A connection that is open, or was.
+/// A connection that is or was open.
 pub(super) enum Client {
     Http3(Http3Client),
     Raw(Messages),
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Makes one request, and checks the response, on the shard's thread.
+    /// Makes one request on the shard's thread and checks the response.
     pub(super) fn ask(&self, wanted: &Arc<Wanted>, ended: Ended) {
         match self {
             Self::Http3(client) => {
@@ -79,10 +79,10 @@ impl Client {
         }
     }
 
-    /// Makes one request, and waits until the response is checked.
+    /// Makes one request and waits until the response has been checked.
     pub(super) async fn ask_now(&self, wanted: &Arc<Wanted>) -> Result<(), String> {
         let (sender, ended) = oneshot::channel();
-        // The receiver is gone if nobody waits any more.
+        // The receiver is gone if the caller no longer waits.
         self.ask(wanted, Box::new(|outcome| drop(sender.send(outcome))));
         ended.await.unwrap_or_else(|_| Err("the endpoint has ended".to_owned()))
     }

@@ -1,4 +1,5 @@
-//! A connection with raw streams, which its shard serves: on a stream for each request it asks for a number of bytes.
+//! A connection with raw streams, driven by its shard: each request opens a stream and asks for a
+//! number of bytes.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,20 +15,20 @@ use crate::pattern::Sink;
 use crate::raw::REQUEST_LEN;
 use crate::raw::stream::pull;
 
-/// What a request came to. It is called once.
+/// Callback for the outcome of a request; called once.
 pub(super) type Ended = Box<dyn FnOnce(Result<(), String>) + Send>;
 
-/// The connection, for other threads.
+/// Handle to the connection for other threads.
 pub(super) struct Messages {
     waker: ConnectionWaker,
     shared: Arc<Shared>,
 }
 
-/// What the other threads and the shard have in common.
+/// State shared between the other threads and the shard.
 #[derive(Default)]
 struct Shared {
     is_over: AtomicBool,
-    /// Requests that are to be made.
+    /// Requests that have not been started.
     asked: Mutex<Vec<Asked>>,
 }
 
@@ -56,7 +57,8 @@ impl Messages {
             let opening = Some((waker, sender));
             Box::new(InShard::new(of_shard, opening)) as Box<dyn Application>
         };
-        // If the connection fails at once, the application is dropped, and what waits for it is told.
+        // If the connection fails immediately, the application is dropped, which notifies whoever
+        // waits for it.
         let on_failure = Box::new(|_| ());
         endpoint
             .connect_application(config, remote, "localhost", Box::new(application), on_failure)
@@ -69,7 +71,7 @@ impl Messages {
         !self.shared.is_over.load(Ordering::Relaxed)
     }
 
-    /// Asks for so many bytes, and checks them.
+    /// Requests `size` bytes and checks them.
     pub(super) fn ask(&self, size: u64, ended: Ended) {
         let mut asked = self.shared.asked();
         if self.is_open() {
@@ -83,18 +85,18 @@ impl Messages {
     }
 }
 
-/// What wakes the connection, and whom to give it to.
+/// The connection's waker, and the channel to send it to once the connection is open.
 type Opening = (ConnectionWaker, oneshot::Sender<Result<ConnectionWaker, String>>);
 
 /// The connection's application.
 struct InShard {
     shared: Arc<Shared>,
-    /// Until the connection is open.
+    /// Set until the connection is open.
     opening: Option<Opening>,
     running: Vec<Running>,
 }
 
-/// A request whose response has not arrived as a whole.
+/// A request whose response is incomplete.
 struct Running {
     stream: StreamId,
     sink: Sink,
@@ -112,7 +114,7 @@ impl Application for InShard {
             return;
         }
         if let Some((waker, opened)) = self.opening.take() {
-            // The receiver is gone if nobody waits any more.
+            // The receiver is gone if the caller no longer waits.
             let _ = opened.send(Ok(waker));
         }
         self.begin(connection);
@@ -135,7 +137,7 @@ impl InShard {
         Self { shared, opening, running: Vec::new() }
     }
 
-    /// Makes the requests that are waiting, as many as the server permits.
+    /// Starts the queued requests, as many as the server permits.
     fn begin(&mut self, connection: &mut Connection) {
         let shared = self.shared.clone();
         let mut waiting = shared.asked();
@@ -172,10 +174,10 @@ impl InShard {
         }
     }
 
-    /// The connection has ended.
+    /// Fails all requests once the connection has ended.
     fn end(&mut self, reason: &str) {
         if let Some((_, opened)) = self.opening.take() {
-            // The receiver is gone if nobody waits any more.
+            // The receiver is gone if the caller no longer waits.
             let _ = opened.send(Err(reason.to_owned()));
         }
         let mut waiting = self.shared.asked();
@@ -194,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks for a byte, and returns where the outcome will be.
+    /// Requests a byte, and returns the channel for the outcome.
     fn ask(shared: &Shared) -> Receiver<Result<(), String>> {
         let (sender, outcome) = channel();
         let ended: Ended = Box::new(move |outcome| drop(sender.send(outcome)));

@@ -1,4 +1,5 @@
-//! When the connections make their requests: they take turns, so that the load is even, each once in a period.
+//! The schedule of requests: the connections take turns, each once per period, so that the load is
+//! even.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Held;
 use super::client::Client;
 
-/// The time in which requests are counted.
+/// The interval in which requests are counted.
 #[derive(Clone, Copy)]
 pub(super) struct Steady {
     pub(super) begin: Instant,
@@ -15,21 +16,22 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    /// It begins now.
+    /// Returns an interval that begins now.
     pub(super) fn new(length: Duration) -> Self {
         let begin = Instant::now();
         Self { begin, end: begin + length }
     }
 }
 
-/// The requests that are due within this time are made together. Every tick wakes this thread and the client's: with ticks of 5 ms
-/// the generator takes a tenth more processor time for a request.
+/// Requests that are due within the same tick are made together. Every tick wakes this thread and
+/// the client's: with ticks of 5 ms the generator uses a tenth more CPU time per request.
 const TICK: Duration = Duration::from_millis(20);
-/// How many times rarer requests are while connections are opened, which takes the rest of the generator's core.
+/// Factor by which the request rate is reduced while connections are opened, which takes the rest
+/// of the generator's core.
 const RARER: u32 = 4;
 
-/// Has each connection that is open make a request when it is due, until the steady time is over. What a request takes
-/// counts from when it was due, however late this thread or the client is.
+/// Makes a request on each open connection when it is due, until the steady phase is over. Latency
+/// is measured from the due time, however late this thread or the client is.
 pub(super) fn pace(held: &Arc<Held>) {
     let (mut due, count) = (Instant::now(), held.clients.len());
     let in_a_tick = count as f64 * TICK.div_duration_f64(held.period);
@@ -53,7 +55,7 @@ pub(super) fn pace(held: &Arc<Held>) {
     }
 }
 
-/// Has a connection make a request that was due at this time.
+/// Makes a request that was due at `due`.
 fn request(client: &Client, held: &Arc<Held>, due: Instant, is_counted: bool) {
     if is_counted {
         held.record.asked.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What became of the requests.
+//! The outcomes of the requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use peer_common::Tally;
 
-/// A request that takes longer was answered late.
+/// Latency above which a response counts as late.
 const LATE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Record {
-    /// How many requests were made that count.
+    /// Number of counted requests that were made.
     pub(crate) asked: AtomicU64,
     outcomes: Mutex<Outcomes>,
 }
@@ -21,12 +21,13 @@ struct Outcomes {
     answered: Tally,
     late: u64,
     failed: u64,
-    /// Requests that failed before all connections were open.
+    /// Number of requests that failed before all connections were open.
     failed_early: u64,
 }
 
 impl Record {
-    /// Adds a request, which was answered after such a time or has failed. Only the first errors are printed.
+    /// Records a request that was answered after this time or has failed. Only the first errors are
+    /// printed.
     pub(crate) fn add(&self, is_counted: bool, outcome: Result<Duration, String>) {
         let outcomes = &mut *self.lock();
         match outcome {
@@ -51,14 +52,14 @@ impl Record {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many of the counted requests have neither been answered nor failed.
+    /// Returns the number of counted requests that have neither been answered nor failed.
     pub(crate) fn unanswered(&self) -> u64 {
         let outcomes = self.lock();
         let ended = outcomes.answered.count() as u64 + outcomes.failed;
         self.asked.load(Ordering::Relaxed).saturating_sub(ended)
     }
 
-    /// How far it is.
+    /// Returns a progress message.
     pub(crate) fn progress(&self) -> String {
         let unanswered = self.unanswered();
         let outcomes = self.lock();
@@ -69,7 +70,7 @@ impl Record {
         )
     }
 
-    /// The members of a JSON object. Requests that were not answered have failed.
+    /// Returns the members of a JSON object. Unanswered requests count as failed.
     pub(crate) fn summary(&self) -> String {
         let unanswered = self.unanswered();
         let outcomes = &mut *self.lock();

@@ -1,4 +1,4 @@
-//! A connection that downloads again and again, and changes its address and its connection ID meanwhile.
+//! A connection that downloads repeatedly, and changes its address and its connection ID meanwhile.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,45 +14,46 @@ use super::{Fleet, connect, request};
 use crate::Outcome;
 use crate::pattern::Sink;
 
-/// How often a connection changes its address, and how often its ID.
+/// Interval between address changes, and between connection ID changes.
 const MOVING: Duration = Duration::from_secs(1);
 
 pub(super) struct Member {
     number: u8,
     fleet: Arc<Fleet>,
-    /// Its socket and thread.
+    /// Owns the connection's socket and thread.
     _endpoint: Endpoint,
     client: Client,
-    /// Between the client and the balancer, if its address changes in this way.
+    /// The NAT between client and balancer, if the address changes through a NAT.
     nat: Option<Nat>,
     /// The name of its server.
     server: String,
     state: Mutex<State>,
 }
 
-/// What became of it so far.
+/// The connection's results so far.
 #[derive(Default)]
 struct State {
-    /// Bytes that were received and are right.
+    /// Number of received and correct bytes.
     bytes: u64,
-    /// Downloads.
+    /// Number of downloads.
     begun: u64,
     complete: u64,
-    /// Changes of the address, and of the connection ID. A migration is both.
+    /// Number of changes of the address, and of the connection ID. A migration changes both.
     moved: u64,
     not_moved: u64,
     rotated: u64,
-    /// The longest time without new content while it was waited for, since the last report.
+    /// The longest wait for new content since the last report.
     waited: Duration,
-    /// Why it downloads no more.
+    /// Why it has stopped downloading.
     failure: Option<String>,
-    /// Bytes were wrong.
+    /// Whether wrong bytes were received.
     is_wrong: bool,
     has_ended: bool,
 }
 
 impl Member {
-    /// Opens a connection, of `count` that change their addresses in turn, and lets it begin.
+    /// Opens connection `number` of `count`, which change their addresses in turn, and starts
+    /// downloading.
     pub(super) async fn open(
         fleet: &Arc<Fleet>,
         number: u8,
@@ -111,7 +112,7 @@ impl Member {
         self.lock().has_ended = true;
     }
 
-    /// Downloads the content at the rate that it is to have, and checks every byte.
+    /// Downloads the content at the configured rate, and checks every byte.
     async fn download_once(&self) -> Outcome {
         let mut response = self.client.send(request("/content")).await?;
         if response.status() != StatusCode::OK {
@@ -149,8 +150,8 @@ impl Member {
         Ok(())
     }
 
-    /// Changes the address once a second, for the first time after `first`: by migration to another one, which has an ID of its
-    /// own, or because the NAT changes the port.
+    /// Changes the address once a second, for the first time after `first`: by migrating to another
+    /// address with a new connection ID, or by a NAT rebinding.
     async fn travel(self: Arc<Self>, first: Duration) {
         let mut due = every(first);
         for turn in 1.. {
@@ -173,8 +174,8 @@ impl Member {
         }
     }
 
-    /// Changes the connection ID once a second, for the first time after `first`: the client moves to another port inside of the
-    /// NAT, which returns to the port outside that it had before.
+    /// Changes the connection ID once a second, for the first time after `first`: the client moves
+    /// to another port inside the NAT, which maps it to the external port that it had before.
     async fn rotate(self: Arc<Self>, first: Duration) {
         let mut due = every(first);
         loop {
@@ -194,13 +195,13 @@ impl Member {
         Ok(())
     }
 
-    /// The addresses change for as long as there is something to download.
+    /// Returns whether the address keeps changing: as long as there is something to download.
     fn goes_on(&self) -> bool {
         let state = self.lock();
         !state.has_ended && state.failure.is_none()
     }
 
-    /// What became of it; how long it has waited, since the last report.
+    /// Returns the results, with the longest wait since the last report.
     pub(super) fn report(&self) -> Value {
         let state = &mut *self.lock();
         json!({
@@ -224,7 +225,7 @@ fn every(first: Duration) -> tokio::time::Interval {
     due
 }
 
-/// Any port of the loopback.
+/// Returns a loopback address with any port.
 fn any_loopback() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }

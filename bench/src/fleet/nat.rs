@@ -1,13 +1,16 @@
-//! A NAT with one client: it passes datagrams between ports of the client's on the loopback and the server, from a port outside
-//! that can be changed at any time. What arrives at the old port is lost then, as behind a NAT that has forgotten it.
+//! A NAT with one client: it forwards datagrams between the client's loopback ports and the server,
+//! from an external port that can be changed at any time. What arrives at the old external port is
+//! lost from then on, as behind a NAT that has dropped the mapping.
 //!
-//! When the client changes its own port, and with it its connection ID, what it sends from there leaves from the port outside that
-//! it had before the last change, if an answer has come to that: a balancer that cannot know the new ID has to know the port. What
-//! it still sends from its port of before leaves from where it did, as behind any NAT, and is answered there: until a path is
-//! validated a client uses both (RFC 9000 §9.1).
+//! When the client changes its own port, and with it its connection ID, what it sends from the new
+//! port leaves from the external port of before the last change, if an answer has arrived there: a
+//! balancer that cannot know the new ID has to know the port. What the client still sends from its
+//! previous port leaves from the same external port as before, as behind any NAT, and is answered
+//! there: until a path is validated a client uses both (RFC 9000 §9.1).
 //!
-//! It has to be another port outside. A server may take no notice of a client that validates the path on which it is already:
-//! quic-go answers a PATH_CHALLENGE from another address than that of its current path only.
+//! It has to be another external port. A server may ignore a client that validates the path on
+//! which it already is: quic-go answers a PATH_CHALLENGE only if it comes from an address other
+//! than that of its current path.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,9 +21,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 /// The largest UDP payload.
 const MAX_PAYLOAD: usize = 65_507;
 
-/// While this exists, datagrams are passed on.
+/// A running NAT; it forwards datagrams until it is dropped.
 pub(super) struct Nat {
-    /// Where the client sends to.
+    /// The address that the client sends to.
     pub(super) inside: SocketAddr,
     outside: SocketAddr,
     remote: SocketAddr,
@@ -28,7 +31,7 @@ pub(super) struct Nat {
 }
 
 impl Nat {
-    /// A NAT whose address is that of `outside`, where the port is 0.
+    /// Opens a NAT whose external address is that of `outside`, where the port is 0.
     pub(super) async fn open(outside: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let inside = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (sockets, changed) = unbounded_channel();
@@ -37,9 +40,9 @@ impl Nat {
         Ok(nat)
     }
 
-    /// Changes the port.
+    /// Changes the external port.
     pub(super) async fn rebind(&self) -> io::Result<()> {
-        // The task ends after this.
+        // Fails only after the task has ended.
         let _ = self.sockets.send(bind(self.outside, self.remote).await?);
         Ok(())
     }
@@ -51,14 +54,15 @@ async fn bind(outside: SocketAddr, remote: SocketAddr) -> io::Result<UdpSocket> 
     Ok(socket)
 }
 
-/// A port outside.
+/// An external port.
 struct Port {
     socket: UdpSocket,
-    /// The client's own port that has this one, and gets what arrives here; none after a change.
+    /// The client's port that is mapped to this one, and receives what arrives here; none after a
+    /// change.
     inside: Option<SocketAddr>,
-    /// Whether an answer has come to it since it has that port inside.
+    /// Whether an answer has arrived since it was mapped to that client port.
     is_answered: bool,
-    /// Whether an answer has ever come to it, so that the balancer has seen the client there.
+    /// Whether an answer has ever arrived, so that the balancer has seen the client at this port.
     is_known: bool,
 }
 
@@ -72,21 +76,21 @@ impl Port {
     }
 }
 
-/// The ports outside: that which the client's newest port has, and the one before.
+/// The external ports: the one mapped to the client's newest port, and the previous one.
 struct Ports {
     newest: Port,
     former: Option<Port>,
 }
 
 impl Ports {
-    /// The port that was the newest is forgotten.
+    /// Switches to a new external port; the mapping of the newest one is dropped.
     fn change(&mut self, socket: UdpSocket) {
         let newest = Port::new(socket, self.newest.inside);
         let former = std::mem::replace(&mut self.newest, newest);
         self.former = Some(Port { inside: None, ..former });
     }
 
-    /// From where what the client sends from this port of its own leaves.
+    /// Returns the socket from which datagrams of this client port leave.
     fn of(&mut self, inside: SocketAddr) -> &UdpSocket {
         if self.newest.inside == Some(inside) {
             return &self.newest.socket;
@@ -112,10 +116,11 @@ async fn pass_on(inside: UdpSocket, outside: UdpSocket, mut changed: UnboundedRe
     let mut buffers = [vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]];
     let [out, back, late] = &mut buffers;
     loop {
-        // An error is that of one datagram, as if it was lost.
+        // An error affects a single datagram, as if it had been lost.
         tokio::select! {
-            // A datagram that the client sends after a change leaves from the new port. The next change waits for an answer there,
-            // so that one of both ports is known at any time, and a new ID with it.
+            // A datagram that the client sends after a change leaves from the new port. The next
+            // change waits for an answer there, so that at any time the balancer knows one of the
+            // two ports, and a new ID with it.
             biased;
             socket = changed.recv(), if ports.newest.is_answered => match socket {
                 Some(socket) => ports.change(socket),
@@ -138,10 +143,11 @@ async fn pass_on(inside: UdpSocket, outside: UdpSocket, mut changed: UnboundedRe
     }
 }
 
-/// Receives a datagram at a port outside: its length, and the client's port that gets it, if one does.
+/// Receives a datagram at an external port. Returns its length and the client port it is for, if
+/// there is one.
 async fn receive(port: Option<&Port>, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     match port {
-        // So is an error.
+        // An error also affects a single datagram.
         Some(port) => port.socket.recv(buffer).await.ok().zip(port.inside),
         None => std::future::pending().await,
     }
@@ -180,8 +186,8 @@ mod tests {
         });
     }
 
-    /// What the client still sends from its own port of before leaves from where it did, and nobody returns to a port that may be
-    /// unknown.
+    /// What the client still sends from its previous port leaves from the same external port as
+    /// before, and no client port is mapped back to a port that the balancer may not know.
     #[test]
     fn a_client_that_changes_its_own_port_is_where_it_was_before() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

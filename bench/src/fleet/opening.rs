@@ -1,7 +1,8 @@
-//! Connections for one small request each: at a steady rate, and from addresses that stay the same.
+//! Connections for one small request each: at a steady rate, and from fixed addresses.
 //!
-//! They are not closed: a packet that arrives after its connection has ended is one of no connection, and could not be told from
-//! one that came to the wrong server. They end without a packet, after the idle timeout.
+//! They are not closed: a packet that arrives after its connection has ended belongs to no
+//! connection, and could not be told from one that was routed to the wrong server. They end
+//! silently by the idle timeout.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::{Fleet, IDLE_TIMEOUT, connect};
 use crate::Outcome;
 
-/// How many probes are in progress at the same time.
+/// Number of concurrent probes.
 const PROBING: usize = 16;
 
 /// Connections that are opened at a steady rate.
@@ -64,7 +65,7 @@ impl Openings {
         }
     }
 
-    /// Those that have ended since the last call.
+    /// Returns the connections that have ended since the last call.
     pub(super) fn take(&self) -> Vec<Value> {
         std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -74,24 +75,25 @@ impl Openings {
     }
 }
 
-/// Keeps a connection, and its socket, until it has ended.
+/// Keeps a connection and its socket until the connection has ended.
 async fn end_in_silence(endpoint: Endpoint, client: Client) {
-    // Longer than the timeout, which begins anew with the last packet.
+    // Longer than the idle timeout, which restarts with the last packet.
     let _ = tokio::time::timeout(2 * IDLE_TIMEOUT, client.closed()).await;
     drop(endpoint);
 }
 
-/// Connections from addresses that are the same every time.
+/// Connections from fixed addresses.
 pub(super) struct Probes(Vec<Endpoint>);
 
 impl Probes {
-    /// Probes from so many addresses.
+    /// Creates probes from `count` addresses.
     pub(super) fn new(fleet: &Fleet, count: u16) -> Outcome<Self> {
         let open = |number| Endpoint::client(fleet.addresses.of_probe(number));
         Ok(Self((0..count).map(open).collect::<Result<_, _>>()?))
     }
 
-    /// Connects once from each address, and returns the names of the servers, `null` where there was no connection.
+    /// Connects once from each address, and returns the servers' names, `null` where there was no
+    /// connection.
     pub(super) async fn connect(&self, fleet: &Arc<Fleet>) -> Vec<Option<String>> {
         let permits = Arc::new(Semaphore::new(PROBING));
         let mut connecting = Vec::new();

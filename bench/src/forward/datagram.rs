@@ -1,4 +1,4 @@
-//! The datagrams: a short header with a connection ID of QUIC-LB, and the number of the connection.
+//! The datagrams: a short header with a QUIC-LB connection ID, and the connection's number.
 //!
 //! ```text
 //! Datagram {
@@ -16,19 +16,20 @@ use clearway_wire::quic_lb::{ConfigId, IdCodec, ServerId};
 
 use crate::Outcome;
 
-/// What a datagram begins with.
+/// The first bytes of a datagram.
 pub(super) type Header = [u8; HEADER_LEN];
 
-/// The shortest datagram.
+/// Minimum length of a datagram.
 pub(super) const HEADER_LEN: usize = CONNECTION_AT + size_of::<u32>();
-/// Behind the longest connection ID.
+/// Offset of the connection number: after the longest connection ID.
 const CONNECTION_AT: usize = 1 + ConnectionId::MAX_LEN;
 /// A short header with the fixed bit (RFC 9000 §17.3.1).
 const FIRST_BYTE: u8 = 0x40;
-/// The bit that long headers have.
+/// The header form bit of long headers.
 const LONG_HEADER: u8 = 0x80;
 
-/// The headers of connections 0 to `count`. They belong to the servers in turn, whose IDs are given in hexadecimal digits.
+/// Returns the headers of connections 0 to `count`. The connections belong to the servers in turn,
+/// whose IDs are given in hexadecimal.
 pub(super) fn headers(count: u32, servers: &[String], nonce_len: usize) -> Outcome<Vec<Header>> {
     let servers: Vec<ServerId> = servers.iter().map(|id| server_id(id)).collect::<Outcome<_>>()?;
     let first = servers.first().ok_or("there is no server")?;
@@ -60,7 +61,8 @@ pub(crate) fn server_id(digits: &str) -> Outcome<ServerId> {
     id.ok_or_else(|| format!("{digits} is not a server ID of 1 to 15 octets").into())
 }
 
-/// Which connection a datagram is of; `None` if it is none of these.
+/// Returns the number of the connection that a datagram belongs to; `None` if it belongs to none of
+/// these.
 pub(super) fn connection(datagram: &[u8]) -> Option<u32> {
     let is_short =
         datagram.first().is_some_and(|byte| byte & (FIRST_BYTE | LONG_HEADER) == FIRST_BYTE);
@@ -68,7 +70,7 @@ pub(super) fn connection(datagram: &[u8]) -> Option<u32> {
     is_short.then(|| u32::from_be_bytes(*number))
 }
 
-/// The octets of the connection ID that the loops look at.
+/// Returns the octets of the connection ID that the forwarding loops look at.
 pub(super) fn id_prefix(datagram: &[u8]) -> &[u8] {
     datagram.get(1..9).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Loops as they are often written: one thread receives a datagram, looks up its client, and sends it on. Answers are not
-//! forwarded, since nobody answers here.
+//! Typical simple forwarding loops: one thread receives a datagram, looks up its client, and
+//! forwards it. Answers are not forwarded, since nothing answers here.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,9 +16,9 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, socket_recv_buffer_size}
 use super::datagram;
 use crate::{Outcome, attached};
 
-/// How many datagrams a call of recvmmsg or sendmmsg takes at most.
+/// Maximum number of datagrams per recvmmsg or sendmmsg call.
 const BATCH: usize = 64;
-/// The largest datagram that is forwarded: without jumbo frames there is none larger.
+/// Maximum size of a forwarded datagram; without jumbo frames none is larger.
 const BUFFER_SIZE: usize = 2048;
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -64,7 +64,7 @@ pub(super) fn run(options: &LoopOptions) -> Outcome {
     }
 }
 
-/// The kernel doubles what it is asked for, for its own bookkeeping (socket(7)).
+/// The kernel doubles the requested value, for its own bookkeeping (socket(7)).
 fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Outcome {
     set_socket_recv_buffer_size(socket, bytes / 2)?;
     match socket_recv_buffer_size(socket)? {
@@ -73,7 +73,7 @@ fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Outcome {
     }
 }
 
-/// Which server each client has.
+/// The server of each client.
 struct Table {
     servers: Vec<SocketAddrV4>,
     clients: HashMap<SocketAddr, SocketAddrV4>,
@@ -121,12 +121,12 @@ fn many_at_a_time(socket: &UdpSocket, mut table: Table, work: Duration) -> Outco
     }
 }
 
-/// Datagrams that are received in one call, and sent in another.
+/// Datagrams received in one call and sent in another.
 struct Batch {
     memory: Vec<u8>,
     receiving: MultiHeaders<SockaddrIn>,
     sending: MultiHeaders<SockaddrIn>,
-    /// The length and the sender of each datagram.
+    /// The length and sender of each datagram.
     received: Vec<(usize, SocketAddrV4)>,
 }
 
@@ -140,7 +140,7 @@ impl Batch {
         }
     }
 
-    /// Waits for one datagram, and takes those that are there with it: how many these are.
+    /// Waits for one datagram, and takes those that are available with it. Returns their number.
     fn receive(&mut self, socket: &UdpSocket) -> Outcome<usize> {
         let Self { memory, receiving, received, .. } = self;
         let buffers = memory.chunks_mut(BUFFER_SIZE);
@@ -152,7 +152,7 @@ impl Batch {
         Ok(received.len())
     }
 
-    /// Sends them on.
+    /// Forwards them.
     fn send(&mut self, socket: &UdpSocket, table: &mut Table) -> Outcome {
         let Self { memory, sending, received, .. } = self;
         let (mut slices, mut servers) = (Vec::new(), Vec::new());

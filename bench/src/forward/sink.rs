@@ -1,4 +1,5 @@
-//! Servers that only count what arrives. One thread receives in batches (GRO) on all of their sockets.
+//! Servers that only count received datagrams. One thread receives in batches (GRO) on all of their
+//! sockets.
 
 use std::io::{Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,7 +13,7 @@ use super::datagram;
 use crate::Outcome;
 use crate::batches::{Received, Socket};
 
-/// How many calls to the kernel receive from one socket before the next one has its turn.
+/// Number of receive calls on one socket before the next one has its turn.
 const CALLS: usize = 4;
 
 #[derive(Args)]
@@ -25,23 +26,24 @@ pub(crate) struct SinkOptions {
     servers: u32,
 }
 
-/// What has arrived.
+/// Counters of received datagrams.
 #[derive(Default, PartialEq, Debug)]
 struct Counts {
     received: u64,
-    /// Those of them that came to a server which their connection does not belong to.
+    /// Datagrams that reached a server which their connection does not belong to.
     misrouted: u64,
-    /// Those of them that are not of the source.
+    /// Datagrams that the source did not send.
     unreadable: u64,
-    /// Those of them that had a preface.
+    /// Datagrams with a preface.
     prefaced: u64,
-    /// How many datagrams came together at a time, added up.
+    /// Number of received batches.
     batches: u64,
-    /// When the first came, and when the last.
+    /// The times of the first and the last arrival.
     between: Option<[Instant; 2]>,
 }
 
-/// Prints the addresses of the servers, and then the counts for each line of standard input, which it ends with.
+/// Prints the servers' addresses, and then the counters for each line on standard input, until that
+/// closes.
 pub(super) fn run(options: &SinkOptions) -> Outcome {
     let any = SocketAddr::from((options.address, 0));
     let sockets = (0..options.servers).map(|_| Socket::bind(any)).collect::<Outcome<Vec<_>>>()?;
@@ -77,7 +79,7 @@ pub(super) fn run(options: &SinkOptions) -> Outcome {
 }
 
 impl Counts {
-    /// Counts what the server of this number, of so many, has received.
+    /// Counts what server number `server` of `servers` has received.
     fn add_all(&mut self, received: &mut Received, server: u32, servers: u32) {
         for (_, batch, size) in received.batches() {
             self.batches += 1;

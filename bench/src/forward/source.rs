@@ -1,4 +1,5 @@
-//! Clients that send datagrams, each from an address of its own: as fast as possible, or at a rate, whatever becomes of them.
+//! Clients that send datagrams, each from its own address: as fast as possible or at a fixed rate,
+//! regardless of whether they arrive.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::sleep;
@@ -44,14 +45,14 @@ pub(crate) struct SourceOptions {
     seconds: f64,
 }
 
-/// Where a client sends to and from, and what its datagrams begin with.
+/// A client's socket, its destination, and the header of its datagrams.
 struct Client {
     socket: Socket,
     destination: SocketAddr,
     header: Header,
 }
 
-/// Sends, and prints how many datagrams were sent in how many seconds.
+/// Sends, and prints the number of datagrams sent and the time in seconds.
 pub(super) fn run(options: &SourceOptions) -> Outcome {
     let clients = clients(options)?;
     let size = usize::from(options.size);
@@ -66,7 +67,7 @@ pub(super) fn run(options: &SourceOptions) -> Outcome {
         if elapsed.max(due) >= duration {
             break;
         }
-        // One that is late is sent at once, so that the rate is kept.
+        // A late batch is sent immediately, so that the rate is kept.
         if due > elapsed {
             sleep(due - elapsed);
         }
@@ -95,18 +96,19 @@ fn clients(options: &SourceOptions) -> Outcome<Vec<Client>> {
     .collect()
 }
 
-/// The address of a client, at any free port.
+/// Returns the address of a client, with any free port.
 fn address(client: u16) -> SocketAddr {
     let [high, low] = (client + 1).to_be_bytes();
     (Ipv4Addr::new(127, 1, high, low), 0).into()
 }
 
-/// How many datagrams of this size are sent in one call to the kernel, if it takes so many.
+/// Returns the number of datagrams of this size to send in one system call: `wanted`, or the
+/// maximum that the kernel accepts.
 fn batch(size: usize, wanted: usize) -> usize {
     wanted.min(BATCH_BYTES / size).clamp(1, MAX_SEGMENTS)
 }
 
-/// When batches of `count` datagrams are due.
+/// Returns the interval between batches of `count` datagrams.
 fn interval(rate: Option<f64>, count: usize) -> Outcome<Duration> {
     let seconds = rate.map_or(0.0, |rate| count as f64 / rate);
     match Duration::try_from_secs_f64(seconds) {

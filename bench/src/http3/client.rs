@@ -52,7 +52,7 @@ async fn transfer_all(options: &ClientOptions, mtu: Mtu) -> Outcome {
     Ok(())
 }
 
-/// Makes one request, and returns how many bytes its content or that of the response had.
+/// Makes one request. Returns the number of content bytes in the request or the response.
 async fn transfer_one(client: &Client, url: &str, upload: Option<u64>) -> Outcome<u64> {
     let response = match upload {
         Some(size) => {

@@ -1,4 +1,4 @@
-//! The server inside its shard.
+//! The server that runs inside its shard.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::pattern::{Sink, Source};
 /// Responds to `/zero/N` with `N` bytes, and checks what is posted to `/sink`.
 #[derive(Default)]
 pub(crate) struct Generator {
-    /// The uploads in progress, by their streams.
+    /// The uploads in progress, by stream ID.
     sinks: BTreeMap<u64, Sink>,
 }
 

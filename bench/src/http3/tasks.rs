@@ -1,4 +1,4 @@
-//! The server in tasks, on its shard's thread or in a runtime.
+//! The server that runs in tasks, on its shard's thread or in a runtime.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ async fn take(request: Request<RecvBody>) -> Response<Body> {
     let mut body = request.into_body();
     let mut sink = Sink::new();
     while let Some(chunk) = body.chunk().await {
-        // If it was cut off, nobody reads the response.
+        // If the upload was cut off, nothing reads the response.
         if !chunk.is_ok_and(|chunk| sink.accept(&chunk)) {
             return with_status(StatusCode::BAD_REQUEST);
         }

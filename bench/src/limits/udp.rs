@@ -1,4 +1,4 @@
-//! Datagrams over loopback in batches, through the library for sockets that `clearway-udp` uses.
+//! Datagrams over loopback in batches, through the socket library that `clearway-udp` uses.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -10,13 +10,14 @@ use super::{ReceiveOptions, SendOptions};
 use crate::batches::{Received, Socket};
 use crate::{Outcome, transfer};
 
-/// How many batches may be under way. The receiver says each time when half of them have arrived. So nothing is lost, and
-/// what waits in the kernel is as little as behind a congestion controller; more would be slower, since it leaves the caches.
+/// Maximum number of batches in flight. The receiver reports each time that half of them have
+/// arrived. So nothing is lost, and as little waits in the kernel as behind a congestion
+/// controller; more would be slower, since it would not fit the caches.
 const WINDOW: usize = 6;
-/// After this a sender no longer waits for what was lost after all.
+/// Time after which a sender stops waiting for datagrams and counts them as lost.
 const LOSS: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// What a sender knows of its datagrams, in bytes.
+/// The sender's record of its datagrams, in bytes.
 #[derive(Default)]
 struct Flight {
     sent: u64,
@@ -29,13 +30,14 @@ impl Flight {
         self.sent - self.arrived - self.lost < window as u64
     }
 
-    /// Reads how much has arrived, and waits if the window is full.
+    /// Reads the receiver's reports, and waits while the window is full.
     fn make_room(&mut self, socket: &Socket, window: usize) -> Outcome {
         while !self.is_below(window) {
             let mut number = [0; size_of::<u64>()];
             match socket.socket.recv(&mut number) {
                 Ok(_) => {
-                    // Reports may overtake each other, and some of what was given up may arrive.
+                    // Reports may be reordered, and datagrams that were counted as lost may still
+                    // arrive.
                     let most = self.sent - self.lost;
                     self.arrived = u64::from_be_bytes(number).clamp(self.arrived, most);
                 }
@@ -51,7 +53,7 @@ impl Flight {
     }
 }
 
-/// Sends as fast as it arrives.
+/// Sends as fast as the datagrams arrive.
 pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(transfer::local_address(options.connect))?;
     let size = usize::from(options.options.size);
@@ -70,7 +72,7 @@ pub(super) fn send(options: &SendOptions) -> Outcome<(u64, Duration)> {
     Ok((flight.arrived, began.elapsed()))
 }
 
-/// Receives from the first datagram on. Only bytes that arrive are counted.
+/// Receives for the given time, from the first datagram on. Only received bytes are counted.
 pub(super) fn receive(options: &ReceiveOptions) -> Outcome<(u64, Duration)> {
     let socket = Socket::bind(options.listen)?;
     println!("listening {}", socket.socket.local_addr()?);
@@ -115,7 +117,7 @@ mod tests {
         receiver.socket.send_to(&300_u64.to_be_bytes(), address).unwrap();
         flight.make_room(&sender, 600).unwrap();
         assert_eq!((flight.arrived, flight.lost), (300, 0));
-        // What is lost does not close it for ever.
+        // Lost datagrams do not close the window permanently.
         flight.sent = 900;
         flight.make_room(&sender, 600).unwrap();
         assert_eq!((flight.arrived, flight.lost), (300, 600));

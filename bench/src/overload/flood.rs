@@ -1,8 +1,9 @@
 //! Valid first Initial packets of clients that never answer.
 //!
-//! The transport makes one ClientHello. It is encrypted anew for each client under a Destination Connection ID of its own
-//! (RFC 9001 §5.2), so that each would make a server do a whole handshake. All are made before the first is sent: sending
-//! takes less time than encrypting.
+//! The transport generates one ClientHello. It is encrypted again for each client under its own
+//! Destination Connection ID (RFC 9001 §5.2), so that each would make a server process a whole
+//! handshake. All packets are generated before the first is sent: sending takes less time than
+//! encrypting.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::ops::Range;
@@ -23,13 +24,13 @@ use rustls::quic::{DirectionalKeys, Keys, Version};
 use crate::attached::Steps;
 use crate::{Outcome, http3};
 
-/// The length of the transport's first Destination Connection IDs.
+/// Length of the transport's first Destination Connection IDs.
 const ID_LEN: usize = 12;
-/// Where that begins in a packet: after the first byte, the version and the length.
+/// Offset of that ID in a packet: after the first byte, the version and the length.
 const ID_AT: usize = 6;
-/// How far after the beginning of the packet number the sample for header protection begins (RFC 9001 §5.4.2).
+/// Offset of the header protection sample from the start of the packet number (RFC 9001 §5.4.2).
 const SAMPLE_DISTANCE: usize = 4;
-/// How many datagrams are sent before it is looked whether they are too many for the rate.
+/// Number of datagrams to send between checks of the rate.
 const BURST: usize = 16;
 
 #[derive(Args)]
@@ -48,7 +49,7 @@ pub(crate) struct FloodOptions {
     addresses: u16,
 }
 
-/// Says `ready N`, waits for a line from standard input, sends the packets and prints how fast that was.
+/// Prints `ready N`, waits for a line on standard input, sends the packets and prints the rate.
 pub(crate) fn run(options: &FloodOptions) -> Outcome {
     let steps = Steps::new();
     let template = Template::new(options.connect)?;
@@ -79,7 +80,7 @@ pub(crate) fn run(options: &FloodOptions) -> Outcome {
     ))
 }
 
-/// Sockets at different addresses, for datagrams to the server.
+/// Returns sockets at different addresses for datagrams to the server.
 fn sockets(options: &FloodOptions) -> Outcome<Vec<UdpSocket>> {
     let socket = |number: u16| -> Outcome<UdpSocket> {
         let [high, low] = number.to_be_bytes();
@@ -96,7 +97,7 @@ struct Template {
     datagram: Vec<u8>,
     number: u64,
     number_at: Range<usize>,
-    /// Where the payload ends and the tag begins.
+    /// Offset at which the payload ends and the tag begins.
     payload_end: usize,
 }
 
@@ -124,7 +125,7 @@ impl Template {
         Ok(Self { number, payload_end: number_at.end + plain, number_at, datagram })
     }
 
-    /// Encrypts it in `datagram` for the Destination Connection ID `id`.
+    /// Encrypts the packet into `datagram` for the Destination Connection ID `id`.
     fn write(&self, id: &[u8; ID_LEN], datagram: &mut [u8]) -> Outcome {
         datagram.copy_from_slice(&self.datagram);
         datagram[ID_AT..ID_AT + ID_LEN].copy_from_slice(id);
@@ -140,14 +141,14 @@ impl Template {
     }
 }
 
-/// What a client protects its Initial packets with (RFC 9001 §5.2).
+/// Returns the keys with which a client protects its Initial packets (RFC 9001 §5.2).
 fn keys(id: &[u8]) -> Outcome<DirectionalKeys> {
     let suite = TLS13_AES_128_GCM_SHA256.tls13().ok_or("no TLS 1.3")?;
     let algorithm = suite.quic.ok_or("no QUIC")?;
     Ok(Keys::initial(Version::V1, suite, algorithm, id, rustls::Side::Client).local)
 }
 
-/// The first datagram of a client with X25519.
+/// Returns the first datagram of a client with X25519.
 fn first_datagram(server: SocketAddr) -> Outcome<Vec<u8>> {
     let now = Timestamp::from_origin(Duration::from_secs(1));
     let alpn = http3::ALPN.as_bytes();

@@ -1,4 +1,4 @@
-//! The client inside its shard.
+//! The client that runs inside its shard.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{OPENING, REQUEST_LEN, Transfer};
 use crate::pattern::{Sink, Source};
 use crate::{Outcome, transfer};
 
-/// What a connection says.
+/// A connection's progress report.
 enum Report {
     /// The handshake is complete.
     Open(ConnectionWaker),
@@ -26,7 +26,7 @@ enum Report {
     Failed(String),
 }
 
-/// Opens the connections, and then transfers on all of them. Returns how long the transfers took.
+/// Opens the connections, and then transfers on all of them. Returns the duration of the transfers.
 pub(super) fn run(
     config: &ClientConfig,
     remote: SocketAddr,
@@ -85,7 +85,7 @@ fn next_open(reports: &Receiver<Report>) -> Outcome<ConnectionWaker> {
 struct Client {
     transfer: Transfer,
     has_started: Arc<AtomicBool>,
-    /// Until the connection is open.
+    /// Set until the connection is open.
     waker: Option<ConnectionWaker>,
     running: Option<Running>,
     reporting: Sender<Report>,
@@ -130,7 +130,8 @@ impl Application for Client {
 }
 
 impl Client {
-    /// Writes as much as the connection accepts, and reads what has arrived. Returns whether the transfer is complete.
+    /// Writes as much as the connection accepts, and reads what has arrived. Returns whether the
+    /// transfer is complete.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> Result<bool, String> {
         if self.running.is_none() {
             self.running = self.start(connection)?;

@@ -1,4 +1,4 @@
-//! The server inside its shard.
+//! The server that runs inside its shard.
 
 use std::net::SocketAddr;
 
@@ -39,10 +39,10 @@ struct Server {
 /// One stream.
 struct Answer {
     stream: StreamId,
-    /// The number that the client sends first, as far as it has arrived.
+    /// The received part of the number that the client sends first.
     asked: Vec<u8>,
     upload: Sink,
-    /// The answer, once the upload has ended.
+    /// The bytes to send, once the upload has ended.
     source: Option<Source>,
 }
 
@@ -56,7 +56,8 @@ impl Application for Server {
         self.answers.retain_mut(|answer| match answer.go_on(now, connection) {
             Ok(is_over) => !is_over,
             Err(_) => {
-                // A stream that the client has reset, or a connection that is closed, needs neither.
+                // Both calls fail if the client has reset the stream or the connection is closed,
+                // and are not needed then.
                 let _ = connection.reset(answer.stream, WRONG);
                 let _ = connection.stop_sending(now, answer.stream, WRONG);
                 false
@@ -69,7 +70,8 @@ impl Application for Server {
 }
 
 impl Answer {
-    /// Reads the upload to its end, then writes as much as the connection accepts. Returns whether everything is written.
+    /// Reads the upload to its end, then writes as much as the connection accepts. Returns whether
+    /// everything is written.
     fn go_on(&mut self, now: Timestamp, connection: &mut Connection) -> Result<bool, String> {
         if self.source.is_none() {
             if !self.read_request(now, connection)? {

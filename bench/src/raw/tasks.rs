@@ -1,4 +1,4 @@
-//! Both ends in tasks on the threads of their shards.
+//! Both endpoints in tasks on the threads of their shards.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(super) fn serve(listen: SocketAddr, config: ServerConfig) -> Outcome {
         println!("listening {}", endpoint.local_address());
         while let Some(connecting) = endpoint.accept().await {
             tokio::spawn(async move {
-                // Clients that do not complete the handshake are none of the benchmark's.
+                // Clients that do not complete the handshake are not part of the benchmark.
                 if let Ok(connection) = connecting.await {
                     connection.clone().spawn(accept(connection));
                 }
@@ -32,7 +32,7 @@ pub(super) fn serve(listen: SocketAddr, config: ServerConfig) -> Outcome {
 async fn accept(connection: Connection) {
     while let Ok((send, receive)) = connection.accept_bi().await {
         connection.spawn(async move {
-            // Dropped streams of a client that has gone need no answer.
+            // Streams of a client that has gone need no answer; dropping them suffices.
             let _ = answer(send, receive).await;
         });
     }
@@ -57,7 +57,7 @@ async fn answer(mut send: SendStream, mut receive: RecvStream) -> Outcome {
     write(&mut send, Source::new(u64::from_be_bytes(length))).await
 }
 
-/// Writes everything and the end.
+/// Writes everything and ends the stream.
 async fn write(send: &mut SendStream, mut source: Source) -> Outcome {
     while let Some(chunk) = source.take(usize::MAX) {
         send.write_chunk(chunk).await?;
@@ -66,7 +66,7 @@ async fn write(send: &mut SendStream, mut source: Source) -> Outcome {
     Ok(())
 }
 
-/// Opens the connections, and then transfers on all of them. Returns how long the transfers took.
+/// Opens the connections, and then transfers on all of them. Returns the duration of the transfers.
 pub(super) fn run(
     config: &ClientConfig,
     remote: SocketAddr,
