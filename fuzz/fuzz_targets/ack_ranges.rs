@@ -1,4 +1,5 @@
-//! An ACK frame: its ranges descend with a gap between any two, and encoding them again yields the same ranges.
+//! An ACK frame: its ranges descend with a gap between any two, and re-encoding them yields the
+//! same ranges.
 #![no_main]
 
 use clearway_wire::frame::Ack;

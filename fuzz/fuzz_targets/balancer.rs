@@ -1,5 +1,5 @@
-//! The load balancer: whatever clients send and servers answer, each datagram goes to a server of the pool or is dropped for a
-//! reason, and what is remembered stays within its limits.
+//! The load balancer: whatever clients send and servers answer, each datagram is forwarded to a
+//! server of the pool or dropped for a reason, and the stored state stays within its limits.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ fn server(number: u8) -> Server {
     Server {
         name: format!("server {number}"),
         address: SocketAddr::from(([192, 0, 2, number], 443)),
-        // The third does not issue IDs of QUIC-LB.
+        // The third does not issue QUIC-LB connection IDs.
         ids: if number < 3 { vec![(config, id)] } else { Vec::new() },
         id_len: None,
         weight: 1,
@@ -38,7 +38,7 @@ fn pool() -> Pool {
     Pool::new(codecs, (1..4).map(server).collect()).expect("three different servers")
 }
 
-// Each step is: who sends, seconds that pass, the length of the datagram, the datagram.
+// Each step is: the sender, the elapsed seconds, the length of the datagram, the datagram.
 fuzz_target!(|data: &[u8]| {
     let pool = Arc::new(pool());
     let mut router = Router::new(pool.clone(), LIMITS, Random::from_number(1));
@@ -64,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
     if let Some((preface, rest)) = Preface::split(&mut datagram) {
         let length = rest.len();
         let (octets, len) = preface.encode();
-        // An IPv4 address in the form of IPv6 comes back as one of IPv4.
+        // An IPv4-mapped IPv6 address is decoded as an IPv4 address.
         assert!(len + length <= data.len());
         assert_eq!(octets[1..3], data[1..3]);
     }

@@ -1,5 +1,5 @@
-//! Payloads of 1-RTT packets from a peer that has the keys, to a server and to a client: the connection processes them
-//! or closes, and while it waits for anything it has a deadline.
+//! Payloads of 1-RTT packets from a peer that has the keys, to a server and to a client: the
+//! connection processes them or closes, and has a deadline while it waits for anything.
 #![no_main]
 
 use clearway_limits::scene::{Application, Scene};

@@ -1,4 +1,5 @@
-//! Datagrams to an endpoint: from unknown senders, from clients that connect, and for existing connections.
+//! Datagrams to an endpoint: from unknown senders, from clients that connect, and for existing
+//! connections.
 #![no_main]
 
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A packet's payload: every frame that can be decoded can be encoded, and decodes to the same frame.
+//! A packet's payload: every frame that can be decoded can be re-encoded, and decodes to the same
+//! frame.
 #![no_main]
 
 use clearway_wire::{Frame, Reader, Writer};

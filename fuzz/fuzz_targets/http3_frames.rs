@@ -1,4 +1,4 @@
-//! HTTP/3 frame headers: the frames are the same in whatever pieces the stream arrives.
+//! HTTP/3 frame headers: the frames are the same however the stream is split into pieces.
 #![no_main]
 
 use clearway_http3::fuzzing::check_frames;

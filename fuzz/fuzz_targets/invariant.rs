@@ -1,4 +1,4 @@
-//! The version-independent header: everything that is read lies within the datagram.
+//! The version-independent header: everything that is read is within the datagram.
 #![no_main]
 
 use clearway_wire::header::Invariant;

@@ -1,4 +1,4 @@
-//! Texts that people write: recorded traces, durations, rates, probabilities and sizes.
+//! Text formats that people write: recorded traces, durations, rates, probabilities and sizes.
 #![no_main]
 
 use clearway_network::{Trace, parse_duration, parse_probability, parse_rate, parse_size};

@@ -1,4 +1,4 @@
-//! A datagram of coalesced packets: iterating over them terminates, and no offset is outside of its packet.
+//! A datagram of coalesced packets: iteration terminates, and every offset is within its packet.
 #![no_main]
 
 use clearway_wire::header::ProtectedHeader;

@@ -1,4 +1,5 @@
-//! The QPACK encoder and decoder streams: the result is the same in whatever pieces they arrive.
+//! The QPACK encoder and decoder streams: the result is the same however they are split into
+//! pieces.
 #![no_main]
 
 use clearway_http3::fuzzing::check_instructions;
