@@ -1,4 +1,5 @@
-//! Reading captured packets, decrypted with a key log. Nothing here is shared with the stack under test.
+//! Reads captured packets and decrypts them with a key log. Nothing here is shared with the stack
+//! under test.
 
 mod bytes;
 mod connection;

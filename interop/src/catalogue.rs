@@ -16,18 +16,18 @@ pub(crate) struct Test {
     pub(crate) name: &'static str,
     /// The abbreviation in the matrix.
     pub(crate) letter: &'static str,
-    /// TESTCASE of the client and of the server: what an endpoint has to do.
+    /// The TESTCASE of the client and of the server: what an endpoint must do.
     pub(crate) client_case: Case,
     pub(crate) server_case: Case,
     pub(crate) files: Files,
     pub(crate) network: Network,
     pub(crate) host: Host,
-    /// For one run.
+    /// The time limit of one run.
     pub(crate) time_limit: Duration,
     pub(crate) check: Check,
 }
 
-/// What an endpoint is told to do: the value of the environment variable TESTCASE.
+/// An endpoint's task: the value of the environment variable TESTCASE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     Handshake,
@@ -63,11 +63,11 @@ impl Case {
     }
 }
 
-/// The files that are downloaded.
+/// The files to download.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Files {
     Sizes(&'static [usize]),
-    /// This many, each of this size, with names of this length.
+    /// This many files of this size, with names of this length.
     Many {
         count: usize,
         size: usize,
@@ -75,7 +75,7 @@ pub(crate) enum Files {
     },
 }
 
-/// The addresses at which the client finds the server.
+/// The address families at which the client finds the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Host {
     V4,
@@ -84,14 +84,14 @@ pub(crate) enum Host {
     V46,
 }
 
-/// What is checked besides the downloaded files.
+/// The check that is made in addition to that of the downloaded files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     /// One handshake in version 1, and no Retry packet.
     Handshake,
     /// One handshake in version 1.
     Transfer,
-    /// As a handshake; besides, the client has sent its ClientHello again.
+    /// Like a handshake; in addition, the client must have retransmitted its ClientHello.
     LongRoundTrip,
     ChaCha20,
     Multiplexing,
@@ -108,7 +108,7 @@ pub(crate) enum Check {
     RebindPort,
     RebindAddress,
     ConnectionMigration,
-    /// How fast the data arrived; several runs.
+    /// The goodput; several runs.
     Goodput,
 }
 
@@ -117,7 +117,7 @@ impl Test {
         self.check == Check::Goodput
     }
 
-    /// The number of bytes to download.
+    /// Returns the number of bytes to download.
     pub(crate) fn size(&self) -> usize {
         match self.files {
             Files::Sizes(sizes) => sizes.iter().sum(),
@@ -230,7 +230,7 @@ pub(crate) static TESTS: [Test; 24] = [
     },
 ];
 
-/// The test of a name or an abbreviation.
+/// Returns the test with this name or abbreviation.
 pub(crate) fn find(name: &str) -> Option<&'static Test> {
     TESTS.iter().find(|test| test.name == name || test.letter == name)
 }

@@ -1,4 +1,4 @@
-//! One cell of the matrix: a client, a server, a test, a controller.
+//! One cell of the matrix: a client, a server, a test and a congestion controller.
 
 use crate::catalogue::Test;
 use crate::stack::{Controller, Stack};
@@ -12,13 +12,13 @@ pub(crate) struct Cell {
     pub(crate) controller: Controller,
 }
 
-/// What came out of a cell.
+/// The outcome of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) result: Verdict,
-    /// What was found or measured, or why the test failed or is not supported.
+    /// The finding or the measured value, or why the test failed or is not supported.
     pub(crate) detail: String,
-    /// Of a measurement, the mean in kilobits per second.
+    /// The mean in kilobits per second, for a measurement.
     pub(crate) kilobits_per_second: Option<f64>,
 }
 

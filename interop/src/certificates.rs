@@ -13,21 +13,21 @@ use rcgen::{
 pub(crate) const SERVER_NAME: &str = "server";
 /// The other names in the certificate.
 const OTHER_NAMES: [&str; 3] = ["server4", "server6", "server46"];
-/// How many intermediate certificates the long chain has; with the server's own there are nine.
+/// Number of intermediate certificates in the long chain; with the server's own there are nine.
 const INTERMEDIATES: usize = 8;
-/// How many of these clients trust, beside the root: several verifiers accept at most six certificates between a
-/// trusted one and the server's.
+/// Number of intermediates that clients trust, in addition to the root: several verifiers accept at
+/// most six certificates between a trusted one and the server's.
 const TRUSTED_INTERMEDIATES: usize = 3;
-/// The names that make the certificate of the long chain large: this many, each of this length.
+/// The names that enlarge the certificate of the long chain: their number and the length of each.
 const FILLING_NAMES: usize = 20;
 const FILLING_LENGTH: usize = 250;
-/// The longest part of a name between two dots.
+/// Maximum length of a DNS label.
 const LABEL: usize = 63;
 
 /// The files of a server's identity.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
-    /// What clients trust.
+    /// The certificates that clients trust.
     pub(crate) roots: PathBuf,
     /// The server's certificate, then those of its issuers, without the root.
     pub(crate) chain: PathBuf,
@@ -35,7 +35,8 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Writes new certificates into `folder`: a root and the server's own, with eight others between them if `is_long`.
+    /// Writes new certificates into `folder`: a root and the server's own, with eight intermediates
+    /// between them if `is_long`.
     pub(crate) fn create(folder: &Path, is_long: bool) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let names = ["ca.pem", "cert.pem", "priv.key"].map(|name| folder.join(name));
@@ -91,7 +92,7 @@ fn server(fillings: usize) -> Result<CertificateParams, rcgen::Error> {
     Ok(parameters)
 }
 
-/// A long name that is valid in DNS.
+/// Returns a long but valid DNS name.
 fn filling(number: usize) -> String {
     let mut name = format!("n{number:02}");
     while name.len() < FILLING_LENGTH {

@@ -1,4 +1,4 @@
-//! What each test checks: the downloaded files, and the packets captured on both sides.
+//! The checks of each test: the downloaded files, and the packets captured on both sides.
 
 mod amplification;
 mod files;
@@ -16,28 +16,28 @@ use std::path::Path;
 use crate::capture::{Kind, Sender, Trace};
 use crate::catalogue::{Check, Test};
 
-/// What a cell leaves behind.
+/// The results of a cell that the checks examine.
 pub(crate) struct Evidence<'a> {
     pub(crate) test: &'a Test,
-    /// The files that were served, and those that were downloaded.
+    /// The folders of the served and of the downloaded files.
     pub(crate) root: &'a Path,
     pub(crate) downloads: &'a Path,
-    /// What passed on the client's and on the server's side of the network.
+    /// The packets captured on the client's and on the server's side of the network.
     pub(crate) client: &'a Trace,
     pub(crate) server: &'a Trace,
     /// Whether an endpoint has written its keys.
     pub(crate) has_keys: bool,
 }
 
-/// Why a test is not passed.
+/// Why a test was not passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     Failed(String),
-    /// It cannot be checked.
+    /// The test cannot be checked.
     Unsupported(String),
 }
 
-/// What was found; what it says is for the reader.
+/// The result of a check; the text of a success describes it for the reader.
 pub(crate) type Verdict = Result<String, Fault>;
 
 fn failed<T>(why: impl Into<String>) -> Result<T, Fault> {
@@ -89,8 +89,8 @@ fn with_keys(evidence: &Evidence<'_>, check: impl FnOnce(&Evidence<'_>) -> Verdi
     }
 }
 
-/// The goodput in kilobits per second: the size of the download by the time from the server's first to its last 1-RTT
-/// packet, where they arrive.
+/// Returns the goodput in kilobits per second: the size of the download divided by the time from
+/// the server's first to its last 1-RTT packet, captured where they arrive.
 pub(crate) fn goodput(evidence: &Evidence<'_>) -> Result<f64, Fault> {
     check(evidence)?;
     goodput_of(evidence)

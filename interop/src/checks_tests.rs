@@ -1,4 +1,4 @@
-//! Every check on packets made by hand: what passes, and the smallest change with which it fails.
+//! Every check on handmade packets: a case that passes, and the smallest change that makes it fail.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// A packet between the usual addresses, decrypted, in a datagram of its own.
+/// Returns a decrypted packet between the usual addresses, in its own datagram.
 fn packet(sender: Sender, kind: Kind) -> Packet {
     let (source, destination) = match sender {
         Sender::Client => (CLIENT, SERVER),
@@ -65,7 +65,7 @@ impl Packet {
     }
 }
 
-/// Applies a check to packets that both captures have.
+/// Applies a check to packets that appear in both captures.
 fn on(
     test: &str,
     packets: Vec<Packet>,
@@ -100,7 +100,7 @@ fn plain(packets: Vec<Packet>, check: impl FnOnce(&Evidence<'_>) -> Verdict) -> 
     on("transfer", packets, [&[], &[]], check)
 }
 
-/// The reason of a failure.
+/// Returns the reason of a failure.
 fn reason(verdict: Verdict) -> String {
     match verdict {
         Err(Fault::Failed(why)) => why,
@@ -121,7 +121,7 @@ fn handshakes_are_counted_by_the_servers_connection_ids() {
     assert!(count("handshakeloss", vec![first.clone(), second.clone()], 2).is_ok());
     let why = reason(count("transfer", vec![first.clone(), second.clone()], 1));
     assert_eq!(why, "2 handshakes instead of 1");
-    // What closes a connection that began with a corrupted packet is no handshake.
+    // The close of a connection that began with a corrupted packet is not a handshake.
     let close = server(Kind::Initial);
     let close = Packet { source_id: vec![4; 8], ..close };
     assert!(count("handshakecorruption", vec![first.clone(), close.clone()], 1).is_ok());
@@ -229,7 +229,7 @@ fn a_server_keeps_within_its_credit_until_the_client_is_validated() {
     assert!(reason(run(negotiation, &long)).contains("Version Negotiation"));
 }
 
-/// A server's packet to the moved client, with a challenge if there is one.
+/// Returns a server's packet to the moved client, with a challenge if there is one.
 fn to_moved(challenge: Option<[u8; 8]>) -> Packet {
     let packet = Packet { destination: address(MOVED), ..server(Kind::OneRtt) };
     packet.with_frames(|frames| frames.path_challenges.extend(challenge))

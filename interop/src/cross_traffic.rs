@@ -1,4 +1,4 @@
-//! A download over the kernel's TCP with CUBIC beside the one that is measured.
+//! A download over the kernel's TCP with CUBIC, next to the measured one.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ const PORT: u16 = 5201;
 /// A running download.
 #[derive(Debug)]
 pub(crate) struct CrossTraffic {
-    /// The server's and the client's end.
+    /// The server's and the client's end of the connection.
     ends: [TcpStream; 2],
     started: Instant,
     sending: Option<JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl CrossTraffic {
         Ok(Self { ends, started: Instant::now(), sending, receiving })
     }
 
-    /// Ends the download and returns its rate in kilobits per second.
+    /// Stops the download and returns its rate in kilobits per second.
     pub(crate) fn stop(mut self) -> io::Result<f64> {
         let seconds = self.started.elapsed().as_secs_f64();
         self.disconnect();
@@ -43,7 +43,7 @@ impl CrossTraffic {
         Ok(bytes as f64 * 8.0 / 1e3 / seconds)
     }
 
-    /// Makes both threads end. A socket that is shut down already is an error, and as good.
+    /// Makes both threads exit. An error means that a socket is already shut down, which is fine.
     fn disconnect(&self) {
         for end in &self.ends {
             let _ = end.shutdown(Shutdown::Both);

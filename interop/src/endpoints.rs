@@ -1,4 +1,4 @@
-//! How client and server of a cell are started.
+//! Starts the client and the server of a cell.
 
 mod clearway;
 mod peer;
@@ -25,7 +25,7 @@ pub(crate) struct Programs {
     pub(crate) peers: PathBuf,
 }
 
-/// What an endpoint has to know about its cell.
+/// The parts of a cell that an endpoint needs to know.
 pub(crate) struct Setting<'a> {
     pub(crate) test: &'a Test,
     /// The client's stack.
@@ -34,11 +34,11 @@ pub(crate) struct Setting<'a> {
     pub(crate) certificates: &'a Certificates,
     /// The files that the server serves.
     pub(crate) root: &'a Path,
-    /// Where the client stores what it downloads.
+    /// The folder in which the client stores its downloads.
     pub(crate) downloads: &'a Path,
     /// The names of the files.
     pub(crate) files: &'a [String],
-    /// Where the key logs and other records go.
+    /// The folder for key logs and other records.
     pub(crate) folder: &'a Path,
     pub(crate) listen: SocketAddr,
     pub(crate) connect: SocketAddr,
@@ -47,16 +47,16 @@ pub(crate) struct Setting<'a> {
     pub(crate) qlog: bool,
 }
 
-/// What to run for an endpoint.
+/// How to run an endpoint.
 pub(crate) enum Plan {
-    /// These commands, one after the other; all have to succeed.
+    /// Run these commands sequentially; all must succeed.
     Run(Vec<Command>),
     /// The stack, as it is run here, does not support the test, for this reason.
     Unsupported(String),
 }
 
 impl Programs {
-    /// Whether the program of a stack exists.
+    /// Checks that a stack's program exists.
     pub(crate) fn check(&self, stack: Stack) -> io::Result<()> {
         if stack != Stack::Clearway && !self.peer(stack).exists() {
             let name = self.peer(stack).display().to_string();
@@ -85,19 +85,20 @@ impl Programs {
 }
 
 impl Setting<'_> {
-    /// The URLs of the files. The server's name is that of its certificate; the address is given separately.
+    /// Returns the URLs of the files. The server's name is that of its certificate; the address is
+    /// passed separately.
     fn urls(&self) -> impl Iterator<Item = String> + '_ {
         let host = crate::certificates::SERVER_NAME;
         let port = self.connect.port();
         self.files.iter().map(move |file| format!("https://{host}:{port}/{file}"))
     }
 
-    /// The key log of an endpoint.
+    /// Returns the path of an endpoint's key log.
     pub(crate) fn key_log(&self, side: &str) -> PathBuf {
         self.folder.join(format!("{side}.keys"))
     }
 
-    /// The variables that both endpoints get.
+    /// Sets the environment variables of both endpoints.
     fn environment(&self, command: &mut Command, side: &str) {
         command.env("SSLKEYLOGFILE", self.key_log(side)).env_remove("QLOGDIR");
         if self.qlog {
@@ -112,8 +113,8 @@ impl Setting<'_> {
     }
 }
 
-/// The address in the line with which a server says that it is ready: `listening on https://ADDRESS …` or
-/// `listening ADDRESS`.
+/// Returns the address in a server's ready message: `listening on https://ADDRESS …` or `listening
+/// ADDRESS`.
 pub(crate) fn listening(line: &str) -> Option<SocketAddr> {
     let rest = line.strip_prefix("listening ")?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);

@@ -1,4 +1,5 @@
-//! Where the endpoints run: in two network namespaces, or at loopback addresses if namespaces cannot be made.
+//! The environment of the endpoints: two network namespaces, or loopback addresses if namespaces
+//! cannot be created.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,18 +18,18 @@ const PORT: u16 = 443;
 /// The networks' addresses are those of the public runner.
 const CLIENT_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 0, 100);
 const SERVER_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 100);
-/// Another address of the server, which it may prefer.
+/// The address to which the server may refer clients as its preferred address.
 const PREFERRED_V4: Ipv4Addr = Ipv4Addr::new(193, 167, 100, 101);
 const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0, 0, 0, 0, 0x100);
 const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xcafe, 0xcafe, 0x100, 0, 0, 0, 0x100);
-/// The bytes of the IP and UDP headers.
+/// The length of the IP and UDP headers.
 const V4_HEADERS: u16 = 20 + 8;
 const V6_HEADERS: u16 = 40 + 8;
-/// The largest IP packet that the devices take.
+/// The MTU of the devices.
 const MTU: usize = 1500;
 const DEVICE: &str = "link0";
 
-/// Devices are made and named one at a time.
+/// Held while a device is created and named: one at a time.
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// How endpoints are isolated.
@@ -39,7 +40,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What can be used here; the error says why there are no namespaces.
+    /// Returns the kind that is available here; the error says why namespaces are not.
     pub(crate) fn detect() -> Result<Self, String> {
         let attempt = || -> io::Result<()> {
             let namespace = Namespace::create()?;
@@ -51,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// Why a test cannot be run, if it cannot.
+    /// Returns why a test cannot be run, if it cannot.
     pub(crate) fn leaves_out(self, test: &Test) -> Option<&'static str> {
         if self == Self::Namespaces {
             return None;
@@ -67,22 +68,22 @@ impl Kind {
     }
 }
 
-/// The places of a client and a server, and the network between them.
+/// The locations of a client and a server, and the network between them.
 pub(crate) struct Environment {
     /// `None` on the loopback.
     namespaces: Option<[Namespace; 2]>,
     /// The sides of the relay, until it starts.
     wires: Option<(Wire, Wire)>,
-    /// Where the server listens.
+    /// The address that the server listens on.
     pub(crate) listen: SocketAddr,
-    /// Where the client connects to.
+    /// The address that the client connects to.
     pub(crate) connect: SocketAddr,
-    /// Another address of the server, to which clients may migrate.
+    /// The server's preferred address, to which clients may migrate.
     pub(crate) preferred: Option<SocketAddr>,
     overhead: u16,
 }
 
-/// One of the two places.
+/// One of the two locations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Client,
@@ -121,7 +122,8 @@ impl Environment {
         })
     }
 
-    /// The server takes a free port, which [`listens_at`](Self::listens_at) has to be told.
+    /// Creates an environment at loopback addresses. The server listens on any free port, which
+    /// must be passed to [`listens_at`](Self::listens_at).
     fn on_loopback(host: Host) -> io::Result<Self> {
         let (client_ip, server_ip, local): (IpAddr, IpAddr, IpAddr) = match host {
             Host::V6 => (CLIENT_V6.into(), SERVER_V6.into(), Ipv6Addr::LOCALHOST.into()),
@@ -144,7 +146,7 @@ impl Environment {
         })
     }
 
-    /// Tells the relay where the server listens, if it had a choice.
+    /// Sets the server's address in the relay, if the server has chosen its port.
     pub(crate) fn listens_at(&mut self, address: SocketAddr) {
         if let Some((_, Wire::Server(side))) = &mut self.wires {
             side.set_target(address);
@@ -163,7 +165,7 @@ impl Environment {
         Relay::start(wires, network.link(self.overhead, seed), folder)
     }
 
-    /// Runs `action` on a thread in one of the places.
+    /// Runs `action` on a thread in one of the locations.
     pub(crate) fn at<T: Send>(
         &self,
         place: Place,
@@ -177,12 +179,12 @@ impl Environment {
     }
 }
 
-/// Whether an address in a capture is the server's.
+/// Returns whether an address in a capture is the server's.
 pub(crate) fn is_server(address: &SocketAddr) -> bool {
     [SERVER_V4, PREFERRED_V4].iter().any(|ip| address.ip() == *ip) || address.ip() == SERVER_V6
 }
 
-/// Makes a device in the namespace with these addresses, through which everything is routed.
+/// Creates a device in the namespace with these addresses, through which everything is routed.
 fn device(namespace: &Namespace, v4: &[Ipv4Addr], v6: Ipv6Addr) -> io::Result<Tun> {
     let _making = MAKING.lock();
     namespace.run(move || {

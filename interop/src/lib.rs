@@ -1,5 +1,6 @@
-//! The tests of the public QUIC interop runner between Clearway and other stacks: `cargo xtask interop`.
-//! README.md describes it. The tests of downloads between `clearway` and the peers are in `tests/`.
+//! The tests of the public QUIC interop runner between Clearway and other stacks: `cargo xtask
+//! interop`. README.md describes it. The tests of downloads between `clearway` and the peers are in
+//! `tests/`.
 
 #[macro_use(eprintln, println)]
 extern crate clearway_terminal;
@@ -33,7 +34,7 @@ use endpoints::{Clearway, Programs};
 use options::{InteropOptions, built};
 use runner::Runner;
 
-/// Runs what the program's arguments ask for. The exit status is 0 only if no cell failed.
+/// Runs the program according to its arguments. The exit status is 0 only if no cell failed.
 pub fn main() -> ExitCode {
     let options = match InteropOptions::try_parse() {
         Ok(options) => options,
@@ -65,7 +66,7 @@ fn act(options: &InteropOptions) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Runs the chosen cells; returns whether none failed.
+/// Runs the selected cells; returns whether none failed.
 fn run(options: &InteropOptions) -> Result<bool, String> {
     if !options.loopback {
         clearway_namespaces::become_root();
@@ -109,7 +110,7 @@ fn run(options: &InteropOptions) -> Result<bool, String> {
     Ok(done.iter().all(|(_, outcome)| outcome.result != Verdict::Failed))
 }
 
-/// Prints a line. If nobody reads it any more, the cells still end in order.
+/// Prints a line. A closed standard output does not prevent the cells from ending in order.
 fn say(line: &str) {
     println!("{line}");
 }
@@ -123,7 +124,7 @@ fn say_what_is_left_out() {
     }
 }
 
-/// Ctrl-C and SIGTERM end what runs, in order; what was made is removed.
+/// Handles Ctrl-C and SIGTERM: what runs is ended in order, and what was created is removed.
 fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -1,4 +1,4 @@
-//! What is printed: a line for each cell as it is done, the matrix, the objects of `--json`.
+//! The output: a line for each finished cell, the matrix, the objects of `--json`.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use crate::catalogue::TESTS;
 use crate::cell::{Cell, Outcome, Verdict};
 use crate::stack::{Controller, Stack};
 
-/// A cell with what came out of it.
+/// A cell and its outcome.
 pub(crate) type Done = (Cell, Outcome);
 
-/// The line for one cell.
+/// Returns the line for one cell.
 pub(crate) fn line((cell, outcome): &Done) -> String {
     let Cell { client, server, test, controller } = cell;
     let result = outcome.result.name();
@@ -25,7 +25,7 @@ pub(crate) fn line((cell, outcome): &Done) -> String {
     )
 }
 
-/// The object for one cell.
+/// Returns the JSON object for one cell.
 pub(crate) fn object((cell, outcome): &Done) -> String {
     let mut object = json!({
         "client": cell.client.name(),
@@ -41,7 +41,8 @@ pub(crate) fn object((cell, outcome): &Done) -> String {
     object.to_string()
 }
 
-/// The matrix: for each client, server and controller the letters of the tests by their result, and the measurements.
+/// Returns the matrix: for each client, server and controller the letters of the tests by their
+/// result, and the measurements.
 pub(crate) fn table(done: &[Done]) -> String {
     let mut rows: Vec<(Stack, Stack, Controller)> = Vec::new();
     for (cell, _) in done {
@@ -72,7 +73,8 @@ pub(crate) fn table(done: &[Done]) -> String {
     text
 }
 
-/// The tests with a result, in the order of the catalogue; of the measurements only those that failed.
+/// Returns the letters of the tests with this result, in the order of the catalogue; measurements
+/// are included only if they failed.
 fn letters(done: &[&Done], verdict: Verdict) -> Vec<&'static str> {
     let in_order = TESTS.iter().filter(|test| {
         let has_result = |(cell, outcome): &&&Done| {
@@ -85,7 +87,7 @@ fn letters(done: &[&Done], verdict: Verdict) -> Vec<&'static str> {
     in_order.map(|test| test.letter).collect()
 }
 
-/// The sum: how many cells of each result.
+/// Returns the summary: the number of cells with each result.
 pub(crate) fn summary(done: &[Done]) -> String {
     let count = |verdict| done.iter().filter(|(_, outcome)| outcome.result == verdict).count();
     format!(

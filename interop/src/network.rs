@@ -1,4 +1,4 @@
-//! The networks of the tests, as conditions of our link.
+//! The networks of the tests, as conditions of the simulated link.
 
 use std::time::Duration;
 
@@ -10,23 +10,24 @@ use clearway_units::Rate;
 /// The network between client and server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Network {
-    /// 10 Mbit/s, 15 ms one way, 25 packets of queue. The others differ from this one.
+    /// 10 Mbit/s, 15 ms one way, a queue of 25 packets. The others are variations of this one.
     PointToPoint,
     /// 750 ms one way.
     LongDelay,
-    /// Nothing passes from the fifth to the seventh second.
+    /// All packets are dropped from the fifth to the seventh second.
     Blackhole,
-    /// The packets 2 to 7 to the server are lost.
+    /// Packets 2 to 7 to the server are lost.
     ListedLoss,
-    /// In each direction this percentage of the packets is lost, at most three in a row.
+    /// This percentage of the packets in each direction is lost, at most three in a row.
     Loss { percent: u8 },
-    /// In each direction this percentage of the packets is delivered with one byte changed, at most three in a row.
+    /// This percentage of the packets in each direction is delivered with one byte changed, at most
+    /// three in a row.
     Corruption { percent: u8 },
     /// The client's port changes after one second and then every five seconds.
     RebindPort,
-    /// So does its address.
+    /// The client's address changes at the same times.
     RebindAddress,
-    /// A TCP connection of the kernel with CUBIC, from the server to the client, is there, too.
+    /// A kernel TCP connection with CUBIC runs concurrently, from the server to the client.
     CrossTraffic,
 }
 
@@ -34,7 +35,7 @@ const RATE: u64 = 10_000_000;
 const DELAY: Duration = Duration::from_millis(15);
 const LONG_DELAY: Duration = Duration::from_millis(750);
 const QUEUE: usize = 25;
-/// The most packets in a row that are lost or corrupted.
+/// Maximum number of consecutive packets that are lost or corrupted.
 const MAXIMUM_RUN: u32 = 3;
 /// The changed byte is among the first of the UDP payload.
 const CORRUPT_WITHIN: usize = 50;
@@ -44,7 +45,8 @@ const BLACKHOLE: Window = Window::FromFirstDatagram {
 };
 
 impl Network {
-    /// The link, whose datagrams have `overhead` bytes of headers besides their payload.
+    /// Returns the link, whose datagrams have `overhead` bytes of headers in addition to their
+    /// payload.
     pub(crate) fn link(self, overhead: u16, seed: u64) -> LinkConfig {
         let mut conditions = Conditions {
             delay: if self == Self::LongDelay { LONG_DELAY } else { DELAY },

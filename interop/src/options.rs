@@ -71,7 +71,7 @@ pub(crate) struct InteropOptions {
     pub(crate) list_peers: bool,
 }
 
-/// The absolute path of a file in the folder that cargo builds into: endpoints run in other folders.
+/// Returns the absolute path of a file in cargo's target folder: endpoints run in other folders.
 pub(crate) fn built(path: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     absolute(PathBuf::from(target).join(path))
@@ -86,7 +86,8 @@ impl InteropOptions {
         self.program.clone().map_or_else(|| built("release/clearway"), absolute)
     }
 
-    /// The chosen cells: Clearway against itself, then as client, then as server of each peer, as far as they are chosen.
+    /// Returns the selected cells: Clearway against itself, then as client, then as server of each
+    /// peer.
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for (client, server) in self.pairs() {
@@ -107,7 +108,8 @@ impl InteropOptions {
         cells
     }
 
-    /// The chosen pairs of client and server. At least one of them is Clearway, unless both were named.
+    /// Returns the selected pairs of client and server. At least one of them is Clearway, unless
+    /// both were named.
     fn pairs(&self) -> Vec<(Stack, Stack)> {
         let all = |named: &[Stack]| match named.is_empty() {
             true => Stack::value_variants().to_vec(),
@@ -122,7 +124,7 @@ impl InteropOptions {
         product.filter(has_clearway).collect()
     }
 
-    /// The other stacks in the chosen cells.
+    /// Returns the other stacks in the selected cells.
     pub(crate) fn peers(&self) -> Vec<Stack> {
         let stacks = self.cells().into_iter().flat_map(|cell| [cell.client, cell.server]);
         let mut peers: Vec<Stack> = stacks.filter(|stack| *stack != Stack::Clearway).collect();
@@ -132,7 +134,8 @@ impl InteropOptions {
     }
 }
 
-/// Cells wait most of the time: for a link of 10 Mbit/s, and for round trips.
+/// Returns the default number of concurrent cells. Cells mostly wait: for a 10 Mbit/s link, and for
+/// round trips.
 fn default_jobs() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     cores.saturating_mul(2).min(8)

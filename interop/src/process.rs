@@ -1,4 +1,4 @@
-//! Processes of the endpoints. None outlives its cell.
+//! The endpoints' processes. None outlives its cell.
 
 use std::fs::File;
 use std::io;
@@ -13,31 +13,31 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::environment::{Environment, Place};
 
-/// Set when the user interrupts the program. Everything that waits then stops.
+/// Set when the user interrupts the program. All waits then return.
 pub(crate) static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// How often a process is looked at.
+/// Polling interval for a process's state.
 const INTERVAL: Duration = Duration::from_millis(5);
-/// How long a process may take to end after SIGTERM.
+/// How long a process may take to exit after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-/// A process ends this long after its time limit even if this program has been killed.
+/// Time after its limit at which a process ends even if this program has been killed.
 const SLACK: Duration = Duration::from_secs(20);
 
 pub(crate) fn is_interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// A running process, in a process group of its own; ended when dropped.
+/// A running process, in its own process group; terminated when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     status: Option<ExitStatus>,
-    /// Its standard output and standard error.
+    /// The file with its standard output and standard error.
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts `command` in a place, for at most `limit`.
+    /// Starts `command` in a location, for at most `limit`.
     pub(crate) fn start(
         environment: &Environment,
         place: Place,
@@ -66,7 +66,7 @@ impl Process {
         Ok(Self { child, status: None, log: log.to_owned() })
     }
 
-    /// The status with which it has ended, if it has.
+    /// Returns the exit status, if the process has exited.
     pub(crate) fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
@@ -74,7 +74,8 @@ impl Process {
         Ok(self.status)
     }
 
-    /// Waits until it has ended; `None` if it takes longer than `limit`, or the user interrupts.
+    /// Waits until the process exits; returns `None` if that takes longer than `limit`, or the user
+    /// interrupts.
     pub(crate) fn wait(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
         let start = Instant::now();
         loop {
@@ -86,8 +87,8 @@ impl Process {
         }
     }
 
-    /// Waits for a line that `wanted` accepts, and returns what that made of it; `None` if the process ends before, or
-    /// if it takes longer than `limit`.
+    /// Waits for a line for which `wanted` returns a value, and returns that value; `None` if the
+    /// process exits first, or if it takes longer than `limit`.
     pub(crate) fn wait_for_line<T>(
         &mut self,
         limit: Duration,
@@ -95,7 +96,7 @@ impl Process {
     ) -> io::Result<Option<T>> {
         let start = Instant::now();
         loop {
-            // The status is asked first: what was printed before the end is read after it.
+            // The status is read first, so that the output read after it is complete.
             let has_ended = self.status()?.is_some();
             let text = self.output();
             // The last line may be incomplete.
@@ -110,13 +111,13 @@ impl Process {
         }
     }
 
-    /// What it has printed.
+    /// Returns the process's output.
     pub(crate) fn output(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Ends it with SIGTERM, and with SIGKILL if that does not help.
+    /// Terminates the process with SIGTERM, and with SIGKILL if that does not help.
     pub(crate) fn stop(&mut self) -> io::Result<Option<ExitStatus>> {
         self.signal(Signal::TERM);
         let start = Instant::now();
@@ -128,7 +129,8 @@ impl Process {
         Ok(self.status)
     }
 
-    /// To the whole group, unless it has ended: then its number may belong to another process.
+    /// Signals the whole group, unless the process has exited: then its ID may belong to another
+    /// process.
     fn signal(&mut self, signal: Signal) {
         if self.status().is_ok_and(|status| status.is_none())
             && let Some(group) = Pid::from_raw(self.child.id().cast_signed())

@@ -1,5 +1,5 @@
-//! The network between client and server: a thread that reads IP packets from two places and runs the link of
-//! `clearway-network` in real time.
+//! The network between client and server: a thread that reads IP packets on both sides and runs the
+//! link of `clearway-network` in real time.
 
 mod loopback;
 mod nat;
@@ -24,23 +24,24 @@ use packet::{Content, Layout};
 pub(crate) use loopback::{ClientSide, ServerSide};
 pub(crate) use wire::Wire;
 
-/// The flow numbers of the link: QUIC, and everything else.
+/// The flow numbers in the link: QUIC, and everything else.
 const QUIC: u32 = 0;
 const OTHER: u32 = 1;
 /// The largest IP packet.
 const LARGEST: usize = 1 << 16;
 
-/// A running relay. It stops when this is dropped.
+/// A running relay; stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<Report>>>,
 }
 
-/// What a relay did.
+/// The statistics of a relay.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// The longest time by which a delivery was later than the link wanted it, because the machine was busy.
+    /// The longest delay of a delivery beyond the time that the link scheduled, because the machine
+    /// was busy.
     pub(crate) worst_lateness: Duration,
 }
 
@@ -52,14 +53,16 @@ struct Driver {
     client: Wire,
     server: Wire,
     captures: [pcap::Writer; 2],
-    /// The headers of the packets in the link, by their numbers. Of a Version Negotiation packet everything: as in the
-    /// public simulator it is never corrupt, because the client could not tell.
+    /// The headers of the packets in the link, by packet number. A Version Negotiation packet is
+    /// kept whole: as in the public simulator it is never corrupted, because the client could not
+    /// detect that.
     headers: BTreeMap<u64, Vec<u8>>,
     worst_lateness: Duration,
 }
 
 impl Relay {
-    /// Relays between the two sides, and writes what passes them into `client.pcap` and `server.pcap` in `folder`.
+    /// Relays packets between the two sides, and writes them to `client.pcap` and `server.pcap` in
+    /// `folder`.
     pub(crate) fn start(
         (client, server): (Wire, Wire),
         link: LinkConfig,
@@ -88,7 +91,7 @@ impl Relay {
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Stops the relay, completes the captures, and returns what happened.
+    /// Stops the relay, completes the captures, and returns the statistics.
     pub(crate) fn stop(mut self) -> io::Result<Report> {
         drop(self.stop.take());
         let ended = self.thread.take().map(JoinHandle::join);
@@ -135,7 +138,7 @@ impl Driver {
         Timestamp::from_origin(self.start.elapsed())
     }
 
-    /// Sleeps until there is something to do; returns whether the relay is to stop.
+    /// Sleeps until there is something to do; returns whether the relay should stop.
     fn wait(&self, stop: &PipeReader) -> io::Result<bool> {
         let mut files = vec![PollFd::new(stop, PollFlags::IN)];
         files.extend(self.client.poll().chain(self.server.poll()));
@@ -148,7 +151,8 @@ impl Driver {
         }
     }
 
-    /// Writes a packet of the direction `way` into the capture of the side where it was sent, or where it arrives.
+    /// Writes a packet of the direction `way` to the capture of the side where it was sent, or
+    /// where it arrives.
     fn capture(&mut self, way: Way, is_sent: bool, packet: &[u8]) -> io::Result<()> {
         let at = self.start_of_clock + self.start.elapsed();
         let is_at_client = (way == Way::ToServer) == is_sent;
@@ -184,7 +188,7 @@ impl Driver {
         }
     }
 
-    /// Sends everything that is due.
+    /// Delivers all packets that are due.
     fn deliver(&mut self) -> io::Result<()> {
         loop {
             let now = self.now();
@@ -209,8 +213,8 @@ impl Driver {
         if layout.content == Content::Udp {
             match (delivery.way, layout.source(&packet), layout.destination(&packet)) {
                 (Way::ToServer, Some(client), _) => {
-                    // As in the public simulator, the NAT is where the packet leaves the network: those on their way
-                    // when the mapping changes have the new one.
+                    // As in the public simulator, the NAT is where the packet leaves the network:
+                    // packets in transit when the mapping changes get the new one.
                     let generation = self.link.binding(delivery.at);
                     layout.set_source(&mut packet, self.nat.outside(client, generation));
                 }
@@ -231,7 +235,7 @@ impl Driver {
     }
 }
 
-/// The layout of a packet, and the part of it that goes through the link.
+/// Returns the layout of a packet, and the part of it that passes through the link.
 fn split(packet: &[u8]) -> Option<(Layout, Datagram)> {
     let layout = Layout::of(packet)?;
     let flow = if layout.content == Content::Udp { QUIC } else { OTHER };

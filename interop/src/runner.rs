@@ -21,37 +21,37 @@ use crate::stack::Stack;
 use crate::support;
 use crate::targets;
 
-/// How long a server may take until it listens.
+/// Time limit for a server to start listening.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// After the client has ended, what it sent last still crosses the network for this long.
+/// Time after the client's exit during which its last packets still cross the network.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How often a measurement is repeated if the user does not say.
+/// Default number of runs of a measurement.
 const MEASUREMENTS: u32 = 5;
-/// How much of an endpoint's output is shown.
+/// Maximum length of an endpoint's output to print.
 const SHOWN: usize = 400;
 
-/// How cells are run.
+/// The settings with which cells are run.
 #[derive(Debug)]
 pub(crate) struct Runner {
     pub(crate) programs: Programs,
     pub(crate) kind: environment::Kind,
-    /// The folder with a folder for each cell.
+    /// The folder that contains a folder for each cell.
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
-    /// How often a cell is run; `None` for once, and five times if it is a measurement.
+    /// Number of runs of a cell; `None` for once, and five times for a measurement.
     pub(crate) repeat: Option<u32>,
     pub(crate) keep: bool,
     pub(crate) qlog: bool,
 }
 
-/// What one run showed.
+/// The result of one run.
 enum Run {
     Checked(String),
     Measured { goodput: f64, other: Option<f64>, lateness: Duration },
 }
 
 impl Runner {
-    /// Runs a cell; `None` if the user has interrupted.
+    /// Runs a cell; returns `None` if the user has interrupted.
     pub(crate) fn run(&self, cell: &Cell) -> Option<Outcome> {
         if let Some(reason) = self.kind.leaves_out(cell.test) {
             return Some(Outcome::new(Verdict::Unsupported, format!("left out: {reason}")));
@@ -63,7 +63,7 @@ impl Runner {
         (!is_interrupted()).then_some(outcome)
     }
 
-    /// Runs a test several times, each with another seed. All runs have to pass.
+    /// Runs a test several times, each with another seed. All runs must pass.
     fn test(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut passed, mut failed, mut first_failure) = (String::new(), 0, None);
         let mut of_peer = None;
@@ -96,7 +96,7 @@ impl Runner {
         }
     }
 
-    /// The mean of several runs.
+    /// Returns the mean of several runs.
     fn measure(&self, cell: &Cell, runs: u32) -> Outcome {
         let (mut goodputs, mut others) = (Vec::new(), Vec::new());
         let mut worst = Duration::ZERO;
@@ -122,14 +122,14 @@ impl Runner {
         let folder = self.folder.join(&name);
         let result = self.run_in(cell, &folder, self.seed.wrapping_add(repetition.into()));
         let result = result.unwrap_or_else(|error| Err(Fault::Failed(error.to_string())));
-        // What a failure leaves behind is for the reader.
+        // The files of a failed cell are kept for the user.
         let is_over = result.is_ok() || matches!(result, Err(Fault::Unsupported(_)));
         let removed = match is_over && !self.keep || is_interrupted() {
             true => fs::remove_dir_all(&folder),
             false => fs::remove_dir_all(folder.join("www"))
                 .and_then(|()| fs::remove_dir_all(folder.join("downloads"))),
         };
-        // Nothing depends on it.
+        // A failed removal does not affect the result.
         drop(removed);
         match result {
             Err(Fault::Failed(why)) => {
@@ -202,7 +202,7 @@ impl Runner {
         }
         let other = cross_traffic.map(CrossTraffic::stop).transpose()?;
         std::thread::sleep(DRAIN);
-        // A server that ended before is not forgiven, whatever the client says.
+        // A server that has exited already is a failure, whatever the client reports.
         if server.status()?.is_some() {
             return Ok(Err(ended(cell.server, "server", &mut server)?));
         }
@@ -238,7 +238,7 @@ impl From<Fault> for Outcome {
     }
 }
 
-/// Why an endpoint did not do its work.
+/// Returns why an endpoint did not succeed.
 fn ended(stack: Stack, side: &str, process: &mut Process) -> io::Result<Fault> {
     let what = match process.status()? {
         Some(status) if status.code() == Some(UNSUPPORTED) => {

@@ -1,4 +1,4 @@
-//! Which cells run when: tests several at a time, then the measurements, each alone.
+//! The order of the cells: several tests at a time, then the measurements, each alone.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -8,8 +8,8 @@ use crate::matrix::Done;
 use crate::process::is_interrupted;
 use crate::runner::Runner;
 
-/// Runs the cells, and calls `report` for each as soon as it is done. Returns them in the given order, without those
-/// that an interruption prevented.
+/// Runs the cells, and calls `report` for each as soon as it is done. Returns them in the given
+/// order, without those that were not run because of an interruption.
 pub(crate) fn run(
     runner: &Runner,
     cells: &[Cell],

@@ -1,4 +1,4 @@
-//! The packets in a cell's records, as lines of text.
+//! Prints the packets in a cell's captures as text.
 
 use std::fmt::Write as _;
 use std::io;

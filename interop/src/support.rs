@@ -1,20 +1,20 @@
-//! Which tests each peer supports, from its own programs for the public runner, which end with 127 for the others, from
-//! its documentation, or from its source.
+//! The tests that each peer supports, according to its own programs for the public runner, which
+//! exit with 127 for the others, its documentation, or its source.
 
 use std::fmt::Write;
 
 use crate::catalogue::TESTS;
 use crate::stack::Stack;
 
-/// What a peer does not support, by role, and where that is written.
+/// The tests that a peer does not support, by role, and where that is documented.
 struct Support {
     stack: Stack,
     source: &'static str,
     /// Letters, each with the reason.
     client: &'static [(&'static str, &'static str)],
     server: &'static [(&'static str, &'static str)],
-    /// What the version in `peers/` fails with every other endpoint, without ending with 127. As in the public matrix,
-    /// that counts as not supported.
+    /// The tests that the version in `peers/` fails with every other endpoint, without exiting with
+    /// 127. As in the public matrix, that counts as not supported.
     client_fails: &'static [Failure],
     server_fails: &'static [Failure],
 }
@@ -22,7 +22,8 @@ struct Support {
 /// How a peer fails a test.
 struct Failure {
     letter: &'static str,
-    /// A part of what the check, or the other endpoint, says then. A failure that says something else is one of Clearway.
+    /// A part of the error message of the check or of the other endpoint. A failure with another
+    /// message is Clearway's.
     shows: &'static str,
     /// The version, and why.
     reason: &'static str,
@@ -35,7 +36,7 @@ const fn failure(letter: &'static str, shows: &'static str, reason: &'static str
 const NEVER: &[Failure] = &[];
 /// The client finishes its downloads, but neither endpoint has left the path of the handshake.
 const ONE_PATH: &str = "the server used a single path";
-/// Clearway's client after a handshake that did not end.
+/// The message of Clearway's client after a handshake that did not complete.
 const NO_RESPONSE: &str = "no response from server";
 
 const NO_V2: (&str, &str) = ("V2", "version 1 only");
@@ -45,8 +46,8 @@ const NO_ECN: (&str, &str) = ("E", "its program ends with 127");
 /// tokio-quiche as a server after the second rebinding.
 const STALLS: &str =
     "0.20.1 sends to the old address after the second rebinding, whatever the client, its own, too";
-/// quinn as a server: Connection::poll_transmit skips the Initial space while the window is full, and the probes are those of
-/// the Handshake space, which has packets in flight.
+/// quinn as a server: Connection::poll_transmit skips the Initial space while the window is full,
+/// and the probes are sent in the Handshake space, which has packets in flight.
 const WINDOW_FULL: &str = "0.11.12 (quinn-proto 0.11.19) does not send the rest of its ServerHello again while Handshake \
     packets fill its congestion window, with quic-go as client, too";
 
@@ -170,7 +171,8 @@ pub(crate) fn describe(peers: &[Stack]) -> String {
     text
 }
 
-/// Why the failure of a test that `detail` describes is the peer's, if it is known to fail so with every other endpoint.
+/// Returns why the failure of a test that `detail` describes is the peer's, if the peer is known to
+/// fail this way with every other endpoint.
 pub(crate) fn known_failure(
     client: Stack,
     server: Stack,
@@ -205,7 +207,7 @@ mod tests {
         }
     }
 
-    /// A reason names the version that fails, which is the one in `peers/`.
+    /// A reason names the failing version, which is the one in `peers/`.
     #[test]
     fn known_failures_are_those_of_the_versions_in_use() {
         let peers = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");

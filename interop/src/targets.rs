@@ -1,4 +1,4 @@
-//! What Clearway's measurements are to show.
+//! The targets of Clearway's measurements.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::cell::{Cell, Outcome, Verdict};
 use crate::network::Network;
 use crate::stack::{Controller, Stack};
 
-/// The least goodput alone on the link with CUBIC and with BBR, in kilobits per second.
+/// Minimum goodput in kilobits per second, alone on the link with CUBIC and with BBR.
 const LEAST_ALONE: f64 = 9400.0;
-/// The goodput beside a TCP connection with CUBIC, of Clearway's CUBIC.
+/// Range of the goodput of Clearway's CUBIC next to a TCP connection with CUBIC.
 const BESIDE_TCP: std::ops::RangeInclusive<f64> = 4200.0..=6200.0;
-/// A relay that is later than this may have changed what was measured.
+/// Lateness of the relay above which it may have influenced the measurement.
 const LATE: Duration = Duration::from_millis(5);
 
-/// The range in which the mean of a measurement is to be; `None` if it is only printed.
+/// Returns the target range of a measurement's mean; `None` if it is only printed.
 fn target(cell: &Cell) -> Option<std::ops::RangeInclusive<f64>> {
     let is_ours = cell.client == Stack::Clearway && cell.server == Stack::Clearway;
     match (is_ours, cell.test.network, cell.controller) {
@@ -25,7 +25,8 @@ fn target(cell: &Cell) -> Option<std::ops::RangeInclusive<f64>> {
     }
 }
 
-/// The outcome of a measurement. With cross traffic every run has to be in the range, alone the mean.
+/// Returns the outcome of a measurement. With cross traffic every run must be in the range,
+/// otherwise the mean.
 pub(crate) fn judge(cell: &Cell, goodputs: &[f64], others: &[f64], lateness: Duration) -> Outcome {
     let mean = mean(goodputs);
     let mut detail = format!(
@@ -56,7 +57,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The standard deviation of the sample.
+/// Returns the sample standard deviation.
 fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

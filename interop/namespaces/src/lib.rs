@@ -1,5 +1,5 @@
-//! Network namespaces for `cargo xtask interop` and `cargo xtask balance-test`. They have no names: nothing is left of one
-//! when its last process has ended.
+//! Network namespaces for `cargo xtask interop` and `cargo xtask balance-test`. They are unnamed,
+//! so a namespace vanishes when its last process has exited.
 
 use std::fs::File;
 use std::io;
@@ -11,29 +11,32 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// How long making a namespace may take.
+/// Time limit for creating a namespace.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Set in the environment of the program once it has become root in a user namespace of its own.
+/// Environment variable that is set once the program runs as root in its own user namespace.
 const IS_ROOT: &str = "CLEARWAY_IS_ROOT";
 
 /// A network namespace.
 #[derive(Debug)]
 pub struct Namespace {
     file: File,
-    /// A process that does nothing in it, and ends when its standard input does: when this program ends.
+    /// A process in the namespace that does nothing, and exits when its standard input closes, i.e.
+    /// when this program exits.
     holder: Child,
 }
 
 impl Namespace {
-    /// Makes an empty namespace.
+    /// Creates an empty namespace.
     ///
     /// # Errors
-    /// If this user may not, or the program `unshare` is missing.
+    ///
+    /// If the user lacks the permission, or the program `unshare` is missing.
     pub fn create() -> io::Result<Self> {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
         command.stderr(Stdio::null());
-        // In a group of its own, so that Ctrl-C does not end it before what it holds.
+        // In its own process group, so that Ctrl-C does not end it before the processes in the
+        // namespace.
         let mut holder = command.process_group(0).spawn().map_err(|error| {
             io::Error::other(format!("unshare: {error} (it is in the package util-linux)"))
         })?;
@@ -48,10 +51,11 @@ impl Namespace {
         }
     }
 
-    /// Runs `action` on a thread in the namespace. Processes that it starts are there, too, and sockets that it opens
-    /// stay there.
+    /// Runs `action` on a thread in the namespace. Processes that it starts are in the namespace
+    /// too, and sockets that it opens stay there.
     ///
     /// # Errors
+    ///
     /// If the thread cannot enter the namespace, or panics.
     pub fn run<T: Send>(&self, action: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
@@ -66,7 +70,7 @@ impl Namespace {
 }
 
 impl Namespace {
-    /// The ID of a process in it, for as long as this exists.
+    /// Returns the ID of a process in the namespace, valid for as long as this value exists.
     pub fn process(&self) -> u32 {
         self.holder.id()
     }
@@ -79,7 +83,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Waits until the namespace of the process is another than ours.
+/// Waits until the process's namespace differs from this program's.
 fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
     let ours = std::fs::read_link("/proc/self/ns/net")?;
     let start = Instant::now();
@@ -95,8 +99,8 @@ fn wait_until_other(path: &PathBuf, holder: &mut Child) -> io::Result<File> {
     Err(io::Error::other("network namespaces cannot be made (unshare --net failed)"))
 }
 
-/// If this user may not make network namespaces, but may make a user namespace, starts this program again as root in a
-/// new one. Returns if there is no need or no way.
+/// Restarts this program as root in a new user namespace if the user may not create network
+/// namespaces but may create a user namespace. Returns if that is unnecessary or impossible.
 pub fn become_root() {
     let may = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
@@ -110,14 +114,15 @@ pub fn become_root() {
     let Ok(program) = std::env::current_exe() else { return };
     let mut command = Command::new("unshare");
     command.args(&as_root[..2]).arg(program).args(std::env::args_os().skip(1));
-    // Only returns if it fails; then the loopback is used.
+    // Returns only on failure; then loopback addresses are used.
     let _ = command.env(IS_ROOT, "1").exec();
 }
 
-/// Runs `ip` in the namespace of the thread.
+/// Runs `ip` in the thread's namespace.
 ///
 /// # Errors
-/// If it fails, with the arguments and what it has said.
+///
+/// If it fails; the error contains the arguments and its output.
 pub fn ip(arguments: &[&str]) -> io::Result<()> {
     let failed =
         |why: &str| io::Error::other(format!("ip {}: {}", arguments.join(" "), why.trim()));

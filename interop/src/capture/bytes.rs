@@ -1,4 +1,4 @@
-//! Reading fields from a slice of bytes.
+//! Reads fields from a slice of bytes.
 
 /// A position in a slice. Every read returns `None` at the end.
 #[derive(Clone, Copy, Debug)]
@@ -25,26 +25,26 @@ impl<'a> Bytes<'a> {
         Some(taken)
     }
 
-    /// An unsigned number of `length` bytes in network order.
+    /// Reads an unsigned number of `length` bytes in network order.
     pub(crate) fn number(&mut self, length: usize) -> Option<u64> {
         let bytes = self.take(length)?;
         Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
     }
 
-    /// A variable-length integer (RFC 9000 §16).
+    /// Reads a variable-length integer (RFC 9000 §16).
     pub(crate) fn variable(&mut self) -> Option<u64> {
         let length = 1_usize << (self.rest.first()? >> 6);
         let mask = u64::MAX >> (66 - 8 * length as u32);
         Some(self.number(length)? & mask)
     }
 
-    /// Bytes that follow their length, which is a variable-length integer.
+    /// Reads bytes prefixed with their length as a variable-length integer.
     pub(crate) fn counted(&mut self) -> Option<&'a [u8]> {
         let length = self.variable()?;
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// Bytes that follow their length, which is a number of `width` bytes.
+    /// Reads bytes prefixed with their length as a number of `width` bytes.
     pub(crate) fn vector(&mut self, width: usize) -> Option<&'a [u8]> {
         let length = self.number(width)?;
         self.take(usize::try_from(length).ok()?)

@@ -1,4 +1,4 @@
-//! The connections in a capture: their IDs, their keys, their handshake messages.
+//! The connections in a capture: their IDs, keys and handshake messages.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use super::keys::{PayloadKeys, Secret, Suite, Unprotected, full_number, unprotec
 use super::sender::Sender;
 use super::tls::{ClientHello, CryptoStream};
 
-/// How many sets of Initial keys a connection may have; a Retry or another version adds one.
+/// Maximum number of sets of Initial keys per connection; a Retry or another version adds one.
 const MOST_INITIAL_KEYS: usize = 16;
 
-/// What is decrypted of a packet.
+/// The decrypted part of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
     pub(crate) number: u64,
@@ -33,10 +33,10 @@ pub(crate) struct Connection {
     pub(crate) first_ids: BTreeSet<Vec<u8>>,
     /// The latest address of the client.
     pub(crate) client: Option<SocketAddr>,
-    /// CRYPTO data of Initial and of Handshake packets, by sender.
+    /// CRYPTO data of Initial packets and of Handshake packets, by sender.
     initial_crypto: [CryptoStream; 2],
     handshake_crypto: [CryptoStream; 2],
-    /// Of Initial packets, with what they were derived from.
+    /// The keys of Initial packets, with the inputs from which they were derived.
     initial_keys: Vec<(Origin, [LevelKeys; 2])>,
     handshake_keys: Option<[LevelKeys; 2]>,
     application_keys: Option<[ApplicationKeys; 2]>,
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     version: u32,
 }
 
-/// What Initial keys are derived from: the version, and a Destination Connection ID of the client.
+/// The inputs of Initial keys: the version, and a Destination Connection ID of the client.
 type Origin = (u32, Vec<u8>);
 
 /// The keys of one direction at one encryption level, and the packet numbers seen there.
@@ -54,14 +54,14 @@ struct LevelKeys {
     largest: Option<u64>,
 }
 
-/// The keys of one direction of 1-RTT packets, with their updates.
+/// The keys of one direction of 1-RTT packets, including key updates.
 struct ApplicationKeys {
     header: HeaderProtectionKey,
     /// One per key phase, in order.
     generations: Vec<PayloadKeys>,
-    /// The secret of the last of these.
+    /// The secret of the last generation.
     latest: Secret,
-    /// The generation of the latest packet.
+    /// The highest generation of all decrypted packets.
     current: usize,
     largest: Option<u64>,
 }
@@ -124,7 +124,7 @@ impl ApplicationKeys {
 }
 
 impl Connection {
-    /// A connection whose server has sent this in Handshake packets.
+    /// Returns a connection whose server has sent `data` in Handshake packets.
     #[cfg(test)]
     pub(crate) fn with_server_handshake(data: &[u8]) -> Self {
         let mut connection = Self::default();
@@ -136,12 +136,12 @@ impl Connection {
         self.initial_crypto[Sender::Client.index()].client_hello()
     }
 
-    /// The CRYPTO data of the server's Handshake packets.
+    /// Returns the CRYPTO data of the server's Handshake packets.
     pub(crate) fn server_handshake(&self) -> &CryptoStream {
         &self.handshake_crypto[Sender::Server.index()]
     }
 
-    /// Makes a second reading possible, with the keys that the first one has found.
+    /// Returns the secrets for a second pass, using the keys that the first one has found.
     pub(super) fn prepare_second_reading(&self, log: &KeyLog) -> Option<Secrets> {
         let random = self.client_hello()?.random;
         let suite = self.initial_crypto[Sender::Server.index()].cipher_suite()?;
@@ -167,7 +167,8 @@ impl Connection {
         Some(())
     }
 
-    /// Decrypts an Initial packet, with keys that any Destination Connection ID of the client gives.
+    /// Decrypts an Initial packet, with the keys derived from any of the client's Destination
+    /// Connection IDs.
     fn open_initial(&mut self, sender: Sender, header: &Header<'_>) -> Option<Opened> {
         match sender {
             Sender::Client => self.add_initial_keys(header.version, header.destination_id.to_vec()),
@@ -184,7 +185,8 @@ impl Connection {
         })
     }
 
-    /// A Retry packet gives the client another Destination Connection ID for its Initial packets.
+    /// Handles a Retry packet, which gives the client another Destination Connection ID for its
+    /// Initial packets.
     pub(super) fn on_retry(&mut self, id: &[u8]) {
         self.first_ids.insert(id.to_vec());
     }
@@ -200,8 +202,8 @@ impl Connection {
         self.initial_keys.extend(keys.map(|keys| ((version, id), keys)));
     }
 
-    /// Decrypts a packet of this connection, and learns from it. A 1-RTT packet has a Destination Connection ID of
-    /// `id_length` bytes.
+    /// Decrypts a packet of this connection, and learns from it. A 1-RTT packet has a Destination
+    /// Connection ID of `id_length` bytes.
     pub(super) fn open(
         &mut self,
         sender: Sender,
@@ -242,7 +244,7 @@ impl Connection {
     }
 }
 
-/// The secrets of a connection: of the client, of the server.
+/// The secrets of a connection: the client's and the server's.
 #[derive(Clone)]
 pub(super) struct Secrets {
     handshake: [Secret; 2],

@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 
-/// What the checks need to know of a packet's frames.
+/// The properties of a packet's frames that the checks need.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Frames {
     /// Offset and data of CRYPTO frames.
@@ -18,7 +18,8 @@ pub(crate) struct Frames {
     pub(crate) streams: Vec<(u64, u64, usize)>,
     /// The types of frames that are not listed above, without PADDING.
     pub(crate) others: Vec<u64>,
-    /// The type of the first frame that is not known here; it and the rest of the packet are not read.
+    /// The type of the first frame that is unknown here; that frame and the rest of the packet are
+    /// not read.
     pub(crate) unknown: Option<u64>,
 }
 
@@ -93,7 +94,7 @@ impl Frames {
     }
 }
 
-/// How many variable-length integers a frame consists of, if it consists of nothing else.
+/// Returns the number of variable-length integers in a frame, if it consists of nothing else.
 fn count_of_numbers(kind: u64) -> Option<usize> {
     match kind {
         // MAX_DATA, MAX_STREAMS, DATA_BLOCKED, STREAMS_BLOCKED, RETIRE_CONNECTION_ID.

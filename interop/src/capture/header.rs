@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-/// One packet of a datagram. What follows a packet in a datagram is another packet.
+/// One packet of a datagram. A datagram may contain further packets after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Header<'a> {
     pub(crate) kind: Kind,
@@ -28,16 +28,17 @@ pub(crate) struct Header<'a> {
     pub(crate) token: &'a [u8],
     /// The whole packet, up to the end of its payload.
     pub(crate) packet: &'a [u8],
-    /// Where the packet number begins.
+    /// Offset of the packet number.
     pub(crate) number_offset: usize,
 }
 
-/// The packets of a datagram.
+/// Returns the packets of a datagram.
 pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     let mut packets = Vec::new();
     let mut rest = datagram;
     while let Some(first) = rest.first() {
-        // Zeros behind the last packet are padding. The fixed bit says nothing: it may be greased (RFC 9287).
+        // Zeros after the last packet are padding. The fixed bit is no help: it may be greased (RFC
+        // 9287).
         if rest.iter().all(|byte| *byte == 0) {
             break;
         }
@@ -52,7 +53,8 @@ pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     packets
 }
 
-/// The length of the Destination Connection ID, and thus the place of the packet number, is known to the receiver only.
+/// Reads a short header. The length of the Destination Connection ID, and thus the offset of the
+/// packet number, is known only to the receiver.
 fn short(packet: &[u8]) -> Header<'_> {
     Header {
         kind: Kind::OneRtt,

@@ -9,7 +9,7 @@ const UDP_HEADER: usize = 8;
 /// A captured UDP datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
-    /// When it passed, counted from the Unix epoch.
+    /// The time of capture, since the Unix epoch.
     pub(crate) at: Duration,
     pub(crate) source: SocketAddr,
     pub(crate) destination: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Datagram {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The UDP datagram in an IP packet; `None` if it contains something else.
+/// Returns the UDP datagram in an IP packet; `None` if the packet contains something else.
 pub(crate) fn datagram(at: Duration, packet: &[u8]) -> Option<Datagram> {
     let (source, destination, traffic_class, udp) = match packet.first()? >> 4 {
         4 => {

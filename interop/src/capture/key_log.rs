@@ -1,9 +1,9 @@
-//! Files in the format of SSLKEYLOGFILE: a label, the client's random number, a secret.
+//! Files in the SSLKEYLOGFILE format: a label, the client's random value, a secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The secrets of connections, by label and by the client's random number.
+/// The secrets of connections, by label and by the client's random value.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLog(BTreeMap<(String, Vec<u8>), Vec<u8>>);
 

@@ -1,4 +1,4 @@
-//! The keys of packets (RFC 9001 §5, RFC 9369 §3.3), from the secrets of a key log.
+//! Packet protection keys (RFC 9001 §5, RFC 9369 §3.3), derived from the secrets of a key log.
 
 use aws_lc_rs::aead::quic::{self, HeaderProtectionKey};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -16,7 +16,7 @@ const V2_SALT: [u8; 20] = [
     0xf9, 0xbd, 0x2e, 0xd9,
 ];
 
-/// A cipher suite of TLS 1.3.
+/// A TLS 1.3 cipher suite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Suite {
     Aes128,
@@ -25,7 +25,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    /// By its number in TLS.
+    /// Returns the cipher suite with this TLS code point.
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         match number {
             0x1301 => Some(Self::Aes128),
@@ -59,7 +59,7 @@ impl Suite {
     }
 }
 
-/// A secret of one direction and one encryption level.
+/// The secret of one direction and one encryption level.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     suite: Suite,
@@ -98,8 +98,8 @@ impl Secret {
         Self { suite, version, bytes }
     }
 
-    /// The secrets of Initial packets, of the client and of the server, for the Destination Connection ID of the
-    /// client's first packet.
+    /// Returns the client's and the server's secrets of Initial packets, for the Destination
+    /// Connection ID of the client's first packet.
     pub(crate) fn initial(version: u32, destination_id: &[u8]) -> Option<[Self; 2]> {
         let salt = if version == V2 { V2_SALT } else { V1_SALT };
         let key = hmac::Key::new(hmac::HMAC_SHA256, &salt);
@@ -128,7 +128,7 @@ impl Secret {
         HeaderProtectionKey::new(algorithm, &self.derive("hp", algorithm.key_len())?).ok()
     }
 
-    /// The secret after a key update (RFC 9001 §6.1).
+    /// Returns the secret after a key update (RFC 9001 §6.1).
     pub(crate) fn next(&self) -> Option<Self> {
         let bytes = self.derive("ku", self.bytes.len())?;
         Some(Self { bytes, ..self.clone() })
@@ -136,7 +136,8 @@ impl Secret {
 }
 
 impl PayloadKeys {
-    /// The payload of the packet that consists of `header` and `payload`; `None` if it is not authentic.
+    /// Returns the payload of the packet that consists of `header` and `payload`; `None` if it is
+    /// not authentic.
     pub(crate) fn open(&self, number: u64, header: &[u8], payload: &[u8]) -> Option<Vec<u8>> {
         let mut nonce: [u8; aead::NONCE_LEN] = self.iv.as_slice().try_into().ok()?;
         for (byte, part) in nonce.iter_mut().rev().zip(number.to_le_bytes()) {
@@ -150,11 +151,11 @@ impl PayloadKeys {
     }
 }
 
-/// A packet after the removal of its header protection.
+/// A packet after its header protection was removed.
 pub(crate) struct Unprotected {
     /// The first byte.
     pub(crate) first: u8,
-    /// The header with the packet number.
+    /// The header, including the packet number.
     pub(crate) header: Vec<u8>,
     /// The truncated packet number and its length in bytes.
     pub(crate) number: (u64, usize),
@@ -181,7 +182,8 @@ pub(crate) fn unprotect(
     Some(Unprotected { first, header, number: (number, length) })
 }
 
-/// The packet number whose last `length` bytes are `truncated`, closest to the one after `largest` (RFC 9000 §A.3).
+/// Returns the packet number whose last `length` bytes are `truncated` and that is closest to the
+/// one after `largest` (RFC 9000 §A.3).
 pub(crate) fn full_number(largest: Option<u64>, truncated: u64, length: usize) -> u64 {
     let expected = largest.map_or(0, |largest| largest + 1);
     let window = 1_u64 << (8 * length);

@@ -1,11 +1,12 @@
-//! Files of captured IP packets: the classic pcap format with nanoseconds, link type "raw IP".
+//! Files of captured IP packets: the classic pcap format with nanosecond timestamps, link type "raw
+//! IP".
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The magic number of a file in little-endian order whose times have nanoseconds.
+/// The magic number of a little-endian file with nanosecond timestamps.
 const MAGIC: u32 = 0xa1b2_3c4d;
 /// LINKTYPE_RAW: packets begin with the IP header.
 const RAW_IP: u32 = 101;
@@ -28,7 +29,7 @@ impl Writer {
         Ok(Self(file))
     }
 
-    /// Appends an IP packet that passed at `at`, counted from the Unix epoch.
+    /// Appends an IP packet that was captured at `at`, the time since the Unix epoch.
     pub(crate) fn write(&mut self, at: Duration, packet: &[u8]) -> io::Result<()> {
         let seconds = u32::try_from(at.as_secs()).unwrap_or(u32::MAX);
         let length = u32::try_from(packet.len()).unwrap_or(u32::MAX);
@@ -38,13 +39,13 @@ impl Writer {
         self.0.write_all(packet)
     }
 
-    /// Writes what is still buffered.
+    /// Writes the data that is still buffered.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// All packets of a file with their times, counted from the Unix epoch.
+/// Returns all packets of a file with their times since the Unix epoch.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<(Duration, Vec<u8>)>> {
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;

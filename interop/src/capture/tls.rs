@@ -1,14 +1,14 @@
-//! The handshake messages of TLS 1.3 in CRYPTO frames (RFC 8446 §4), as far as the checks need them.
+//! The TLS 1.3 handshake messages in CRYPTO frames (RFC 8446 §4), as far as the checks need them.
 
 use std::collections::BTreeMap;
 
 use super::bytes::Bytes;
 
-/// Puts the data of CRYPTO frames in order.
+/// Reassembles the data of CRYPTO frames.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CryptoStream(BTreeMap<u64, Vec<u8>>);
 
-/// What a ClientHello says.
+/// The fields of a ClientHello.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientHello {
     pub(crate) random: Vec<u8>,
@@ -23,12 +23,12 @@ impl CryptoStream {
         }
     }
 
-    /// The offset of the end of what was seen.
+    /// Returns the highest end offset of the received data.
     pub(crate) fn end(&self) -> u64 {
         self.0.iter().map(|(offset, data)| offset + data.len() as u64).max().unwrap_or(0)
     }
 
-    /// The data from the beginning up to the first gap.
+    /// Returns the data from the beginning up to the first gap.
     fn contiguous(&self) -> Vec<u8> {
         let mut data: Vec<u8> = Vec::new();
         for (offset, piece) in &self.0 {
@@ -39,7 +39,7 @@ impl CryptoStream {
         data
     }
 
-    /// The complete messages: type and content.
+    /// Returns the complete messages: type and content.
     pub(crate) fn messages(&self) -> Vec<(u8, Vec<u8>)> {
         let data = self.contiguous();
         let mut bytes = Bytes::new(&data);
@@ -50,7 +50,7 @@ impl CryptoStream {
         messages
     }
 
-    /// The content of the first message of a type.
+    /// Returns the content of the first message of a type.
     pub(crate) fn message(&self, kind: u8) -> Option<Vec<u8>> {
         self.messages().into_iter().find(|(it, _)| *it == kind).map(|(_, content)| content)
     }
@@ -67,7 +67,7 @@ impl CryptoStream {
         Some(ClientHello { random, cipher_suites })
     }
 
-    /// The cipher suite of the ServerHello.
+    /// Returns the cipher suite of the ServerHello.
     pub(crate) fn cipher_suite(&self) -> Option<u64> {
         const SERVER_HELLO: u8 = 2;
         let content = self.message(SERVER_HELLO)?;
@@ -77,12 +77,13 @@ impl CryptoStream {
         bytes.number(2)
     }
 
-    /// The value of a transport parameter in the EncryptedExtensions that is a variable-length integer.
+    /// Returns the value of a transport parameter in the EncryptedExtensions that is a
+    /// variable-length integer.
     pub(crate) fn transport_parameter(&self, wanted: u64) -> Option<u64> {
         Bytes::new(&self.transport_parameter_bytes(wanted)?).variable()
     }
 
-    /// The connection ID of the preferred_address transport parameter (RFC 9000 §18.2).
+    /// Returns the connection ID of the preferred_address transport parameter (RFC 9000 §18.2).
     pub(crate) fn preferred_address_id(&self) -> Option<Vec<u8>> {
         const PREFERRED_ADDRESS: u64 = 0x0d;
         const ADDRESSES: usize = 4 + 2 + 16 + 2;

@@ -1,4 +1,4 @@
-//! All QUIC packets of a capture, in the order in which they passed.
+//! All QUIC packets of a capture, in order of capture.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,17 +25,17 @@ pub(crate) struct Packet {
     pub(crate) datagram: (usize, usize),
     pub(crate) kind: Kind,
     pub(crate) version: u32,
-    /// Of a 1-RTT packet only known if the packet could be decrypted.
+    /// For a 1-RTT packet, known only if the packet could be decrypted.
     pub(crate) destination_id: Vec<u8>,
     pub(crate) source_id: Vec<u8>,
     pub(crate) token: Vec<u8>,
-    /// The length of what follows the header, still encrypted, with the packet number.
+    /// The length of what follows the header, still encrypted, including the packet number.
     pub(crate) protected_length: usize,
-    /// What was decrypted.
+    /// The decrypted part.
     pub(crate) opened: Option<Opened>,
 }
 
-/// What was captured at one place.
+/// The packets and connections captured at one place.
 #[derive(Default)]
 pub(crate) struct Trace {
     pub(crate) packets: Vec<Packet>,
@@ -43,7 +43,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Reads a capture in which the server has the addresses for which `is_server` is true.
+    /// Reads a capture in which the server has the addresses for which `is_server` returns true.
     pub(crate) fn read(
         path: &Path,
         log: &KeyLog,
@@ -63,19 +63,19 @@ impl Trace {
         Ok(Reader::new(secrets).read(&datagrams))
     }
 
-    /// The packets of one sender and one kind.
+    /// Returns the packets of one sender and one kind.
     pub(crate) fn of(&self, sender: Sender, kind: Kind) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.sender == sender && packet.kind == kind)
     }
 
-    /// All packets of one sender.
+    /// Returns all packets of one sender.
     pub(crate) fn from(&self, sender: Sender) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.sender == sender)
     }
 }
 
 struct Reader {
-    /// Of each connection, in the order in which they begin.
+    /// The secrets of each connection, in the order in which the connections begin.
     secrets: Vec<Option<Secrets>>,
     trace: Trace,
 }
@@ -113,7 +113,7 @@ impl Reader {
         self.trace
     }
 
-    /// A packet's Destination Connection ID, and its content.
+    /// Returns a packet's Destination Connection ID and its content.
     fn open(
         &mut self,
         sender: Sender,
@@ -126,7 +126,7 @@ impl Reader {
         };
         let candidates = self.candidates(sender, client, header);
         if header.kind == Kind::Retry {
-            // The client goes on with the connection ID of the Retry packet.
+            // The client continues with the connection ID of the Retry packet.
             if let Some((connection, _)) = candidates.first() {
                 self.trace.connections.get_mut(*connection)?.on_retry(header.source_id);
             }
@@ -146,7 +146,7 @@ impl Reader {
         if header.kind != Kind::Initial || sender == Sender::Server {
             return None;
         }
-        // The first Initial packet of a client that can be decrypted begins a connection.
+        // A client's first Initial packet that can be decrypted begins a connection.
         let mut state = Connection::default();
         let opened = state.open(sender, header, 0)?;
         state.client = Some(client);
@@ -158,8 +158,9 @@ impl Reader {
         Some((header.destination_id.to_vec(), opened))
     }
 
-    /// The connections that a packet may belong to, each with the length of its Destination Connection ID: those that
-    /// know one of its connection IDs, then those at the client's address, then all others with an ID to try.
+    /// Returns the connections that a packet may belong to, each with the length of its Destination
+    /// Connection ID: first those with a matching connection ID, then those at the client's
+    /// address, then all others with an ID to try.
     fn candidates(
         &self,
         sender: Sender,
@@ -187,7 +188,8 @@ impl Reader {
             let is_known = |ids: &std::collections::BTreeSet<Vec<u8>>, id: &[u8]| {
                 !id.is_empty() && ids.contains(id)
             };
-            // A client may use its address for several connections, and begins each with an Initial packet.
+            // A client may use its address for several connections, each of which begins with an
+            // Initial packet.
             let may_begin = sender == Sender::Client && header.kind == Kind::Initial;
             if is_first
                 || is_known(receiver_ids, header.destination_id)

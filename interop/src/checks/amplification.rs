@@ -1,16 +1,18 @@
-//! The limit on what a server sends to an address that is not validated (RFC 9000 §8.1).
+//! The anti-amplification limit: what a server may send to an address that is not validated (RFC
+//! 9000 §8.1).
 
 use std::collections::BTreeSet;
 
 use super::{Evidence, Verdict, ensure, failed};
 use crate::capture::{Kind, Packet, Sender};
 
-/// The handshake is at least this long, if the server uses the chain that it was given.
+/// Minimum length of the handshake, if the server uses the long certificate chain.
 const LEAST_HANDSHAKE: u64 = 7500;
-/// A connection ID of at least this many bytes shows that the client has received it.
+/// Minimum length of a connection ID that proves that the client has received it.
 const LEAST_ID: usize = 8;
 
-/// The server keeps within three times what it has received, until it knows that the client is where it seems to be.
+/// Checks that the server stays within three times the bytes that it has received until it has
+/// validated the client's address.
 pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
     let ends = evidence.server.connections.iter().map(|it| it.server_handshake().end());
     let end = ends.max().unwrap_or(0);
@@ -45,7 +47,7 @@ pub(super) fn is_limited(evidence: &Evidence<'_>) -> Verdict {
                     format!("the server sent {sent} bytes when it had received {received}")
                 })?;
                 if sent > 3 * received && notes.is_empty() {
-                    // The public runner lets this pass.
+                    // The public runner accepts this.
                     notes.push("more than three times, but less than four".to_owned());
                 }
             }

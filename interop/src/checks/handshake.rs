@@ -1,4 +1,4 @@
-//! Handshakes: how many, which version, Retry, resumption, 0-RTT, cipher suites, key updates.
+//! Handshakes: count, version, Retry, resumption, 0-RTT, cipher suites, key updates.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,16 @@ use crate::network::Network;
 const CHACHA20: u64 = 0x1303;
 /// The transport parameter initial_max_streams_bidi.
 const INITIAL_MAX_STREAMS_BIDI: u64 = 0x08;
-/// What the server may permit at first in the multiplexing test.
+/// The maximum initial stream limit of the server in the multiplexing test.
 const MOST_STREAMS: u64 = 1000;
 /// Half of the requests of the 0-RTT test: 40 names of 250 characters.
 const MOST_1RTT_BYTES: usize = 40 * 250 / 2;
 
-/// There were this many handshakes: connection IDs in Initial packets of the server. All are of version 1.
+/// Checks that there were `count` handshakes, counted by the connection IDs in the server's Initial
+/// packets, all in version 1.
 ///
-/// A server may begin a connection for an Initial packet whose connection ID was corrupted, and close it when nothing
-/// follows. It sends no handshake message there, so that is not counted.
+/// A server may begin a connection for an Initial packet whose connection ID was corrupted, and
+/// close it when nothing follows. It sends no handshake message there, so that is not counted.
 pub(super) fn in_version_1(evidence: &Evidence<'_>, count: usize) -> Result<(), Fault> {
     let is_corrupt = matches!(evidence.test.network, Network::Corruption { .. });
     let has_message = |packet: &&Packet| {
@@ -44,7 +45,7 @@ pub(super) fn without_retry(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-/// The client sends its ClientHello again before the first answer arrives.
+/// Checks that the client retransmits its ClientHello before the first answer arrives.
 pub(super) fn repeats_client_hello(evidence: &Evidence<'_>) -> Verdict {
     without_retry(evidence)?;
     let begins = |packet: &&Packet| {
@@ -65,7 +66,7 @@ pub(super) fn offers_only_chacha20(evidence: &Evidence<'_>) -> Verdict {
     Ok("only TLS_CHACHA20_POLY1305_SHA256 was offered".to_owned())
 }
 
-/// The client answers a Retry packet with its token, and goes on with its packet numbers.
+/// Checks that the client answers a Retry packet with its token, and continues its packet numbers.
 pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
     let retries = evidence.client.of(Sender::Server, Kind::Retry);
     let tokens: BTreeSet<&[u8]> = retries.map(|packet| packet.token.as_slice()).collect();
@@ -88,7 +89,8 @@ pub(super) fn uses_retry_token(evidence: &Evidence<'_>) -> Verdict {
     failed("no Initial packet has a token of a Retry packet")
 }
 
-/// The server permits at most 1000 streams at first, so that 1999 requests need more credit.
+/// Checks that the server permits at most 1000 streams initially, so that 1999 requests need more
+/// credit.
 pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     let mut connections = evidence.client.connections.iter();
     let limit = connections.find_map(|connection| {
@@ -101,7 +103,7 @@ pub(super) fn limits_streams(evidence: &Evidence<'_>) -> Verdict {
     Ok(format!("{limit} streams at first"))
 }
 
-/// The first handshake has a Certificate, the second has not.
+/// Checks that the first handshake has a Certificate message, and the second has none.
 pub(super) fn is_resumed(evidence: &Evidence<'_>) -> Verdict {
     let certificates: Vec<bool> = evidence
         .client
@@ -117,7 +119,8 @@ pub(super) fn is_resumed(evidence: &Evidence<'_>) -> Verdict {
     }
 }
 
-/// The client sends data in 0-RTT packets, and no more than half of its requests in 1-RTT packets.
+/// Checks that the client sends data in 0-RTT packets, and at most half of its requests in 1-RTT
+/// packets.
 pub(super) fn has_early_data(evidence: &Evidence<'_>) -> Verdict {
     let size = |kind| -> usize {
         evidence.client.of(Sender::Client, kind).map(|packet| packet.protected_length).sum()
@@ -130,7 +133,7 @@ pub(super) fn has_early_data(evidence: &Evidence<'_>) -> Verdict {
     Ok(format!("{early} bytes in 0-RTT packets, {late} in 1-RTT packets of the client"))
 }
 
-/// Both endpoints send packets in key phase 1.
+/// Checks that both endpoints send packets in key phase 1.
 pub(super) fn updates_keys(evidence: &Evidence<'_>) -> Verdict {
     let count = |packets: &mut dyn Iterator<Item = &Packet>| {
         packets.filter(|packet| packet.opened.as_ref().is_some_and(|it| it.key_phase)).count()

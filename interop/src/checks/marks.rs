@@ -5,7 +5,7 @@ use crate::capture::{Packet, Sender, Trace};
 const ECT: [u8; 2] = [0b01, 0b10];
 const CE: u8 = 0b11;
 
-/// Each endpoint marks packets as ECN-capable, and acknowledges the other's marks.
+/// Checks that each endpoint marks packets as ECN-capable, and acknowledges the other's marks.
 pub(super) fn are_ect_and_acknowledged(evidence: &Evidence<'_>) -> Verdict {
     super::handshake::without_retry(evidence)?;
     let sides =

@@ -19,8 +19,9 @@ pub(super) fn are_ipv6(evidence: &Evidence<'_>) -> Verdict {
     Ok("all packets over IPv6".to_owned())
 }
 
-/// The first packet of the server on each new path has a PATH_CHALLENGE frame, and the client echoes each challenge that
-/// arrives. One that the full queue has dropped cannot be echoed; the public runner counts that as a failure.
+/// Checks that the server's first packet on each new path has a PATH_CHALLENGE frame, and that the
+/// client echoes each challenge that arrives. A challenge that was dropped by a full queue cannot
+/// be echoed; the public runner counts that as a failure.
 pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
     let mut challenges = BTreeSet::new();
     let mut paths: BTreeSet<Path> = BTreeSet::new();
@@ -30,7 +31,7 @@ pub(super) fn are_validated(evidence: &Evidence<'_>) -> Verdict {
         if !is_new || paths.len() == 1 {
             continue;
         }
-        // A datagram is one packet on the wire, whatever is in it.
+        // A datagram is one packet on the wire, however many QUIC packets it contains.
         let datagram = packets.iter().skip(index).take_while(|it| it.datagram == first.datagram);
         let found: Vec<[u8; 8]> = datagram.flat_map(|packet| challenges_in(packet)).collect();
         ensure(!found.is_empty(), || {
@@ -72,7 +73,8 @@ pub(super) fn are_validated_at_new_addresses(evidence: &Evidence<'_>) -> Verdict
     Ok(format!("{} client addresses, {found}", addresses.len()))
 }
 
-/// As after a rebinding; besides, the client's first packet on a new path has a new Destination Connection ID.
+/// Like after a rebinding; in addition, the client's first packet on a new path must have a new
+/// Destination Connection ID.
 pub(super) fn are_migrated_to(evidence: &Evidence<'_>) -> Verdict {
     let found = are_validated(evidence)?;
     let mut used: Option<Vec<u8>> = None;

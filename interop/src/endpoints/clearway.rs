@@ -8,10 +8,11 @@ use super::{Plan, Setting};
 use crate::catalogue::{Case, Check};
 use crate::stack::Stack;
 
-/// After this many packets the client of the key update test changes its keys: early in the download, as the test asks.
+/// Number of packets after which the client of the key update test updates its keys: early in the
+/// download, as the test requires.
 const PACKETS_BEFORE_KEY_UPDATE: &str = "50";
 
-/// The program, and which options it has.
+/// The program and its supported options.
 #[derive(Debug)]
 pub(crate) struct Clearway {
     program: PathBuf,
@@ -20,7 +21,7 @@ pub(crate) struct Clearway {
 }
 
 impl Clearway {
-    /// Asks the program for its options.
+    /// Determines the program's options from its help.
     pub(crate) fn find(program: PathBuf) -> io::Result<Self> {
         let help = |command: &str| {
             let output = Command::new(&program).args([command, "--help"]).output();
@@ -45,7 +46,7 @@ impl Clearway {
         let wanted: &[&str] = match setting.test.server_case {
             Case::Retry => &["--retry"],
             Case::V2 => &["--quic-versions", "2,1"],
-            // Our own client can migrate without it.
+            // Clearway's client can migrate without it.
             Case::ConnectionMigration
                 if has(&self.serve, PREFERRED) || setting.client != Stack::Clearway =>
             {
@@ -71,7 +72,8 @@ impl Clearway {
         if !setting.uses_http3() {
             command.arg("--http09");
         }
-        // The client begins in version 1. If it offers version 2 as well, the server may change to it.
+        // The client begins in version 1. If it also offers version 2, the server may switch to
+        // that.
         if setting.test.client_case != Case::V2 {
             command.args(["--quic-versions", "1"]);
         }
@@ -79,7 +81,8 @@ impl Clearway {
         let wanted: &[&str] = match (setting.test.client_case, setting.test.check) {
             (Case::ChaCha20, _) => &["--cipher-suites", "TLS_CHACHA20_POLY1305_SHA256"],
             (Case::KeyUpdate, _) => &["--key-update-after", PACKETS_BEFORE_KEY_UPDATE],
-            // Without an address that the server prefers, the client migrates to a port of its own choice.
+            // Without a preferred address of the server, the client migrates to a port of its own
+            // choice.
             (_, Check::ConnectionMigration) if !has(&self.serve, PREFERRED) => {
                 &["--rebind-after", "500ms"]
             }
@@ -115,16 +118,16 @@ impl Clearway {
     }
 }
 
-/// The file, outside the folder of downloads, that the two clients of a resumption share.
+/// The file, outside the downloads folder, that the two clients of a resumption share.
 const SESSIONS: &str = "../sessions";
-/// The option of `serve` for another address of the server (RFC 9000 §9.6).
+/// The option of `serve` for the server's preferred address (RFC 9000 §9.6).
 const PREFERRED: &str = "--preferred-address";
 
 fn has(help: &str, option: &str) -> bool {
     help.split_ascii_whitespace().any(|word| word.trim_end_matches(',') == option)
 }
 
-/// The command with these options, if the program has them.
+/// Returns the command with these options, if the program supports them.
 fn with_options(
     mut command: Command,
     name: &str,
@@ -140,7 +143,7 @@ fn with_options(
     Plan::Run(finish(command))
 }
 
-/// A command cannot be cloned.
+/// Copies a command; `Command` does not implement `Clone`.
 fn copy(command: &Command) -> Command {
     let mut copy = Command::new(command.get_program());
     copy.args(command.get_args());

@@ -1,5 +1,5 @@
-//! The relay's sides where network namespaces cannot be made: UDP sockets at loopback addresses. Towards the link they
-//! look as if the packets had the addresses of the namespaces.
+//! The relay's sides if network namespaces cannot be created: UDP sockets at loopback addresses. In
+//! the link the packets have the addresses that they would have with namespaces.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use super::packet::{self, Layout};
 
-/// The largest UDP payload.
+/// Buffer size, larger than any UDP payload.
 const LARGEST: usize = 1 << 16;
 
-/// The side of the client: one socket to which clients send, as if it were the server.
+/// The client's side: one socket to which clients send, as if it were the server.
 #[derive(Debug)]
 pub(crate) struct ClientSide {
     socket: UdpSocket,
@@ -18,7 +18,7 @@ pub(crate) struct ClientSide {
     server: SocketAddr,
 }
 
-/// The side of the server: a socket for each address that the server sees.
+/// The server's side: a socket for each client address that the server sees.
 #[derive(Debug)]
 pub(crate) struct ServerSide {
     target: SocketAddr,
@@ -27,14 +27,15 @@ pub(crate) struct ServerSide {
 }
 
 impl ClientSide {
-    /// Clients send to this socket; in the link they have the address `client_ip`, and send to `server`.
+    /// Binds the socket to which clients send; in the link they have the address `client_ip`, and
+    /// send to `server`.
     pub(crate) fn bind(client_ip: IpAddr, server: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(SocketAddr::new(localhost(&server), 0))?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, client_ip, server })
     }
 
-    /// Where clients send to.
+    /// Returns the address that clients send to.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -58,12 +59,13 @@ impl ClientSide {
 }
 
 impl ServerSide {
-    /// Sends to the server at `target`, which has the address `server` in the link.
+    /// Creates the side that sends to the server at `target`, which has the address `server` in the
+    /// link.
     pub(crate) fn new(target: SocketAddr, server: SocketAddr) -> Self {
         Self { target, server, sockets: BTreeMap::new() }
     }
 
-    /// The server has begun to listen at `target`.
+    /// Sets the address that the server listens on.
     pub(crate) fn set_target(&mut self, target: SocketAddr) {
         self.target = target;
     }
@@ -79,7 +81,7 @@ impl ServerSide {
                 Ok(length) => {
                     return fill(buffer, &packet::udp(self.server, *client, &payload[..length]));
                 }
-                // Nothing to read, or the server is not there any more.
+                // Nothing to read, or the server has exited.
                 Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -101,7 +103,8 @@ impl ServerSide {
         }
     }
 
-    /// All of 127.0.0.0/8 is the loopback interface, so that a new address of the client is a new one here, too.
+    /// Returns a local address for a client address. All of 127.0.0.0/8 is on the loopback
+    /// interface, so a new client address is a new one here as well.
     fn local(&self, client: IpAddr) -> IpAddr {
         match (client, self.target) {
             (IpAddr::V4(ip), SocketAddr::V4(_)) => {
@@ -133,7 +136,7 @@ fn fill(buffer: &mut [u8], packet: &[u8]) -> io::Result<usize> {
     Ok(packet.len())
 }
 
-/// The payload of a packet, and one of its addresses.
+/// Returns the payload of a packet, and one of its addresses.
 fn payload(
     packet: &[u8],
     address: impl Fn(Layout, &[u8]) -> Option<SocketAddr>,

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use clearway_units::Random;
 
-/// Gives each address of the client a new one in each generation; in generation 0 it keeps its own.
+/// Maps each client address to a new one in each generation; in generation 0 the address is
+/// unchanged.
 #[derive(Debug)]
 pub(super) struct Nat {
     random: Random,
@@ -21,7 +22,7 @@ impl Nat {
         Self { random: Random::from_number(seed), changes_address, outside, inside }
     }
 
-    /// The address that the server sees.
+    /// Returns the address that the server sees.
     pub(super) fn outside(&mut self, client: SocketAddr, generation: u64) -> SocketAddr {
         if let Some(known) = self.outside.get(&(client, generation)) {
             return *known;
@@ -35,12 +36,14 @@ impl Nat {
         address
     }
 
-    /// The client behind an address that the server sees, and the generation of that mapping.
+    /// Returns the client behind an address that the server sees, and the generation of that
+    /// mapping.
     pub(super) fn inside(&self, address: SocketAddr) -> (SocketAddr, u64) {
         self.inside.get(&address).copied().unwrap_or((address, 0))
     }
 
-    /// Whether a rebinding may lead to this address: one that is not in use, and another IP address if that is to change.
+    /// Returns whether a rebinding may use this address: it must be unused, and have another IP
+    /// address if that should change.
     fn is_new(&self, address: SocketAddr, client: SocketAddr) -> bool {
         let keeps_ip = self.changes_address && client.is_ipv4() && address.ip() == client.ip();
         address != client && !keeps_ip && !self.inside.contains_key(&address)

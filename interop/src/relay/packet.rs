@@ -1,4 +1,4 @@
-//! IP packets on their way through the relay: where the headers end, and how addresses are rewritten.
+//! IP packets in the relay: header lengths, and rewriting of addresses.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Udp,
@@ -18,20 +18,20 @@ pub(super) enum Content {
     Other,
 }
 
-/// What the relay needs to know of a packet.
+/// The properties of a packet that the relay needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) content: Content,
-    /// Where the IP header ends.
+    /// Offset of the end of the IP header.
     transport: usize,
-    /// How many bytes count as headers; what is behind them may be corrupted.
+    /// Number of bytes that count as headers; the bytes after them may be corrupted.
     pub(super) headers: usize,
     /// The two bits of the ECN field.
     pub(super) ecn: u8,
 }
 
 impl Layout {
-    /// `None` if the relay does not forward such packets.
+    /// Returns the layout of a packet; `None` if the relay does not forward such packets.
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let (protocol, transport, ecn) = match packet.first()? >> 4 {
             4 => (*packet.get(9)?, usize::from(packet[0] & 0xf) * 4, packet.get(1)? & 0b11),
@@ -40,7 +40,7 @@ impl Layout {
         };
         let content = match (protocol, packet.get(transport)?) {
             (UDP, _) => Content::Udp,
-            // Error messages, not the chatter of neighbour discovery.
+            // Error messages, but not neighbor discovery.
             (TCP, _) | (ICMP, 3) | (ICMP_V6, 1..=4) => Content::Other,
             _ => return None,
         };
@@ -48,7 +48,8 @@ impl Layout {
         (packet.len() >= headers).then_some(Self { content, transport, headers, ecn })
     }
 
-    /// Whether the packet is a Version Negotiation packet of QUIC: a long header with the version 0.
+    /// Returns whether the packet is a QUIC Version Negotiation packet: a long header with the
+    /// version 0.
     pub(super) fn is_version_negotiation(self, packet: &[u8]) -> bool {
         self.content == Content::Udp
             && matches!(packet.get(self.headers..), Some([0x80..=0xff, 0, 0, 0, 0, ..]))
@@ -104,7 +105,7 @@ impl Layout {
         packet[port..port + 2].copy_from_slice(&address.port().to_be_bytes());
     }
 
-    /// Computes the checksums of the IPv4 header and of UDP anew.
+    /// Recomputes the checksums of the IPv4 header and of UDP.
     pub(super) fn correct_checksums(self, packet: &mut [u8]) {
         let addresses = if self.is_v4(packet) { 12..IPV4_HEADER } else { 8..IPV6_HEADER };
         if self.is_v4(packet) {
@@ -128,7 +129,7 @@ impl Layout {
     }
 }
 
-/// The Internet checksum (RFC 1071). All parts but the last have an even length.
+/// Returns the Internet checksum (RFC 1071). All parts but the last have an even length.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum = 0_u32;
     for part in parts {
@@ -143,7 +144,7 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// An IP packet with a UDP datagram, for the relay of the loopback, which only sees payloads.
+/// Returns an IP packet with a UDP datagram, for the loopback relay, which only sees payloads.
 pub(super) fn udp(source: SocketAddr, destination: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let datagram = u16::try_from(UDP_HEADER + payload.len()).unwrap_or(u16::MAX);
     let mut packet = match source {

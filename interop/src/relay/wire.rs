@@ -1,4 +1,4 @@
-//! Where the relay reads packets and writes them.
+//! The interfaces at which the relay reads and writes packets.
 
 use std::io::{self, ErrorKind};
 
@@ -17,7 +17,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// The next packet, if there is one.
+    /// Receives the next packet, if there is one.
     pub(super) fn receive<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         let received = match self {
             Self::Device(device) => device.recv(buffer),
@@ -32,7 +32,7 @@ impl Wire {
         }
     }
 
-    /// Sends a packet. One that cannot be sent is lost, as on any network.
+    /// Sends a packet. A packet that cannot be sent is lost, as on any network.
     pub(super) fn send(&mut self, packet: &[u8]) {
         let _ = match self {
             Self::Device(device) => device.send(packet).map(drop),
@@ -41,7 +41,7 @@ impl Wire {
         };
     }
 
-    /// What to wait for.
+    /// Returns the file descriptors to wait for.
     pub(super) fn poll(&self) -> Box<dyn Iterator<Item = PollFd<'_>> + '_> {
         match self {
             Self::Device(device) => Box::new(std::iter::once(PollFd::new(device, PollFlags::IN))),

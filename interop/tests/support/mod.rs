@@ -72,7 +72,7 @@ impl Workspace {
 }
 
 impl Peer {
-    /// The peer's program; `None`, with a message, if it was not built.
+    /// Returns the peer's program; `None`, with a message, if it was not built.
     pub(crate) fn find(name: &str) -> Option<Self> {
         let folder = std::env::var_os("PEERS_OUT").map(PathBuf::from);
         let program = folder.map(|folder| folder.join(name)).filter(|program| program.exists());
@@ -101,7 +101,7 @@ impl Peer {
     }
 }
 
-/// The program under test.
+/// Returns the program under test.
 fn clearway() -> Command {
     let program = std::env::var_os("CLEARWAY");
     Command::new(
@@ -113,7 +113,7 @@ pub(crate) fn clearway_serve(workspace: &Workspace) -> Server {
     clearway_serve_with(workspace, &[])
 }
 
-/// A server with these options; its traces go to the folder `own`.
+/// Starts a server with these options; its traces are written to the folder `own`.
 pub(crate) fn clearway_serve_with(workspace: &Workspace, options: &[&str]) -> Server {
     let mut command = clearway();
     command.args(["serve", &workspace.text("root"), "--listen", "127.0.0.1:0"]);
@@ -126,7 +126,7 @@ pub(crate) fn clearway_get(workspace: &Workspace, address: &str, output: &Path) 
     clearway_get_with(workspace, address, output, &[]);
 }
 
-/// Downloads with these options; the trace goes to the folder `own`.
+/// Downloads with these options; the trace is written to the folder `own`.
 pub(crate) fn clearway_get_with(
     workspace: &Workspace,
     address: &str,
@@ -140,16 +140,17 @@ pub(crate) fn clearway_get_with(
     succeed(command);
 }
 
-/// A relay to the server at `address` that emulates a network with these conditions.
+/// Starts a relay to the server at `address` that emulates a network with these conditions.
 pub(crate) fn clearway_link(address: &str, conditions: &[&str]) -> Server {
     let mut command = clearway();
     command.args(["link", "--listen", "127.0.0.1:0", "--to", address]).args(conditions);
-    // The program prints its report on standard output when it ends.
+    // The program prints its report on standard output when it exits.
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     Server::await_address(&mut command, |child| child.stderr.take().map(|it| Box::new(it) as _))
 }
 
-/// The version of QUIC in which the last connection of `clearway` went on, as its trace says.
+/// Returns the negotiated QUIC version of the last connection of `clearway`, according to its
+/// trace.
 pub(crate) fn version_used(workspace: &Workspace) -> String {
     const FIELD: &str = "\"chosen_version\":\"";
     let folder = workspace.path("own");
@@ -160,7 +161,8 @@ pub(crate) fn version_used(workspace: &Workspace) -> String {
     chosen.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// The output of `clearway view --findings` for the traces that a peer wrote, of which there has to be at least one.
+/// Returns the output of `clearway view --findings` for the traces that a peer wrote, of which
+/// there must be at least one.
 pub(crate) fn read_traces(workspace: &Workspace) -> Vec<Value> {
     let folder = workspace.path("qlog");
     let files =
@@ -197,7 +199,7 @@ impl Server {
         Self::await_address(command, |child| child.stdout.take().map(|it| Box::new(it) as _))
     }
 
-    /// Starts `command` and waits for the line of its output with the address that it listens on.
+    /// Starts `command` and waits for the output line with the address that it listens on.
     fn await_address(
         command: &mut Command,
         output: impl FnOnce(&mut Child) -> Option<Box<dyn Read>>,
@@ -228,7 +230,7 @@ impl Drop for Server {
     }
 }
 
-/// `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying ADDRESS`.
+/// Parses `listening ADDRESS`, `listening on https://ADDRESS`, or `relaying ADDRESS`.
 fn address_in(line: &str) -> Option<String> {
     let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
     let rest = rest.strip_prefix("on ").unwrap_or(rest);

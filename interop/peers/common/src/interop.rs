@@ -8,10 +8,10 @@ use http::Uri;
 /// The exit status for a test that a peer does not support.
 pub const UNSUPPORTED: u8 = 127;
 
-/// The application protocol of HTTP/0.9 over QUIC.
+/// The ALPN protocol of HTTP/0.9 over QUIC.
 pub const HQ: &[u8] = b"hq-interop";
 
-/// What the public interop runner's variables in the environment ask for.
+/// The task that the public interop runner's environment variables describe.
 #[derive(Clone, Debug)]
 pub enum Interop {
     /// Serve files until SIGTERM.
@@ -57,7 +57,8 @@ pub struct InteropClient {
 }
 
 impl Interop {
-    /// Reads the environment. `None` if the test is not among `client` or `server`, by the role.
+    /// Reads the environment. Returns `None` if the test is not in `client` or `server`, depending
+    /// on the role.
     pub fn from_environment(client: &[&str], server: &[&str]) -> Result<Option<Self>> {
         let (role, testcase) = (variable("ROLE")?, variable("TESTCASE")?);
         let qlog = env::var_os("QLOGDIR").map(PathBuf::from);
@@ -86,7 +87,7 @@ impl Interop {
 }
 
 impl InteropClient {
-    /// The requests of each connection, which are made one after the other.
+    /// Returns the requests of each connection; the connections are opened sequentially.
     pub fn connections(&self) -> Vec<&[Uri]> {
         match self.testcase.as_str() {
             "multiconnect" => self.requests.chunks(1).collect(),
@@ -98,12 +99,12 @@ impl InteropClient {
         }
     }
 
-    /// The server's name.
+    /// Returns the server's name.
     pub fn host(&self) -> &str {
         self.requests[0].host().unwrap_or_default()
     }
 
-    /// Where the answer to a request is stored.
+    /// Returns the file in which to store the response to a request.
     pub fn file(&self, request: &Uri) -> PathBuf {
         self.downloads.join(request.path().rsplit('/').next().unwrap_or_default())
     }
@@ -123,7 +124,7 @@ fn requests() -> Result<Vec<Uri>> {
     Ok(requests)
 }
 
-/// The path of a request of HTTP/0.9.
+/// Returns the path of an HTTP/0.9 request.
 pub fn hq_path(request: &[u8]) -> Option<&str> {
     std::str::from_utf8(request).ok()?.trim().strip_prefix("GET ")
 }

@@ -1,5 +1,6 @@
-//! Code that the Rust peers share, so that they have the same command line and check the same things: the options, the
-//! files that a server serves, and what a client counts, verifies and prints.
+//! Code shared by the Rust peers, so that they have the same command line and check the same
+//! things: the options, the files that a server serves, and what a client counts, verifies and
+//! prints.
 
 #![forbid(unsafe_code)]
 

@@ -31,13 +31,15 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// When requests are due, if they are made at a fixed rate. They take turns on the connections.
+    /// Returns the schedule of the requests, if they are made at a fixed rate. They are distributed
+    /// over the connections in turn.
     pub fn pace(&self) -> Option<Pace> {
         self.rate.map(|rate| Pace::new(rate, (rate * self.seconds) as usize))
     }
 }
 
-/// When requests are made that are not at a fixed rate: by as many workers as there may be requests in flight.
+/// The schedule of requests that are not made at a fixed rate: there are as many workers as
+/// requests may be in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     start: Instant,
@@ -46,24 +48,25 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A schedule that starts now.
+    /// Creates a schedule that starts now.
     pub fn new(options: &LoadOptions) -> Self {
         let start = Instant::now();
         let workers = options.connections * options.streams;
         Self { start, end: start + Duration::from_secs_f64(options.seconds), workers }
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// How long ago the schedule started.
+    /// Returns the time since the schedule started.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// The time from which the latency of a worker's next request counts: now. `None` if the run is over.
+    /// Returns the start time for the latency of a worker's next request: now. `None` if the run is
+    /// over.
     pub fn next(&self) -> Option<Instant> {
         let now = Instant::now();
         (now < self.end).then_some(now)
@@ -83,18 +86,19 @@ impl Tally {
         self.add_finished(began.elapsed(), bytes);
     }
 
-    /// Adds a request that took so long.
+    /// Adds a request that took this long.
     pub fn add_finished(&mut self, took: Duration, bytes: u64) {
         self.microseconds.push(u32::try_from(took.as_micros()).unwrap_or(u32::MAX));
         self.bytes += bytes;
     }
 
-    /// How many requests were answered.
+    /// Returns the number of answered requests.
     pub fn count(&self) -> usize {
         self.microseconds.len()
     }
 
-    /// The latencies in microseconds that these parts of the requests did not exceed; 0 if there were no requests.
+    /// Returns the latencies in microseconds that these fractions of the requests did not exceed; 0
+    /// if there were no requests.
     pub fn quantiles<const N: usize>(&mut self, parts: [f64; N]) -> [u32; N] {
         self.microseconds.sort_unstable();
         parts.map(|part| {

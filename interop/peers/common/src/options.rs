@@ -65,18 +65,18 @@ pub struct ClientOptions {
 pub const PARALLEL: usize = 32;
 
 impl ClientOptions {
-    /// The server's name, for TLS and the request.
+    /// Returns the server's name, for TLS and the request.
     pub fn host(&self) -> Result<&str> {
         self.url.host().context("the URL has no host")
     }
 
-    /// The address that datagrams are sent to.
+    /// Returns the address that datagrams are sent to.
     pub fn address(&self) -> SocketAddr {
         let port = self.url.port_u16().unwrap_or(443);
         self.connect.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
     }
 
-    /// The certificate to trust; `None` trusts any.
+    /// Returns the certificate to trust; `None` trusts any.
     pub fn trusted(&self) -> Option<&Path> {
         self.ca.as_deref().filter(|_| !self.insecure)
     }
@@ -93,7 +93,7 @@ pub struct DatagramOptions {
 /// The largest UDP payload over IPv4, in bytes.
 const LARGEST_PAYLOAD: i64 = 65_507;
 
-/// A rate: operations per second.
+/// Parses a rate in operations per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| "expected a number above 0".to_owned())

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
-/// A load at a fixed rate, however long the answers take: nothing that is due waits for an earlier answer, and what it takes
-/// counts from when it was due. So a stall of either end is not hidden.
+/// A load at a fixed rate, however long the responses take: no operation waits for an earlier
+/// response, and latency is measured from the due time. So a stall of either end is not hidden.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     interval: Duration,
@@ -9,13 +9,14 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `count` operations, `rate` of them in a second.
+    /// Creates a schedule of `count` operations, `rate` per second.
     pub fn new(rate: f64, count: usize) -> Self {
         Self { interval: Duration::from_secs_f64(1.0 / rate), count }
     }
 
-    /// Calls `due` for each operation when it is due, with its number and this time, until there are enough or `due` returns
-    /// `false`. This is done by a thread, since the timers of tokio are a millisecond late.
+    /// Calls `due` for each operation when it is due, with its number and due time, until all are
+    /// done or `due` returns `false`. This runs on a thread, since tokio's timers are a millisecond
+    /// late.
     pub fn start(self, mut due: impl FnMut(usize, Instant) -> bool + Send + 'static) {
         std::thread::spawn(move || {
             let start = Instant::now();

@@ -1,5 +1,6 @@
-//! Transfers on streams without HTTP (ALPN `perf`, the protocol of draft-banks-quic-performance): a client sends how many
-//! bytes it wants, then what it uploads; the server reads to the end, then sends what was asked for.
+//! Transfers on streams without HTTP (ALPN `perf`, the protocol of draft-banks-quic-performance): a
+//! client sends the number of bytes that it wants, then its upload; the server reads to the end,
+//! then sends the requested bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,9 @@ use anyhow::{Result, ensure};
 
 use crate::{Sink, Source};
 
-/// The application protocol of raw streams.
+/// The ALPN protocol of raw streams.
 pub const PERF: &[u8] = b"perf";
-/// The size of the number with which a client's stream begins, in bytes.
+/// The size in bytes of the number with which a client's stream begins.
 pub const REQUEST_LEN: usize = 8;
 
 /// Options of `raw-server`.
@@ -59,23 +60,23 @@ pub struct RawClientOptions {
 }
 
 impl RawClientOptions {
-    /// The certificate to trust; `None` trusts any.
+    /// Returns the certificate to trust; `None` trusts any.
     pub fn trusted(&self) -> Option<&Path> {
         self.ca.as_deref().filter(|_| !self.insecure)
     }
 
-    /// How many bytes each stream asks for.
+    /// Returns the number of bytes that each stream downloads.
     pub fn asked(&self) -> u64 {
         if self.upload { 0 } else { self.bytes }
     }
 
-    /// How many bytes each stream uploads.
+    /// Returns the number of bytes that each stream uploads.
     pub fn uploaded(&self) -> u64 {
         if self.upload { self.bytes } else { 0 }
     }
 }
 
-/// What a client sends on a raw stream.
+/// A client's request on a raw stream, as far as it was received.
 pub struct RawRequest {
     asked: [u8; REQUEST_LEN],
     asked_received: usize,
@@ -84,7 +85,7 @@ pub struct RawRequest {
 }
 
 impl RawRequest {
-    /// Nothing so far.
+    /// Creates an empty request.
     pub fn new() -> Self {
         let sink = Sink::of_upload(None);
         Self { asked: [0; REQUEST_LEN], asked_received: 0, position: 0, sink }
@@ -97,7 +98,7 @@ impl RawRequest {
         Ok(())
     }
 
-    /// Receives bytes that begin at `position` of the stream, in any order, and each only once.
+    /// Receives bytes that begin at `position` of the stream, in any order, each only once.
     pub fn take_at(&mut self, position: u64, bytes: &[u8]) -> Result<()> {
         let start = position.min(REQUEST_LEN as u64) as usize;
         let (asked, uploaded) = bytes.split_at(bytes.len().min(REQUEST_LEN - start));
@@ -109,7 +110,7 @@ impl RawRequest {
         self.sink.take_at(position + asked.len() as u64 - REQUEST_LEN as u64, uploaded)
     }
 
-    /// Receives the end of the stream, and returns what to answer.
+    /// Receives the end of the stream, and returns the response.
     pub fn finish(&self) -> Result<Source> {
         ensure!(
             self.asked_received == REQUEST_LEN,

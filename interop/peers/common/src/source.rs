@@ -10,17 +10,18 @@ pub struct Source {
 }
 
 impl Source {
-    /// A body of `length` bytes, in pieces that are as large as possible.
+    /// Creates a body of `length` bytes, in pieces that are as large as possible.
     pub fn new(length: u64) -> Self {
         Self { left: length, piece: PATTERN.len() }
     }
 
-    /// A body of `length` bytes, in pieces of at most `limit` bytes, which has to be at least [`PERIOD`].
+    /// Creates a body of `length` bytes, in pieces of at most `limit` bytes, which must be at least
+    /// [`PERIOD`].
     pub fn in_pieces(length: u64, limit: usize) -> Self {
         Self { left: length, piece: (limit / PERIOD * PERIOD).clamp(PERIOD, PATTERN.len()) }
     }
 
-    /// Whether no piece is left.
+    /// Returns whether no piece is left.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }

@@ -16,7 +16,8 @@ use tokio::task::{JoinSet, spawn_local};
 pub struct Client<O: OpenStreams<Bytes>>(pub(crate) SendRequest<O, Bytes>);
 
 impl<O: OpenStreams<Bytes> + Clone + 'static> Client<O> {
-    /// Starts HTTP/3 on a connection whose handshake is complete. Has to be called, and used, in a `LocalSet`.
+    /// Starts HTTP/3 on a connection whose handshake is complete. Must be called and used in a
+    /// `LocalSet`.
     pub async fn new<C>(connection: C) -> Result<Self>
     where
         C: Connection<Bytes, OpenStreams = O> + 'static,
@@ -59,7 +60,7 @@ where
     Ok(Summary::new(begin, &responses))
 }
 
-/// Makes one request. Returns the status, and how many bytes were downloaded or uploaded.
+/// Makes one request. Returns the status, and the number of bytes downloaded or uploaded.
 async fn exchange<O>(
     options: &ClientOptions,
     mut client: Client<O>,

@@ -10,5 +10,5 @@ pub use client::{Client, download};
 pub use load::load;
 pub use server::serve_connection;
 
-/// The application protocol of HTTP/3.
+/// The ALPN protocol of HTTP/3.
 pub const ALPN: &[u8] = b"h3";

@@ -1,4 +1,4 @@
-//! Many requests over HTTP/3: how many are answered in a second, and how long each takes.
+//! Many requests over HTTP/3: responses per second, and the latency of each.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::Client;
 
-/// Makes requests for as long as the options say, and prints the result.
+/// Makes requests for the configured time, and prints the result.
 pub async fn load<O>(options: &LoadOptions, clients: &[Client<O>]) -> Result<()>
 where
     O: OpenStreams<Bytes> + Clone + 'static,
@@ -59,7 +59,7 @@ async fn ask_again_and_again<O: OpenStreams<Bytes>>(
     Ok(())
 }
 
-/// Makes one request, whose latency counts from `began`.
+/// Makes one request, whose latency is measured from `began`.
 async fn ask<O: OpenStreams<Bytes>>(
     client: &mut Client<O>,
     size: u64,

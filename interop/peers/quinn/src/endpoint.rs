@@ -25,7 +25,7 @@ const SOCKET_BUFFER: usize = 8 << 20;
 const STREAM_WINDOW: u32 = 16 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
 const SEND_WINDOW: u64 = 16 << 20;
-/// How many connections of a client are opened at the same time.
+/// Number of handshakes that a client has in progress at the same time.
 const OPENING: usize = 32;
 
 /// Settings of an endpoint's connections.
@@ -87,7 +87,7 @@ where
     serve_with(settings, address, retry, ServerConfig::with_crypto(tls), each).await
 }
 
-/// As [`serve`], with more settings than those of TLS.
+/// Like [`serve`], with more settings than those of TLS.
 pub async fn serve_with<F, Fut>(
     settings: &Settings,
     address: SocketAddr,
@@ -136,14 +136,14 @@ where
     Ok(())
 }
 
-/// An endpoint of a client of the server at `address`.
+/// Returns an endpoint for a client of the server at `address`.
 pub fn client(settings: &Settings, address: SocketAddr) -> Result<Endpoint> {
     let local: SocketAddr =
         if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 16], 0).into() };
     settings.endpoint(local, None)
 }
 
-/// Opens `count` connections to `name` at `address`, on one socket. Their handshakes are complete.
+/// Opens `count` connections to `name` at `address`, on one socket, and completes their handshakes.
 pub async fn connect_all(
     settings: &Settings,
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Many handshakes, and how long each of them took.
+//! Many handshakes, and the duration of each.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,8 @@ pub async fn serve(options: &ServerOptions, mtu: Option<u16>) -> Result<()> {
     .await
 }
 
-/// Keeps any number of tickets. rustls's own store keeps eight of a server, fewer than handshakes at the same time need.
+/// Keeps any number of tickets. rustls's own store keeps eight per server, fewer than concurrent
+/// handshakes need.
 #[derive(Debug, Default)]
 struct Tickets {
     newest_last: Mutex<Vec<Tls13ClientSessionValue>>,
@@ -128,12 +129,12 @@ pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     Ok(())
 }
 
-/// When the next handshake is due; `None` if there is none.
+/// Returns when the next handshake is due; `None` if there is none.
 async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }
 
-/// Waits for the end of a handshake, and returns what it took.
+/// Waits until a handshake is complete, and returns its duration.
 async fn complete(
     connecting: Connecting,
     began: Instant,

@@ -44,7 +44,7 @@ pub async fn download(options: &ClientOptions, mtu: Option<u16>) -> Result<()> {
     LocalSet::new().run_until(exchange).await
 }
 
-/// Makes requests for as long as the options say, and prints the result. All connections share one socket.
+/// Makes requests for the configured time, and prints the result. All connections share one socket.
 pub async fn load(options: &LoadOptions, mtu: Option<u16>) -> Result<()> {
     let settings = Settings { mtu, qlog: None };
     let tls = tls::client(Some(&options.ca), ALPN)?;

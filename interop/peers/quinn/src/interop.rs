@@ -24,8 +24,9 @@ use tokio::task::JoinSet;
 use crate::endpoint::Settings;
 use crate::{endpoint, http3, tls};
 
-/// What quinn's own programs for the public runner support (github.com/quinn-rs/quinn-interop), by the names of what
-/// the endpoints do, and a server that its clients may migrate to (quinn::ServerConfig::preferred_address_v4).
+/// The tests that quinn's own programs for the public runner support
+/// (github.com/quinn-rs/quinn-interop), by the names for the two roles, and in addition a server
+/// with a preferred address for its clients (quinn::ServerConfig::preferred_address_v4).
 const CLIENT: [&str; 10] = [
     "handshake",
     "transfer",
@@ -52,12 +53,12 @@ const SERVER: [&str; 11] = [
     "connectionmigration",
 ];
 
-/// The longest request line.
+/// Maximum length of a request line.
 const LONGEST_REQUEST: usize = 8 << 10;
-/// How long a client waits for a session ticket, which comes with the end of the handshake.
+/// How long a client waits for a session ticket, which arrives at the end of the handshake.
 const TICKET: Duration = Duration::from_millis(100);
 
-/// The test is not supported.
+/// The error of a test that is not supported.
 #[derive(Debug)]
 pub struct Unsupported;
 
@@ -69,7 +70,7 @@ impl std::fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Does what the environment asks for.
+/// Runs the task that the environment describes.
 pub async fn run() -> Result<()> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(&server).await,
@@ -171,7 +172,7 @@ async fn download(client: &InteropClient) -> Result<()> {
     }
     let tls = QuicClientConfig::with_initial(Arc::new(tls), initial_suite()?)?;
     let config = ClientConfig::new(Arc::new(tls));
-    // The test of 0-RTT counts the bytes of all 1-RTT packets, with the probes of MTU discovery.
+    // The 0-RTT test counts the bytes of all 1-RTT packets, including PMTU probes.
     let mtu = (client.testcase == "zerortt").then_some(1200);
     let settings = Settings { mtu, qlog: client.qlog.clone() };
     let endpoint = endpoint::client(&settings, client.connect)?;

@@ -19,7 +19,7 @@ use peer_common::{
     RawServerOptions, ServerOptions, UNSUPPORTED,
 };
 
-/// The allocator of all programs in Rust that are compared.
+/// The allocator of all Rust programs that are compared.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

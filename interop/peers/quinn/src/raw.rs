@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use crate::endpoint::{self, Settings};
 use crate::tls;
 
-/// The error code with which the client closes a connection, and the server resets a stream whose upload is wrong.
+/// The error codes with which the client closes a connection, and with which the server resets a
+/// stream whose upload is wrong.
 const NO_ERROR: VarInt = VarInt::from_u32(0);
 const WRONG_BYTES: VarInt = VarInt::from_u32(1);
 
@@ -38,7 +39,7 @@ async fn serve_connection(connection: Connection) -> Result<()> {
     }
 }
 
-/// Answers one stream, and resets it if what was uploaded is wrong.
+/// Answers one stream, or resets it if the upload is wrong.
 async fn answer(mut send: SendStream, mut receive: RecvStream) -> Result<()> {
     let mut request = RawRequest::new();
     let taken = take(&mut receive, |position, bytes| request.take_at(position, bytes)).await;
@@ -77,7 +78,7 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     Ok(())
 }
 
-/// Returns how many bytes were downloaded or uploaded.
+/// Returns the number of bytes downloaded or uploaded.
 async fn transfer_one(connection: Connection, asked: u64, uploaded: u64) -> Result<u64> {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_all(&asked.to_be_bytes()).await?;
@@ -94,8 +95,9 @@ async fn send_generated(send: &mut SendStream, source: Source) -> Result<()> {
     Ok(send.finish()?)
 }
 
-/// Reads a stream to its end. Unordered from the first byte on, because this is how quinn is fastest, and because quinn
-/// 0.11.12 delivers bytes that arrived twice again if earlier ones were read in order.
+/// Reads a stream to its end. The reads are unordered from the first byte on, because quinn is
+/// fastest that way, and because quinn 0.11.12 delivers duplicate bytes twice if earlier ones were
+/// read in order.
 async fn take(
     receive: &mut RecvStream,
     mut taken: impl FnMut(u64, &[u8]) -> Result<()>,

@@ -11,8 +11,9 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 /// The largest UDP payload over IPv4, which also limits all datagrams of one send operation with GSO.
 const LARGEST_PAYLOAD: usize = 65_507;
 
-/// A socket with which quinn passes no more datagrams to the kernel at once than the kernel accepts. quinn 0.11.12 passes
-/// up to ten, and all that are refused together are lost: eight or more of 8952 bytes.
+/// A socket that limits the datagrams that quinn passes to the kernel at once to what the kernel
+/// accepts. quinn 0.11.12 passes up to ten, and if the kernel refuses them, which it does with
+/// eight or more of 8952 bytes, all are lost.
 #[derive(Debug)]
 pub struct Segments {
     socket: Arc<dyn AsyncUdpSocket>,
@@ -20,7 +21,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// `mtu` is the size of the largest datagrams in bytes.
+    /// Creates a socket; `mtu` is the size of the largest datagrams in bytes.
     pub fn new(socket: Arc<dyn AsyncUdpSocket>, mtu: u16) -> Self {
         Self { socket, limit: (LARGEST_PAYLOAD / usize::from(mtu)).max(1) }
     }

@@ -11,12 +11,12 @@ use rustls::{
     CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// The server's TLS configuration: one certificate, one protocol.
+/// Returns the server's TLS configuration: one certificate, one protocol.
 pub fn server(cert: &Path, key: &Path, alpn: &[u8]) -> Result<Arc<QuicServerConfig>> {
     server_with(provider(), cert, key, alpn)
 }
 
-/// As [`server`], with another provider.
+/// Like [`server`], with another provider.
 pub fn server_with(
     provider: Arc<CryptoProvider>,
     cert: &Path,
@@ -33,12 +33,13 @@ pub fn server_with(
     Ok(Arc::new(config.try_into()?))
 }
 
-/// The client's TLS configuration: trusts the certificates in `ca`, or any certificate without it.
+/// Returns the client's TLS configuration. It trusts the certificates in `ca`, or any certificate
+/// if that is `None`.
 pub fn client(ca: Option<&Path>, alpn: &[u8]) -> Result<Arc<QuicClientConfig>> {
     Ok(Arc::new(client_with(provider(), ca, alpn)?.try_into()?))
 }
 
-/// As [`client`], with another provider.
+/// Like [`client`], with another provider.
 pub fn client_with(
     provider: Arc<CryptoProvider>,
     ca: Option<&Path>,
@@ -61,22 +62,23 @@ pub fn client_with(
     Ok(config)
 }
 
-/// As [`provider`], and the key exchange is X25519MLKEM768.
+/// Like [`provider`], with X25519MLKEM768 as the key exchange.
 pub fn post_quantum_provider() -> Arc<CryptoProvider> {
     let mut provider = (*provider()).clone();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519MLKEM768, aws_lc_rs::kx_group::X25519];
     Arc::new(provider)
 }
 
-/// As [`provider`], and the key exchange is X25519.
+/// Like [`provider`], with X25519 as the key exchange.
 pub fn x25519_provider() -> Arc<CryptoProvider> {
     let mut provider = (*provider()).clone();
     provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
     Arc::new(provider)
 }
 
-/// Prefers AES-128-GCM, which is the fastest for the benchmarks, and is the cipher suite that RFC 9001 requires. The suites
-/// are ring's, quinn's default, whose AES is the faster; the key exchange is that of aws-lc-rs, which is faster there.
+/// Returns a provider that prefers AES-128-GCM, the fastest cipher suite for the benchmarks and the
+/// one that RFC 9001 requires. The cipher suites are those of ring, quinn's default, whose AES is
+/// faster; the key exchange is that of aws-lc-rs, which is faster there.
 fn provider() -> Arc<CryptoProvider> {
     let cipher_suites = ring::DEFAULT_CIPHER_SUITES.to_vec();
     let mut provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
@@ -92,7 +94,7 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .with_context(|| format!("reading {}", path.display()))
 }
 
-/// Accepts whatever certificate comes, but still wants a signature by its key.
+/// Accepts any certificate, but still requires a signature by its key.
 #[derive(Debug)]
 struct AnyCertificate(WebPkiSupportedAlgorithms);
 

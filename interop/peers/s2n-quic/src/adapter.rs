@@ -1,4 +1,5 @@
-//! h3's view of s2n-quic: its traits for connections and streams. Errors keep the codes that the peer sent.
+//! Adapter from s2n-quic to h3's traits for connections and streams. Errors keep the codes that the
+//! peer sent.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,8 @@ use s2n_quic::application;
 use s2n_quic::connection::{self, BidirectionalStreamAcceptor, Handle, ReceiveStreamAcceptor};
 use s2n_quic::stream::{self, BidirectionalStream};
 
-/// The most that is copied for s2n-quic at once; it keeps what it is given until that is acknowledged.
+/// Maximum number of bytes to copy for s2n-quic at once; it keeps the copy until that is
+/// acknowledged.
 const LONGEST_COPY: usize = 64 << 10;
 
 /// One connection.
@@ -84,7 +86,7 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     }
 }
 
-/// Opens streams of a connection.
+/// Opens the streams of a connection.
 #[derive(Clone)]
 pub struct Opener(Handle);
 
@@ -108,7 +110,7 @@ impl<B: Buf> quic::OpenStreams<B> for Opener {
         Poll::Ready(opened.map(Send::new).map_err(lost))
     }
 
-    /// s2n-quic sends no reason.
+    /// s2n-quic does not send the reason.
     fn close(&mut self, code: Code, _reason: &[u8]) {
         self.0.close(application_error(code.value()));
     }
@@ -180,7 +182,7 @@ impl<B: Buf> quic::RecvStream for Bidirectional<B> {
 /// The sending half of a stream.
 pub struct Send<B: Buf> {
     stream: stream::SendStream,
-    /// What h3 gave, without what was copied from it.
+    /// The data from h3 that has not been copied.
     waiting: Option<WriteBuf<B>>,
     /// A copy that s2n-quic has not accepted yet.
     copied: Bytes,
@@ -224,7 +226,7 @@ impl<B: Buf> quic::SendStream<B> for Send<B> {
     }
 
     fn reset(&mut self, code: u64) {
-        // An error means that the stream has ended already.
+        // An error means that the stream has already ended.
         let _ = self.stream.reset(application_error(code));
     }
 
@@ -247,7 +249,7 @@ impl quic::RecvStream for Receive {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        // An error means that the stream has ended already.
+        // An error means that the stream has already ended.
         let _ = self.0.stop_sending(application_error(code));
     }
 
@@ -264,7 +266,7 @@ fn application_error(code: u64) -> application::Error {
     application::Error::new(code).unwrap_or(application::Error::UNKNOWN)
 }
 
-/// The peer closed the connection without an error.
+/// Returns the error for a connection that the peer closed without an error.
 fn closed() -> ConnectionErrorIncoming {
     ConnectionErrorIncoming::ApplicationClose { error_code: Code::H3_NO_ERROR.value() }
 }

@@ -14,19 +14,20 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The socket buffer requested from the kernel in each direction; it may grant less.
 const SOCKET_BUFFER: usize = 8 << 20;
-// The same windows as the other peers have.
+// The same windows as those of the other peers.
 const STREAM_WINDOW: u64 = 16 << 20;
 const CONNECTION_WINDOW: u64 = 64 << 20;
 const SEND_BUFFER: u32 = 16 << 20;
 const STREAMS: u64 = 256;
-/// The headers of an IPv4 packet and of a datagram in it, which s2n-quic counts with the path's MTU.
+/// The length of the IPv4 and UDP headers, which s2n-quic includes in the path's MTU.
 const HEADERS_LEN: u16 = 28;
-/// How many connections of a client are opened at the same time.
+/// Number of handshakes that a client has in progress at the same time.
 const OPENING: usize = 32;
 /// How long a client waits until its closed connections are gone.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// The errors of s2n-quic's builders are not all errors of the standard library.
+/// Converts an error of s2n-quic's builders; not all of them implement the standard library's
+/// `Error`.
 pub fn other(error: impl std::fmt::Debug) -> anyhow::Error {
     anyhow!("{error:?}")
 }
@@ -48,7 +49,7 @@ fn limits() -> Result<Limits> {
         .map_err(other)
 }
 
-/// The sockets of an endpoint at `address`. `mtu` is the size of full datagrams in bytes.
+/// Returns the sockets of an endpoint at `address`. `mtu` is the size of full datagrams in bytes.
 fn sockets(address: SocketAddr, mtu: Option<u16>) -> Result<io::Default> {
     let mut builder = io::Default::builder()
         .with_receive_address(address)?
@@ -61,7 +62,7 @@ fn sockets(address: SocketAddr, mtu: Option<u16>) -> Result<io::Default> {
     builder.build().with_context(|| format!("binding {address}"))
 }
 
-/// The TLS configuration of a server for one protocol.
+/// Returns a server's TLS configuration for one protocol.
 pub fn server_tls(cert: &Path, key: &Path, alpn: &[u8]) -> Result<tls::server::Builder> {
     tls::Server::builder()
         .with_certificate(cert, key)
@@ -71,7 +72,7 @@ pub fn server_tls(cert: &Path, key: &Path, alpn: &[u8]) -> Result<tls::server::B
         .map_err(other)
 }
 
-/// The TLS configuration of a client that trusts the certificates in `ca`.
+/// Returns the TLS configuration of a client that trusts the certificates in `ca`.
 pub fn client_tls(ca: Option<&Path>, alpn: &[u8]) -> Result<tls::client::Builder> {
     let ca = ca.context("s2n-quic always checks the certificate; use --ca")?;
     tls::Client::builder()
@@ -96,7 +97,7 @@ where
 {
     let mut handshakes = endpoint_limits::Default::builder();
     if retry {
-        // With no handshake in flight permitted, every client is answered with a Retry packet.
+        // If no handshakes may be in flight, every client is answered with a Retry packet.
         handshakes = handshakes.with_inflight_handshake_limit(0).map_err(other)?;
     }
     let mut server = Server::builder()
@@ -128,7 +129,7 @@ where
     }
 }
 
-/// An endpoint of a client of the server at `address`.
+/// Returns an endpoint for a client of the server at `address`.
 pub fn client(address: SocketAddr, mtu: Option<u16>, tls: tls::client::Builder) -> Result<Client> {
     let local: SocketAddr =
         if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 16], 0).into() };
@@ -143,7 +144,7 @@ pub fn client(address: SocketAddr, mtu: Option<u16>, tls: tls::client::Builder) 
         .map_err(other)
 }
 
-/// Opens `count` connections to `name` at `address`. Their handshakes are complete.
+/// Opens `count` connections to `name` at `address`, and completes their handshakes.
 pub async fn connect_all(
     client: &Client,
     address: SocketAddr,
@@ -164,7 +165,7 @@ pub async fn connect_all(
     Ok(connections)
 }
 
-/// Waits until the closed connections of a client are gone, but no longer than [`CLOSING`].
+/// Waits until a client's closed connections are gone, but no longer than [`CLOSING`].
 pub async fn close(mut client: Client) {
     let _ = tokio::time::timeout(CLOSING, client.wait_idle()).await;
 }

@@ -1,4 +1,4 @@
-//! Many handshakes, and how long each of them took.
+//! Many handshakes, and the duration of each.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 
 use crate::{endpoint, raw};
 
-/// s2n-tls's names of what it negotiates: the newest policies that begin with X25519MLKEM768, or with X25519.
+/// Names of s2n-tls security policies: the newest ones that begin with X25519MLKEM768 and with
+/// X25519.
 const POST_QUANTUM: &str = "default_pq";
 const X25519: &str = "20240603";
 
@@ -35,7 +36,7 @@ pub async fn serve(options: &RawServerOptions, mtu: Option<u16>) -> Result<()> {
     endpoint::serve(options.listen, mtu, false, tls, raw::serve_connection).await
 }
 
-/// Keeps any number of tickets, and gives each connection one.
+/// Keeps any number of tickets, and gives one to each connection.
 #[derive(Clone, Default)]
 struct Tickets(Arc<Kept>);
 
@@ -119,12 +120,12 @@ pub async fn make(options: &HandshakesOptions, mtu: Option<u16>) -> Result<()> {
     Ok(())
 }
 
-/// When the next handshake is due; `None` if there is none.
+/// Returns when the next handshake is due; `None` if there is none.
 async fn next(dues: &mut Option<mpsc::UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }
 
-/// Waits for the end of a handshake, and returns what it took.
+/// Waits until a handshake is complete, and returns its duration.
 async fn complete(
     connecting: ConnectionAttempt,
     began: Instant,

@@ -45,7 +45,7 @@ pub async fn download(options: &ClientOptions, mtu: Option<u16>) -> Result<()> {
     summary.print(options)
 }
 
-/// Makes requests for as long as the options say, and prints the result. All connections share one socket.
+/// Makes requests for the configured time, and prints the result. All connections share one socket.
 pub async fn load(options: &LoadOptions, mtu: Option<u16>) -> Result<()> {
     let tls = endpoint::client_tls(Some(&options.ca), ALPN)?;
     let client = endpoint::client(options.connect, mtu, tls)?;

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 
 use crate::endpoint::other;
 
-/// What s2n-quic's own program for the public runner supports (quic/s2n-quic-qns of its repository), by the names of
-/// what the endpoints do, without http3.
+/// The tests that s2n-quic's own program for the public runner supports (quic/s2n-quic-qns in its
+/// repository), by the names for the two roles, without http3.
 const CLIENT: [&str; 5] = ["handshake", "transfer", "retry", "multiconnect", "ecn"];
 const SERVER: [&str; 8] = [
     "handshake",
@@ -31,12 +31,12 @@ const SERVER: [&str; 8] = [
     "connectionmigration",
 ];
 
-/// The longest request line.
+/// Maximum length of a request line.
 const LONGEST_REQUEST: usize = 8 << 10;
-/// s2n-tls counts the root, too.
+/// s2n-tls counts the root as well.
 const LONGEST_CHAIN: u16 = 11;
 
-/// Does what the environment asks for; `false` if the test is not supported.
+/// Runs the task that the environment describes; returns `false` if the test is not supported.
 pub async fn run() -> Result<bool> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(&server).await?,
@@ -61,7 +61,7 @@ async fn serve(server: &InteropServer) -> Result<()> {
             .add_session_ticket_key(b"interop", &[7; 32], SystemTime::UNIX_EPOCH)
             .map_err(other)?;
     }
-    // With no handshake in flight permitted, every client is answered with a Retry packet.
+    // If no handshakes may be in flight, every client is answered with a Retry packet.
     let handshakes = if server.testcase == "retry" { 0 } else { 1000 };
     let limits = endpoint_limits::Default::builder()
         .with_inflight_handshake_limit(handshakes)

@@ -18,7 +18,7 @@ use peer_common::{
     RawServerOptions, ServerOptions, UNSUPPORTED,
 };
 
-/// The allocator of all programs in Rust that are compared.
+/// The allocator of all Rust programs that are compared.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// `false` if what the environment asks for is not supported.
+/// Returns `false` if the test that the environment describes is not supported.
 async fn run(Arguments { command, datagrams }: Arguments) -> Result<bool> {
     let mtu = datagrams.mtu;
     match command {

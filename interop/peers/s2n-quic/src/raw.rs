@@ -12,10 +12,11 @@ use tokio::task::JoinSet;
 
 use crate::endpoint;
 
-/// The error code with which the client closes a connection, and the server resets a stream whose upload is wrong.
+/// The error codes with which the client closes a connection, and with which the server resets a
+/// stream whose upload is wrong.
 const NO_ERROR: u32 = 0;
 const WRONG_BYTES: u32 = 1;
-/// How many pieces of data are read from a stream at once.
+/// Number of chunks to read from a stream at once.
 const PIECES: usize = 64;
 
 /// Serves until SIGTERM or SIGINT.
@@ -82,7 +83,7 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     Ok(())
 }
 
-/// Returns how many bytes were downloaded or uploaded.
+/// Returns the number of bytes downloaded or uploaded.
 async fn transfer_one(mut connection: Handle, asked: u64, uploaded: u64) -> Result<u64> {
     let (mut receive, mut send) = connection.open_bidirectional_stream().await?.split();
     send.send(Bytes::copy_from_slice(&asked.to_be_bytes())).await?;

@@ -25,8 +25,9 @@ use tokio_quiche::{ApplicationOverQuic, ClientH3Driver, ConnectionParams, QuicRe
 use crate::client::{self, Trust};
 use crate::{server, text};
 
-/// What quiche's own programs for the public runner support (tools/qns/run_endpoint.sh of its repository), by the names
-/// of what the endpoints do; of these, tokio-quiche has 0-RTT for servers only (QuicSettings::enable_early_data).
+/// The tests that quiche's own programs for the public runner support (tools/qns/run_endpoint.sh in
+/// its repository), by the names for the two roles; tokio-quiche supports 0-RTT for servers only
+/// (QuicSettings::enable_early_data).
 const CLIENT: [&str; 6] = ["handshake", "transfer", "retry", "resumption", "multiconnect", "http3"];
 const SERVER: [&str; 8] = [
     "handshake",
@@ -39,12 +40,12 @@ const SERVER: [&str; 8] = [
     "chacha20",
 ];
 
-/// How long a handshake may take: the tests with many losses need it.
+/// Handshake timeout, long enough for the tests with heavy loss.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How much is read from a stream at once.
+/// Number of bytes to read from a stream at once.
 const CHUNK: usize = 1 << 16;
 
-/// Does what the environment asks for; `false` if the test is not supported.
+/// Runs the task that the environment describes; returns `false` if the test is not supported.
 pub async fn run() -> Result<bool> {
     match Interop::from_environment(&CLIENT, &SERVER)? {
         Some(Interop::Server(server)) => serve(server).await?,
@@ -54,7 +55,7 @@ pub async fn run() -> Result<bool> {
     Ok(true)
 }
 
-/// The settings of both sides.
+/// Returns the settings of both roles.
 fn settings(qlog: Option<&PathBuf>) -> Result<QuicSettings> {
     let mut settings = QuicSettings::default();
     settings.alpn = vec![HQ.to_vec()];
@@ -79,7 +80,8 @@ async fn serve(interop: InteropServer) -> Result<()> {
         kind: CertificateKind::X509,
     };
     let parameters = ConnectionParams::new_server(settings, certificate, Hooks::default());
-    // Not apply_max_capabilities(): the network's devices do not support GSO, and tokio-quiche loses what it sends with it.
+    // Not apply_max_capabilities(): the network's devices do not support GSO, and what tokio-quiche
+    // sends with GSO is lost.
     let listener = QuicListener::try_from(UdpSocket::bind(interop.listen).await?)?;
     let address = listener.socket.local_addr()?;
     let mut listeners =
@@ -102,7 +104,7 @@ async fn serve(interop: InteropServer) -> Result<()> {
 struct Serving {
     root: PathBuf,
     requests: BTreeMap<u64, Vec<u8>>,
-    /// Content, and how much of it was accepted.
+    /// Content, and how much of it quiche has accepted.
     answers: BTreeMap<u64, (Vec<u8>, usize)>,
 }
 
@@ -268,12 +270,12 @@ async fn download_http3(interop: &InteropClient, parameters: &ConnectionParams<'
 
 /// One connection of a client.
 struct Downloading {
-    /// Requests, the next one last, and the files for their answers.
+    /// Requests, the next one last, and the files for their responses.
     waiting: Vec<(Vec<u8>, PathBuf)>,
     /// The ID of the next stream.
     next: u64,
     open: BTreeMap<u64, (PathBuf, Vec<u8>)>,
-    /// Whether a session is to be kept for the next connection.
+    /// Whether to keep a session for the next connection.
     wants_session: bool,
     session: Option<Vec<u8>>,
     report: Option<oneshot::Sender<Result<Option<Vec<u8>>, String>>>,
@@ -310,7 +312,8 @@ impl ApplicationOverQuic for Downloading {
                 content.extend_from_slice(&buffer[..length]);
             }
         }
-        // quiche 0.30.0 makes no stream readable whose end comes together with bytes that were read before.
+        // quiche 0.30.0 does not report a stream as readable if its end arrives together with bytes
+        // that were already read.
         let finished = self.open.extract_if(.., |stream, _| connection.stream_finished(*stream));
         for (_, (file, content)) in finished {
             std::fs::write(file, content)?;
@@ -321,7 +324,8 @@ impl ApplicationOverQuic for Downloading {
     fn process_writes(&mut self, connection: &mut QuicheConnection) -> QuicResult<()> {
         while let Some((line, _)) = self.waiting.last_mut() {
             match connection.stream_send(self.next, line, true) {
-                // The congestion window may hold less than a request; the rest goes later.
+                // The congestion window may be too small for the whole request; the rest is sent
+                // later.
                 Ok(sent) if sent < line.len() => drop(line.drain(..sent)),
                 Ok(_) => {
                     let (_, file) = self.waiting.pop().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Many requests over HTTP/3: how many are answered in a second, and how long each takes.
+//! Many requests over HTTP/3: responses per second, and the latency of each.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -15,7 +15,8 @@ use tokio_quiche::{ClientH3Controller, ClientH3Driver};
 
 use crate::{client, http3_settings, settings};
 
-/// Makes requests for as long as the options say, and prints the result. Each connection has a socket of its own.
+/// Makes requests for the configured time, and prints the result. Each connection has its own
+/// socket.
 pub async fn run(options: &LoadOptions, mtu: Option<u16>) -> Result<()> {
     LocalSet::new().run_until(make(options, mtu)).await
 }
@@ -72,13 +73,13 @@ struct Connection {
     headers: Vec<Header>,
     options: LoadOptions,
     schedule: Schedule,
-    /// When requests are due, if they are made at a fixed rate and there are more.
+    /// The due times of requests, if they are made at a fixed rate and there are more.
     dues: Option<UnboundedReceiver<Instant>>,
     /// The number of the next request.
     next: u64,
-    /// When the requests in flight began.
+    /// The start times of the requests in flight.
     began: HashMap<u64, Instant>,
-    /// Which request a stream is for.
+    /// The request number of each stream.
     asked: HashMap<u64, u64>,
 }
 
@@ -132,7 +133,7 @@ impl Connection {
         Ok(answered)
     }
 
-    /// Makes a request whose latency counts from `began`, if there is one.
+    /// Makes a request whose latency is measured from `began`, if there is one.
     fn ask(&mut self, began: Option<Instant>) -> Result<()> {
         let Some(began) = began else { return Ok(()) };
         let request_id = self.next;
@@ -144,12 +145,12 @@ impl Connection {
     }
 }
 
-/// When the next request is due; `None` if there is none.
+/// Returns when the next request is due; `None` if there is none.
 async fn next(dues: &mut Option<UnboundedReceiver<Instant>>) -> Option<Instant> {
     dues.as_mut()?.recv().await
 }
 
-/// Receives the response to a request, whose number it returns.
+/// Receives the response to a request, and returns the request's number.
 async fn receive(request: u64, size: u64, mut response: IncomingH3Headers) -> Result<u64> {
     let status = response.headers.iter().find(|header| header.name() == b":status");
     ensure!(status.is_some_and(|status| status.value() == b"200"), "the status is not 200");

@@ -24,7 +24,7 @@ use tokio_quiche::buf_factory::BufFactory;
 use tokio_quiche::http3::settings::Http3Settings;
 use tokio_quiche::settings::QuicSettings;
 
-/// The allocator of all programs in Rust that are compared.
+/// The allocator of all Rust programs that are compared.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -81,8 +81,9 @@ async fn main() -> ExitCode {
     }
 }
 
-/// The same large windows as the other peers, so that flow control does not limit any of them. `mtu` is the size of full
-/// datagrams in bytes, in both directions; `None` leaves tokio-quiche's 1350.
+/// Returns settings with the same large windows as the other peers, so that flow control does not
+/// limit any of them. `mtu` is the size of full datagrams in bytes, in both directions; `None`
+/// leaves tokio-quiche's 1350.
 fn settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
     let mut settings = QuicSettings::default();
     if let Some(mtu) = mtu {
@@ -98,14 +99,14 @@ fn settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
     Ok(settings)
 }
 
-/// How HTTP/3 is spoken: content is read in pieces as large as tokio-quiche permits.
+/// Returns the HTTP/3 settings: content is read in pieces as large as tokio-quiche permits.
 fn http3_settings() -> Http3Settings {
     let mut settings = Http3Settings::default();
     settings.max_recv_body_buf_size = Some(BufFactory::MAX_BUF_SIZE);
     settings
 }
 
-/// A socket at `address` with large buffers; the kernel may grant less.
+/// Binds a socket at `address` with large buffers; the kernel may grant less.
 async fn bind(address: SocketAddr) -> Result<UdpSocket> {
     let socket = UdpSocket::bind(address).await.with_context(|| format!("binding {address}"))?;
     let buffers = SockRef::from(&socket);

@@ -17,11 +17,11 @@ use tokio_quiche::{ApplicationOverQuic, QuicResult};
 
 use crate::{client, server, settings};
 
-/// How much is read from a stream at once.
+/// Number of bytes to read from a stream at once.
 const CHUNK: usize = 1 << 16;
 /// The error code of a stream whose upload is wrong.
 const WRONG_BYTES: u64 = 1;
-/// How long a client waits until its connections have sent that they are closed.
+/// How long a client waits until its connections have sent their CONNECTION_CLOSE.
 const CLOSING: Duration = Duration::from_secs(1);
 
 fn raw_settings(qlog: Option<&PathBuf>, mtu: Option<u16>) -> Result<QuicSettings> {
@@ -46,13 +46,14 @@ pub async fn serve(options: &RawServerOptions, mtu: Option<u16>) -> Result<()> {
 
 /// What remains to be sent on a stream.
 struct Output {
-    /// What quiche has not accepted of the last piece.
+    /// The part of the last piece that quiche has not accepted.
     piece: Bytes,
     source: Source,
 }
 
 impl Output {
-    /// Gives quiche as much as it accepts. Returns whether it has accepted everything and the end of the stream.
+    /// Passes as much to quiche as it accepts. Returns whether it has accepted everything and the
+    /// end of the stream.
     fn go_on(&mut self, connection: &mut QuicheConnection, stream: u64) -> Result<bool, Error> {
         loop {
             if self.piece.is_empty() {
@@ -141,7 +142,8 @@ impl ApplicationOverQuic for Serving {
             requests.remove(&stream);
             reset(connection, stream, error);
         }
-        // quiche 0.30.0 makes no stream readable whose end comes together with bytes that were read before.
+        // quiche 0.30.0 does not report a stream as readable if its end arrives together with bytes
+        // that were already read.
         let complete = requests.extract_if(.., |stream, _| connection.stream_finished(*stream));
         for (stream, request) in complete.collect::<Vec<_>>() {
             match request.finish() {
@@ -155,7 +157,7 @@ impl ApplicationOverQuic for Serving {
     }
 
     fn process_writes(&mut self, connection: &mut QuicheConnection) -> QuicResult<()> {
-        // A stream that the client has stopped is done, too.
+        // A stream that the client has stopped is also complete.
         self.answers
             .retain(|stream, answer| matches!(answer.go_on(connection, *stream), Ok(false)));
         Ok(())
@@ -179,7 +181,7 @@ pub async fn transfer(options: &RawClientOptions, mtu: Option<u16>) -> Result<()
     drop(alive);
     let begin = Instant::now();
     for start in starts {
-        // An error means that the connection has ended, which its report tells.
+        // An error means that the connection has ended, as its report shows.
         let _ = start.send(());
     }
     let mut responses = Vec::new();
@@ -199,7 +201,7 @@ struct Transferring {
     sending: BTreeMap<u64, Output>,
     receiving: BTreeMap<u64, Sink>,
     buffer: Vec<u8>,
-    /// How many bytes all streams transfer.
+    /// Number of bytes that all streams transfer.
     bytes: u64,
     report: Option<oneshot::Sender<Result<u64, String>>>,
     /// Dropped when the connection has ended.
@@ -269,7 +271,7 @@ impl ApplicationOverQuic for Transferring {
             return Err(error.context(format!("stream {stream}")).into());
         }
         let sending = &self.sending;
-        // A stream that does not exist yet is finished for quiche.
+        // quiche considers a stream that does not exist yet as finished.
         let complete = receiving.extract_if(.., |stream, _| {
             !sending.contains_key(stream) && connection.stream_finished(*stream)
         });
