@@ -1,5 +1,5 @@
-//! `cargo xtask attack`: attacks on running programs over loopback, each with a well-behaved client beside it, and what they
-//! cost.
+//! `cargo xtask attack`: runs attacks against real programs over loopback, each next to a
+//! well-behaved client, and measures what they cost.
 
 mod client;
 mod encoding;
@@ -31,9 +31,10 @@ use crate::bounded::Server;
 use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, pause, watch_signals};
 
-/// How long the well-behaved client asks before the attack begins, so that what a server allocates once is there.
+/// How long the well-behaved client sends requests before the attack, so that the server has made
+/// its one-time allocations.
 const BEFORE: Duration = Duration::from_millis(400);
-/// How long it asks after the attack.
+/// How long it continues after the attack.
 const AFTER: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
@@ -57,10 +58,11 @@ pub(crate) struct AttackOptions {
     library: Option<PathBuf>,
 }
 
-/// Runs the chosen attacks and prints the table.
+/// Runs the selected attacks and prints the table.
 ///
 /// # Errors
-/// If a bound does not hold.
+///
+/// If a bound is exceeded.
 pub(crate) fn run(options: &AttackOptions) -> Result<(), String> {
     let chosen = chosen(options)?;
     if options.list {
@@ -93,7 +95,7 @@ pub(crate) fn run(options: &AttackOptions) -> Result<(), String> {
 
 fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
     let all = rows::all();
-    // A whole name is that attack only, although it may be part of others' names.
+    // A complete name selects that attack only, even if it is part of other names.
     let is_whole = |name: &String| all.iter().any(|row| row.name == *name);
     let whole: Vec<bool> = options.only.iter().map(is_whole).collect();
     let is_wanted = |row: &Row| match options.only.as_slice() {
@@ -113,7 +115,7 @@ fn chosen(options: &AttackOptions) -> Result<Vec<Row>, String> {
 fn prepare(options: &AttackOptions, chosen: &[Row]) -> Result<Site, String> {
     let program = match &options.program {
         Some(program) => program.clone(),
-        // Continuous integration has built it for the tests.
+        // CI has built it for the tests.
         None if options.quick => command::tested("clearway")?,
         None => command::program()?,
     };
@@ -124,14 +126,14 @@ fn prepare(options: &AttackOptions, chosen: &[Row]) -> Result<Site, String> {
         let words = ["build", "--release", "-p", "clearway", "--example", "peer"];
         command::run("building the example peer", &mut cargo(&words))?;
     }
-    // The path is unique, so that two runs do not share files.
+    // The path is unique, so that two concurrent runs do not share files.
     let folder = target().join("attack").join(std::process::id().to_string());
     Site::new(&folder, program, library)
 }
 
 /// The programs that an attack runs against.
 struct Running {
-    /// What is measured; its address is where clients send.
+    /// The measured program, and the address that clients send to.
     target: Option<(Server, SocketAddr)>,
     metrics: Option<SocketAddr>,
     /// Servers behind a balancer.
@@ -179,13 +181,13 @@ impl Running {
     }
 }
 
-/// An address whose port is free for UDP.
+/// Returns an address with a free UDP port.
 fn free_address() -> Result<SocketAddr, String> {
     let socket = UdpSocket::bind("127.0.0.1:0");
     socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
 }
 
-/// An address whose port is free for TCP.
+/// Returns an address with a free TCP port.
 pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
     let socket = TcpListener::bind("127.0.0.1:0");
     socket.and_then(|socket| socket.local_addr()).map_err(|error| format!("a free port: {error}"))
@@ -194,7 +196,8 @@ pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
 /// Runs one attack.
 ///
 /// # Errors
-/// If the user interrupts: what else goes wrong is in the line.
+///
+/// Only if the user interrupts: any other problem is recorded in the line.
 fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     let folder = site.folder.join(row.name);
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", row.name))?;
@@ -237,7 +240,7 @@ fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     };
     let driven = (row.drive)(&mut scene);
     check_interrupt()?;
-    // Its speed may have changed meanwhile.
+    // The machine's speed may have changed meanwhile.
     line.slowness = slowness.max(speed::slowness()?);
     let bound = if site.is_optimized { row.bound } else { row.bound.unoptimized() };
     let bound = bound.on_machine(line.slowness);

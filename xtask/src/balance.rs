@@ -1,5 +1,6 @@
-//! `cargo xtask balance-test`: `clearway balance` in front of servers of two kinds, over real sockets in network namespaces.
-//! Clients download while they change their addresses and connection IDs; meanwhile servers and the balancer come and go.
+//! `cargo xtask balance-test`: `clearway balance` in front of two kinds of servers, over real
+//! sockets in network namespaces. Clients download while they change their addresses and connection
+//! IDs; meanwhile servers and the balancer are stopped, added and replaced.
 
 mod fleet;
 mod judge;
@@ -23,29 +24,30 @@ use crate::waiting::{check_interrupt, watch_signals};
 /// The servers behind the balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stack {
-    /// `clearway serve`: encrypted IDs of QUIC-LB, and a preface before each datagram.
+    /// `clearway serve`: encrypted QUIC-LB connection IDs, and a preface before each datagram.
     Clearway,
-    /// quic-go with unencrypted IDs of QUIC-LB.
+    /// quic-go with unencrypted QUIC-LB connection IDs.
     QuicGo,
-    /// quic-go without a server ID in the balancer's file: the balancer must learn connection IDs, so an ID must not change
-    /// together with the address, unless that one is known. The clients are behind a NAT.
+    /// quic-go without a server ID in the balancer's file: the balancer must learn connection IDs,
+    /// so an ID must not change together with the address, unless that one is known. The clients
+    /// are behind a NAT.
     QuicGoOpaque,
 }
 
-/// What happens while clients download.
+/// The event that occurs while clients download.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
-    /// Nothing but that the clients move.
+    /// None, apart from the clients' migrations.
     Moves,
-    /// A server gets no more new clients.
+    /// A server is drained: it gets no more new clients.
     Drain,
     /// A server is killed.
     Kill,
-    /// There is one server more.
+    /// A server is added.
     Add,
     /// The balancer is stopped, and started again.
     Restart,
-    /// Another balancer with the same file takes the traffic.
+    /// Another balancer with the same file takes over the traffic.
     Second,
 }
 
@@ -84,7 +86,8 @@ impl Event {
 }
 
 impl Scenario {
-    /// All that can be. What a balancer has learned of opaque IDs ends with it, so nothing is promised of these then.
+    /// Returns all possible scenarios. What a balancer has learned about opaque IDs is lost when it
+    /// exits, so nothing is guaranteed for these then.
     fn all() -> impl Iterator<Item = Self> {
         let of = |stack| Event::ALL.into_iter().map(move |event| Self { stack, event });
         Stack::ALL.into_iter().flat_map(of).filter(|it| {
@@ -96,7 +99,8 @@ impl Scenario {
         format!("{}/{}", self.stack.name(), self.event.name())
     }
 
-    /// Whether `--only` with this word means it: its name, or a half of that.
+    /// Returns whether this word of `--only` selects the scenario: its name, or either half of the
+    /// name.
     fn is_meant_by(self, word: &str) -> bool {
         self.name() == word || self.stack.name() == word || self.event.name() == word
     }
@@ -131,7 +135,7 @@ fn scenario_name(word: &str) -> Result<String, String> {
         .ok_or("there is no such scenario; --list prints all".to_owned())
 }
 
-/// Runs the scenarios, one after the other.
+/// Runs the scenarios sequentially.
 pub(crate) fn run(options: &BalanceTestOptions) -> Result<(), String> {
     let scenarios = options.scenarios();
     if options.list {
@@ -185,7 +189,7 @@ fn verdict(rows: &[Row]) -> Result<(), String> {
 
 /// Builds the programs, with the release profile.
 fn build(with_quic_go: bool) -> Result<Programs, String> {
-    // Both at once: each alone has other features of what they share, and builds it again.
+    // Together: each alone enables other features of shared dependencies, and rebuilds them.
     let packages = ["--package", "clearway-cli", "--package", "clearway-bench"];
     let mut ours = cargo(&[&["build", "--release"], &packages[..]].concat());
     command::run("building clearway and the clients", &mut ours)?;
@@ -206,7 +210,7 @@ fn build(with_quic_go: bool) -> Result<Programs, String> {
     Ok(Programs { clearway, fleet: target().join("release/clearway-bench"), quic_go })
 }
 
-/// Where what the programs need and say is written; removed at the end.
+/// The folder for the programs' input and output; removed at the end.
 struct Folder {
     path: PathBuf,
 }
@@ -218,7 +222,7 @@ impl Folder {
         Ok(Self { path })
     }
 
-    /// Leaves it where it is, unless the user has interrupted this program.
+    /// Keeps the folder, unless the user has interrupted this program.
     fn keep(self) -> Option<PathBuf> {
         check_interrupt().ok()?;
         let path = self.path.clone();

@@ -1,4 +1,4 @@
-//! The well-behaved client: it asks for a small file all the while, from an address of its own.
+//! The well-behaved client: it requests a small file repeatedly, from its own address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use super::http3;
 use super::incoming::Incoming;
 use super::scene::SMALL;
 
-/// The address of the well-behaved client: of another prefix than the attackers'.
+/// The address of the well-behaved client, in another prefix than the attackers.
 pub(super) const HOME: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 200, 0, 1));
 /// The pause between two requests.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long an answer may take before it counts as a failure.
+/// Response time above which a request counts as failed.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The pause after which an unanswered request is sent again, as a client does after its probe timeout.
+/// The pause after which an unanswered request is retransmitted, like a client's probe timeout.
 const REPEAT: Duration = Duration::from_millis(150);
-/// How many requests use one connection.
+/// Number of requests per connection.
 const REQUESTS: usize = 40;
 
-/// What the client has seen.
+/// The client's results.
 #[derive(Default, Clone)]
 pub(super) struct Seen {
     /// The latency of each answered request, and of each handshake.
     pub(super) latencies: Vec<Duration>,
     pub(super) failures: Vec<String>,
-    /// The longest time without an answer.
+    /// The longest time without a response.
     pub(super) gap: Duration,
 }
 
 impl Seen {
-    /// The latency that this part of the requests does not exceed.
+    /// Returns the latency that this fraction of the requests does not exceed.
     pub(super) fn percentile(&self, part: f64) -> Duration {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
@@ -50,7 +50,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Starts a client of HTTP/3, or of HTTP/0.9 if `is_old`.
+    /// Starts an HTTP/3 client, or an HTTP/0.9 client if `is_old`.
     pub(super) fn start(server: SocketAddr, mut settings: Settings, is_old: bool) -> Self {
         settings.local = HOME;
         let stop = Arc::new(AtomicBool::new(false));
@@ -59,7 +59,7 @@ impl Client {
         Self { stop, thread: Some(thread) }
     }
 
-    /// Stops the client, and returns what it has seen.
+    /// Stops the client, and returns its results.
     pub(super) fn stop(mut self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(|| Seen {
@@ -125,10 +125,11 @@ fn run(server: SocketAddr, settings: &Settings, is_old: bool, stop: &AtomicBool)
     seen
 }
 
-/// Asks for a path, and waits for the complete response.
+/// Requests a path, and waits for the complete response.
 ///
 /// # Errors
-/// If it does not come in time, or its status is not 200.
+///
+/// If it does not arrive in time, or its status is not 200.
 pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, &http3::get(path))?;
     match http3::status(&incoming) {
@@ -138,7 +139,7 @@ pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     }
 }
 
-/// The same with HTTP/0.9, where an answer without content is a failure.
+/// The same with HTTP/0.9, where an empty response is a failure.
 fn ask_old(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, format!("GET {path}\r\n").as_bytes())?;
     match incoming.data.len() {
@@ -147,7 +148,7 @@ fn ask_old(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     }
 }
 
-/// Sends a request, and again until the response is complete.
+/// Sends a request, and retransmits it until the response is complete.
 fn exchange(endpoint: &mut Endpoint, request: &[u8]) -> Result<Incoming, String> {
     let stream = endpoint.next_stream(false);
     endpoint.send_stream(stream, request, true);

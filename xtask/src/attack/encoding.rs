@@ -1,8 +1,8 @@
-//! Frames and integers as bytes.
+//! Encoding of frames and integers.
 
 use clearway_wire::{Frame, VarInt, Writer};
 
-/// Frames as bytes.
+/// Encodes frames.
 pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; frames.iter().map(Frame::encoded_len).sum()];
     let mut writer = Writer::new(&mut bytes);
@@ -10,12 +10,12 @@ pub(super) fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// An integer of QUIC.
+/// Returns a QUIC variable-length integer.
 pub(super) fn varint(value: u64) -> VarInt {
     VarInt::new(value).expect("a value below 2^62")
 }
 
-/// An integer of QUIC as bytes.
+/// Encodes a QUIC variable-length integer.
 pub(super) fn varint_bytes(value: u64) -> Vec<u8> {
     let mut bytes = [0; 8];
     let mut writer = Writer::new(&mut bytes);
@@ -23,7 +23,7 @@ pub(super) fn varint_bytes(value: u64) -> Vec<u8> {
     writer.filled().to_vec()
 }
 
-/// A STREAM frame with offset and length.
+/// Encodes a STREAM frame with offset and length.
 pub(super) fn stream_frame(stream: u64, offset: u64, data: &[u8], fin: bool) -> Vec<u8> {
     let mut bytes = vec![0x0e | u8::from(fin)];
     bytes.extend(varint_bytes(stream));

@@ -1,7 +1,9 @@
-//! A QUIC endpoint of which every frame can be forged. TLS is rustls's; packets and frames are written by hand.
+//! A QUIC endpoint that can forge every frame. TLS is that of rustls; packets and frames are
+//! encoded by hand.
 //!
-//! It completes handshakes, acknowledges unless told otherwise, and repeats its part of a handshake. It has no congestion control,
-//! no loss recovery for streams and no rules: whoever uses it decides what is sent.
+//! It completes handshakes, acknowledges unless configured otherwise, and retransmits handshake
+//! messages. It has no congestion control, no loss recovery for streams, and enforces no rules: the
+//! caller decides what is sent.
 
 mod receiving;
 
@@ -26,20 +28,20 @@ use rustls::quic::{self, Connection, DirectionalKeys, KeyChange, Keys, Secrets};
 
 /// The size of a datagram with an Initial packet (RFC 9000 §14.1).
 pub(super) const DATAGRAM: usize = 1_200;
-/// The room for frames in a 1-RTT packet of a full datagram.
+/// The space for frames in a 1-RTT packet of a full datagram.
 pub(super) const PAYLOAD: usize = 1_150;
 const ID_LEN: usize = 8;
 /// The pause after which an unfinished flight is sent again.
 const REPEAT: Duration = Duration::from_millis(250);
-/// The most ranges that are remembered for acknowledgments.
+/// Maximum number of ranges to remember for acknowledgments.
 const MAX_RANGES: usize = 32;
-/// The space of Initial packets.
+/// Index of the Initial packet number space.
 pub(super) const INITIAL: usize = 0;
-/// The space of Handshake packets.
+/// Index of the Handshake packet number space.
 pub(super) const HANDSHAKE: usize = 1;
 const APPLICATION: usize = 2;
 
-/// Bytes and datagrams that all endpoints of an attack have sent.
+/// Counters of the bytes and datagrams that all endpoints of an attack have sent.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) bytes: AtomicU64,
@@ -53,17 +55,18 @@ impl Sent {
     }
 }
 
-/// What a client is made with.
+/// The configuration of a client.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) parameters: TransportParameters,
     /// The local address.
     pub(super) local: IpAddr,
-    /// Bytes before each datagram.
+    /// Bytes to prepend to each datagram.
     pub(super) prefix: Vec<u8>,
     pub(super) counter: Arc<Sent>,
-    /// The encoded transport parameters, except for initial_source_connection_id, in the place of `parameters`.
+    /// Encoded transport parameters that replace `parameters`; without
+    /// initial_source_connection_id.
     pub(super) forged: Option<Forged>,
 }
 
@@ -71,7 +74,7 @@ pub(super) struct Settings {
 #[derive(Clone)]
 pub(super) struct Forged {
     pub(super) encoded: Vec<u8>,
-    /// Whether initial_source_connection_id is added.
+    /// Whether to append initial_source_connection_id.
     pub(super) has_source: bool,
 }
 
@@ -80,10 +83,10 @@ struct Space {
     keys: Option<Keys>,
     next_number: u64,
     largest: Option<PacketNumber>,
-    /// Received packet numbers in ascending ranges.
+    /// The ranges of received packet numbers, in ascending order.
     received: Vec<(u64, u64)>,
     is_ack_due: bool,
-    /// CRYPTO data to send, all of it.
+    /// All CRYPTO data to send.
     output: Vec<u8>,
     sent: usize,
     input: Incoming,
@@ -109,7 +112,7 @@ impl Space {
     }
 }
 
-/// A connection's end.
+/// How the peer closed a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Closed {
     pub(super) is_application: bool,
@@ -136,21 +139,21 @@ pub(super) struct Endpoint {
     last_flight: Instant,
     /// Whether the handshake is confirmed.
     pub(super) is_confirmed: bool,
-    /// Whether nothing is sent after a Retry packet.
+    /// Whether to send nothing after a Retry packet.
     pub(super) stops_at_retry: bool,
-    /// Whether received packets are acknowledged.
+    /// Whether to acknowledge received packets.
     pub(super) acknowledges: bool,
-    /// Whether the client keeps the end of its handshake to itself.
+    /// Whether the client withholds its Finished message.
     pub(super) withholds_finished: bool,
-    /// What is added to the first byte of packets: reserved bits.
+    /// Bits to add to the first byte of packets: the reserved bits.
     pub(super) reserved: u8,
-    /// Whether PATH_CHALLENGE frames are answered.
+    /// Whether to answer PATH_CHALLENGE frames.
     pub(super) answers_challenges: bool,
     pub(super) closed: Option<Closed>,
     pub(super) streams: BTreeMap<u64, Incoming>,
     next_stream: [u64; 2],
     offsets: BTreeMap<u64, u64>,
-    /// How many bidirectional streams the peer permits.
+    /// Number of bidirectional streams that the peer permits.
     pub(super) max_streams: u64,
     /// The largest sequence number of the peer's connection IDs.
     pub(super) issued: u64,
@@ -167,7 +170,7 @@ fn random_id() -> ConnectionId {
     ConnectionId::new(&id).expect("an ID of 8 bytes")
 }
 
-/// Parameters that permit the peer as much as possible.
+/// Returns transport parameters that permit the peer as much as possible.
 pub(super) fn generous() -> TransportParameters {
     let much = VarInt::from_u32(1 << 29);
     TransportParameters {
@@ -192,6 +195,7 @@ impl Endpoint {
     /// Completes a handshake with a server.
     ///
     /// # Errors
+    ///
     /// If that takes longer than `limit`, or the server closes the connection.
     pub(super) fn connect(
         server: SocketAddr,
@@ -208,11 +212,11 @@ impl Endpoint {
         }
     }
 
-    /// A client that has sent nothing yet.
+    /// Returns a client that has sent nothing yet.
     pub(super) fn begin(server: SocketAddr, settings: &Settings) -> Result<Self, String> {
         let socket = UdpSocket::bind((settings.local, 0)).map_err(text)?;
         socket.set_nonblocking(true).map_err(text)?;
-        // The kernel doubles the value and permits less without privileges.
+        // The kernel doubles the value, and permits less to unprivileged users.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4 << 20);
         let source = random_id();
         let mut parameters = settings.parameters.clone();
@@ -242,7 +246,7 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Answers a client whose first datagram a socket has received.
+    /// Answers a client whose first datagram was received on a socket.
     pub(super) fn accept(
         (socket, client): (Arc<UdpSocket>, SocketAddr),
         first: &mut [u8],
@@ -311,23 +315,23 @@ impl Endpoint {
         }
     }
 
-    /// The ClientHello of a client that has sent nothing yet.
+    /// Returns the ClientHello of a client that has sent nothing yet.
     pub(super) fn first_flight(&self) -> Vec<u8> {
         self.spaces[INITIAL].output.clone()
     }
 
-    /// The first datagram of a client that has sent nothing yet.
+    /// Returns the first datagram of a client that has sent nothing yet.
     pub(super) fn first_flight_packet(&mut self) -> Vec<u8> {
         let frame = frame::Crypto { offset: VarInt::ZERO, data: &self.first_flight() };
         self.seal(INITIAL, &encode(&[Frame::Crypto(frame)]))
     }
 
-    /// Where packets are sent from.
+    /// Returns the address that packets are sent from.
     pub(super) fn local_address(&self) -> Result<SocketAddr, String> {
         self.socket.local_addr().map_err(text)
     }
 
-    /// From now on packets are sent from another local address.
+    /// Switches to another local address for all packets from now on.
     pub(super) fn move_to(&mut self, local: IpAddr) -> Result<(), String> {
         let socket = UdpSocket::bind((local, 0)).map_err(text)?;
         socket.set_nonblocking(true).map_err(text)?;
@@ -357,23 +361,23 @@ impl Endpoint {
         }
     }
 
-    /// Sends a datagram as it is.
+    /// Sends a datagram unchanged.
     pub(super) fn send_datagram(&self, datagram: &[u8]) {
         self.send_from(&self.socket, datagram);
     }
 
-    /// The same from another socket.
+    /// Like [`send_datagram`](Self::send_datagram), from another socket.
     pub(super) fn send_from(&self, socket: &UdpSocket, datagram: &[u8]) {
         self.counter.add(datagram.len());
         if self.prefix.is_empty() {
-            // A full buffer loses the datagram, as a path may.
+            // A full buffer drops the datagram, as a path may.
             let _ = socket.send_to(datagram, self.remote);
         } else {
             let _ = socket.send_to(&[&self.prefix, datagram].concat(), self.remote);
         }
     }
 
-    /// A 1-RTT packet with this payload.
+    /// Returns a 1-RTT packet with this payload.
     pub(super) fn packet(&mut self, payload: &[u8]) -> Vec<u8> {
         self.seal(APPLICATION, payload)
     }
@@ -389,17 +393,17 @@ impl Endpoint {
         self.send(&encode(frames));
     }
 
-    /// Leaves packet numbers out, as if the path had lost these packets.
+    /// Skips packet numbers, as if the path had lost these packets.
     pub(super) fn skip_numbers(&mut self, count: u64) {
         self.spaces[APPLICATION].next_number += count;
     }
 
-    /// The largest packet number received in a 1-RTT packet.
+    /// Returns the largest packet number received in a 1-RTT packet.
     pub(super) fn largest_received(&self) -> Option<u64> {
         self.spaces[APPLICATION].largest.map(PacketNumber::get)
     }
 
-    /// Sends a packet of this space, if there are keys for it.
+    /// Sends a packet in this packet number space, if there are keys for it.
     pub(super) fn send_in(&mut self, space: usize, payload: &[u8]) {
         if self.has_keys(space) {
             let packet = self.seal(space, payload);
@@ -407,17 +411,17 @@ impl Endpoint {
         }
     }
 
-    /// Whether packets of this space can be sent.
+    /// Returns whether packets can be sent in this packet number space.
     pub(super) fn has_keys(&self, space: usize) -> bool {
         self.spaces[space].keys.is_some()
     }
 
-    /// How the handshake was made; `None` before that is known.
+    /// Returns the kind of the handshake; `None` while it is unknown.
     pub(super) fn handshake_kind(&self) -> Option<HandshakeKind> {
         self.tls.handshake_kind()
     }
 
-    /// A 0-RTT packet of a client whose session permits early data.
+    /// Returns a 0-RTT packet of a client whose session permits early data.
     pub(super) fn early_packet(&mut self, payload: &[u8]) -> Option<Vec<u8>> {
         let Connection::Client(tls) = &mut self.tls else { return None };
         let keys = tls.zero_rtt_keys()?;
@@ -433,7 +437,8 @@ impl Endpoint {
         self.build(space, long, payload, None)
     }
 
-    /// A packet with a long header of this type, or a short one, protected with these keys or those of the space.
+    /// Returns a packet with a long header of this type, or with a short header, protected with
+    /// these keys or those of the packet number space.
     fn build(
         &mut self,
         space: usize,
@@ -458,7 +463,7 @@ impl Endpoint {
             (header.encode(&mut writer, number, NUMBER_LEN).expect("room"), None)
         };
         let start = number_at + NUMBER_LEN;
-        // Header protection takes its sample after the longest packet number.
+        // The header protection sample begins after the longest possible packet number.
         let mut end = start + payload.len().max(4);
         if space == INITIAL {
             end = end.max(DATAGRAM - TAG_LEN);
@@ -475,9 +480,10 @@ impl Endpoint {
         datagram
     }
 
-    /// Sends what the handshake and acknowledgments call for.
+    /// Sends the handshake messages and acknowledgments that are due.
     ///
     /// # Errors
+    ///
     /// None at present.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         for space in [INITIAL, HANDSHAKE, APPLICATION] {
@@ -513,7 +519,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Processes what has arrived, waits for more until `is_done` or the limit, and returns whether `is_done`.
+    /// Processes what has arrived and waits for more until `is_done` or the time limit; returns
+    /// whether `is_done`.
     pub(super) fn until(
         &mut self,
         limit: Duration,
@@ -531,7 +538,7 @@ impl Endpoint {
             let left = limit.saturating_sub(began.elapsed()).min(Duration::from_millis(20));
             let timeout = Timespec::try_from(left).map_err(text)?;
             let socket = self.socket.clone();
-            // An interrupted call is a short wait.
+            // If the call is interrupted, the wait is shorter.
             let _ = poll(&mut [PollFd::new(&*socket, PollFlags::IN)], Some(&timeout));
         }
     }
@@ -547,7 +554,7 @@ impl Endpoint {
         for _ in 0..1_000 {
             let Ok((length, _)) = self.socket.recv_from(&mut buffer) else { break };
             self.receive(&mut buffer[..length])?;
-            // The attack decides from where the token is sent.
+            // The attack decides from which address the token is sent.
             if self.stops_at_retry && !self.token.is_empty() {
                 return Ok(());
             }
@@ -559,7 +566,7 @@ impl Endpoint {
         self.flush()
     }
 
-    /// The next stream ID of this endpoint, bidirectional or unidirectional.
+    /// Returns the next stream ID of this endpoint, bidirectional or unidirectional.
     pub(super) fn next_stream(&mut self, is_unidirectional: bool) -> u64 {
         let next = &mut self.next_stream[usize::from(is_unidirectional)];
         let id = *next;
@@ -567,7 +574,7 @@ impl Endpoint {
         id
     }
 
-    /// Sends data on a stream, after what has been sent there.
+    /// Sends data on a stream, after the data that was already sent.
     pub(super) fn send_stream(&mut self, stream: u64, data: &[u8], fin: bool) {
         let offset = self.offsets.entry(stream).or_default();
         let mut at = *offset;
@@ -584,7 +591,8 @@ impl Endpoint {
         }
     }
 
-    /// Changes to the next keys (RFC 9001 §6). What the peer then sends with its own next keys is not read.
+    /// Updates the keys (RFC 9001 §6). What the peer then sends with its own next keys is not
+    /// decrypted.
     pub(super) fn update_keys(&mut self) {
         if let (Some(secrets), Some(keys)) =
             (&mut self.next_secrets, &mut self.spaces[APPLICATION].keys)

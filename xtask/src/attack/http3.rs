@@ -1,4 +1,4 @@
-//! HTTP/3 and QPACK as bytes: nothing is checked, so that everything can be forged.
+//! Encoding of HTTP/3 and QPACK: nothing is checked, so that everything can be forged.
 
 use clearway_wire::{Reader, VarInt};
 
@@ -13,12 +13,12 @@ pub(super) const HEADERS: u64 = 1;
 /// The type of SETTINGS frames.
 const SETTINGS: u64 = 4;
 
-/// A frame with this type and payload.
+/// Encodes a frame with this type and payload.
 pub(super) fn frame(frame_type: u64, payload: &[u8]) -> Vec<u8> {
     [varint_bytes(frame_type), varint_bytes(payload.len() as u64), payload.to_vec()].concat()
 }
 
-/// An integer with a prefix of `prefix` bits (RFC 7541 §5.1).
+/// Encodes an integer with a prefix of `prefix` bits (RFC 7541 §5.1).
 pub(super) fn prefixed(flags: u8, prefix: u8, value: u64) -> Vec<u8> {
     let most = (1 << prefix) - 1;
     if value < most {
@@ -34,7 +34,7 @@ pub(super) fn prefixed(flags: u8, prefix: u8, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// A literal field line with a literal name.
+/// Encodes a literal field line with a literal name.
 pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     let (name_length, value_length) = (name.len() as u64, value.len() as u64);
     let mut bytes = prefixed(0x20, 3, name_length);
@@ -44,18 +44,18 @@ pub(super) fn literal(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// A field section that refers to no table entry.
+/// Encodes a field section that refers to no table entry.
 pub(super) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let lines = fields.iter().flat_map(|(name, value)| literal(name, value));
     [0, 0].into_iter().chain(lines).collect()
 }
 
-/// The fields of a request for a path.
+/// Returns the fields of a request for a path.
 pub(super) fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)].into()
 }
 
-/// A HEADERS frame that asks for a path.
+/// Encodes a HEADERS frame that requests a path.
 pub(super) fn get(path: &str) -> Vec<u8> {
     frame(HEADERS, &section(&fields("GET", path)))
 }
@@ -71,14 +71,15 @@ pub(super) fn open(endpoint: &mut Endpoint, settings: &[(u64, u64)]) -> u64 {
     control
 }
 
-/// Sends a request without content, and returns its stream.
+/// Sends a request without content, and returns its stream ID.
 pub(super) fn request(endpoint: &mut Endpoint, path: &str) -> u64 {
     let stream = endpoint.next_stream(false);
     endpoint.send_stream(stream, &get(path), true);
     stream
 }
 
-/// The status of a response whose first field line is an entry of the static table, as ours are.
+/// Returns the status of a response whose first field line is an entry of the static table, as in
+/// Clearway's responses.
 pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     let mut bytes = incoming.data.as_slice();
     let mut integer = || {
@@ -94,7 +95,7 @@ pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     let index = match line {
         [0xff, rest, ..] => 63 + u16::from(*rest),
         [first, ..] if first & 0xc0 == 0xc0 => u16::from(first & 0x3f),
-        // `:status` by name, with a value in three digits or in Huffman's code.
+        // `:status` by name, with a value in three digits or Huffman-coded.
         [0x5f, 0x09, ..] => return literal_status(bytes.get(4..)?),
         _ => return None,
     };
@@ -118,9 +119,9 @@ pub(super) fn status(incoming: &Incoming) -> Option<u16> {
     found.filter(|_| frame_type == HEADERS).map(|(_, status)| status)
 }
 
-/// Whether a control stream has a GOAWAY frame; the bytes begin with the stream's type.
+/// Returns whether a control stream contains a GOAWAY frame; the bytes begin with the stream type.
 pub(super) fn has_goaway(bytes: &[u8]) -> bool {
-    // The stream's type is one byte.
+    // The stream type is one byte.
     let mut reader = Reader::new(bytes.get(1..).unwrap_or_default());
     let frames = std::iter::from_fn(|| {
         let frame_type = VarInt::decode(&mut reader, "Type").ok()?.get();
@@ -133,7 +134,7 @@ pub(super) fn has_goaway(bytes: &[u8]) -> bool {
 fn literal_status(value: &[u8]) -> Option<u16> {
     match value {
         [3, digits @ ..] => std::str::from_utf8(digits.get(..3)?).ok()?.parse().ok(),
-        // In Huffman's code: it is not one of the above.
+        // Huffman-coded: not one of the above.
         [_, ..] => Some(0),
         [] => None,
     }

@@ -1,16 +1,16 @@
-//! The content of a stream, put in order.
+//! The reassembled content of a stream.
 
 use std::collections::BTreeMap;
 
-/// The most bytes that are kept of a stream; more are only counted.
+/// Maximum number of bytes to keep per stream; more are only counted.
 const MAX_KEPT: usize = 1 << 16;
 
-/// What has arrived on a stream.
+/// The received part of a stream.
 #[derive(Default)]
 pub(super) struct Incoming {
     /// The first bytes, in order.
     pub(super) data: Vec<u8>,
-    /// The number of bytes that have arrived, repetitions included.
+    /// The number of bytes that have arrived, including duplicates.
     pub(super) bytes: u64,
     pieces: BTreeMap<u64, Vec<u8>>,
     next: u64,
@@ -20,12 +20,12 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Whether all content has arrived.
+    /// Returns whether all content has arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.end == Some(self.next)
     }
 
-    /// Adds what a STREAM or CRYPTO frame has.
+    /// Adds the data of a STREAM or CRYPTO frame.
     pub(super) fn add(&mut self, offset: u64, data: &[u8], fin: bool) {
         self.bytes += data.len() as u64;
         let end = offset + data.len() as u64;

@@ -5,18 +5,18 @@ use rustls::quic::{DirectionalKeys, Keys, Version};
 
 /// The length of the authentication tag.
 pub(super) const TAG_LEN: usize = 16;
-/// The length of all packet numbers that are written.
+/// The length of all packet numbers that are sent.
 pub(super) const NUMBER_LEN: usize = 4;
-/// How far after the beginning of the packet number the sample for header protection begins (RFC 9001 §5.4.2).
+/// Offset of the header protection sample from the start of the packet number (RFC 9001 §5.4.2).
 pub(super) const SAMPLE_DISTANCE: usize = 4;
 
-/// Fills bytes at random.
+/// Fills a slice with random bytes.
 pub(super) fn random(bytes: &mut [u8]) {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.secure_random.fill(bytes).expect("random bytes of the kernel");
 }
 
-/// Both directions' Initial keys (RFC 9001 §5.2).
+/// Returns the Initial keys of both directions (RFC 9001 §5.2).
 pub(super) fn initial_keys(destination: &ConnectionId, is_client: bool) -> Keys {
     let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
     let suite = suite.tls13().expect("a suite of TLS 1.3");

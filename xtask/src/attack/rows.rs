@@ -19,7 +19,8 @@ use super::scene::Scene;
 /// The program under attack.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
-    /// `clearway serve` with these options. `{folder}` stands for the attack's folder.
+    /// `clearway serve` with these options, in which `{folder}` is replaced with the attack's
+    /// folder.
     Serve(&'static [&'static str]),
     /// The same with `--metrics`.
     ServeWithMetrics,
@@ -29,37 +30,38 @@ pub(super) enum Target {
     Library,
     /// `clearway balance` in front of `clearway serve` with these options.
     Balance {
-        /// Whether the server gets a preface before each datagram.
+        /// Whether the server receives a preface before each datagram.
         preface: bool,
         serve: &'static [&'static str],
     },
-    /// None that clients use: the attack starts what it attacks.
+    /// No server for clients: the attack itself starts its target.
     Alone,
 }
 
-/// What must hold.
+/// The bounds that an attack must not exceed.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
-    /// The most bytes by which the target's resident memory may grow.
+    /// Maximum growth of the target's resident memory in bytes.
     pub(super) memory: u64,
-    /// The most processor time of the target in seconds of the reference machine, that for the well-behaved client included.
+    /// Maximum CPU time of the target in seconds on the reference machine, including that for the
+    /// well-behaved client.
     pub(super) cpu: f64,
-    /// The most descriptors that the target may open.
+    /// Maximum number of file descriptors that the target may open.
     pub(super) descriptors: u64,
-    /// The most bytes that may be written to the attack's folder.
+    /// Maximum number of bytes that may be written to the attack's folder.
     pub(super) disk: u64,
-    /// The most that 95 of 100 requests of the well-behaved client may take on the reference machine.
+    /// Maximum latency of 95 % of the well-behaved client's requests, on the reference machine.
     pub(super) latency: Duration,
-    /// The most requests of the well-behaved client that may fail.
+    /// Maximum number of failed requests of the well-behaved client.
     pub(super) failures: usize,
-    /// Whether the well-behaved client may get no answer at all.
+    /// Whether the well-behaved client may remain without any response.
     pub(super) is_silent: bool,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// What holds for most attacks: about three times the most that one of them cost on an idle machine, and for the latency on two
-/// busy cores.
+/// The bound for most attacks: about three times the highest cost that one of them had on an idle
+/// machine; the latency is that on two busy cores.
 pub(super) const USUAL: Bound = Bound {
     memory: 6 * MIB,
     cpu: 1.5,
@@ -71,14 +73,15 @@ pub(super) const USUAL: Bound = Bound {
 };
 
 impl Bound {
-    /// The bound for a program that was built without optimization, as continuous integration has it.
+    /// Returns the bound for a program that was built without optimization, as in CI.
     pub(super) fn unoptimized(self) -> Self {
         Self { cpu: self.cpu * 6.0, latency: self.latency.saturating_mul(4), ..self }
     }
 
-    /// The bound for a machine on which programs take `slowness` times as long as on the reference machine.
+    /// Returns the bound for a machine on which programs take `slowness` times as long as on the
+    /// reference machine.
     pub(super) fn on_machine(self, slowness: f64) -> Self {
-        // As long as there may be, if that is not the longest time of all.
+        // Saturates at the longest duration.
         let latency = self.latency.as_secs_f64() * slowness;
         let latency = Duration::try_from_secs_f64(latency).unwrap_or(Duration::MAX);
         Self { cpu: self.cpu * slowness, latency, ..self }
@@ -89,7 +92,7 @@ impl Bound {
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) target: Target,
-    /// Whether it is in the small set.
+    /// Whether the attack is in the small set.
     pub(super) is_quick: bool,
     pub(super) bound: Bound,
     pub(super) drive: fn(&mut Scene<'_>) -> Result<(), String>,

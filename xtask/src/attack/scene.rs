@@ -1,4 +1,4 @@
-//! What an attack runs on: files, certificates, a target in a process of its own, and attackers.
+//! The environment of an attack: files, certificates, a target in its own process, and attackers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,26 +14,26 @@ use super::endpoint::{Endpoint, Sent, Settings, generous};
 use super::watch::Cost;
 use crate::bounded::Server;
 
-/// How long an attacker's handshake may take.
+/// Time limit of an attacker's handshake.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(5);
-/// The name of the small file, which the well-behaved client asks for.
+/// The name of the small file, which the well-behaved client requests.
 pub(super) const SMALL: &str = "/small.txt";
 /// The name of the large file.
 pub(super) const LARGE: &str = "/large.bin";
 const LARGE_LEN: usize = 20_000_000;
 
-/// What all attacks share.
+/// The environment that all attacks share.
 pub(super) struct Site {
-    /// A folder for this run.
+    /// The folder of this run.
     pub(super) folder: PathBuf,
-    /// `clearway`.
+    /// The path of `clearway`.
     pub(super) program: PathBuf,
-    /// The library's example `peer`.
+    /// The path of the library's example `peer`.
     pub(super) library: PathBuf,
     /// Whether the programs were built with optimization.
     pub(super) is_optimized: bool,
     client: Arc<rustls::ClientConfig>,
-    /// For hostile servers.
+    /// The TLS configuration for hostile servers.
     pub(super) server: Arc<rustls::ServerConfig>,
 }
 
@@ -61,7 +61,7 @@ impl Site {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(made.cert.der().clone()).map_err(|error| text(&error))?;
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-        // So that a ClientHello fits one datagram.
+        // So that a ClientHello fits into one datagram.
         provider.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::X25519];
         let provider = Arc::new(provider);
         let versions = [&rustls::version::TLS13];
@@ -90,12 +90,12 @@ impl Site {
         })
     }
 
-    /// The path of a file in the folder.
+    /// Returns the path of a file in the folder.
     pub(super) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
-    /// Settings of a client that sends from 127.0.0.1.
+    /// Returns the settings of a client that sends from 127.0.0.1.
     pub(super) fn settings(&self, counter: &Arc<Sent>) -> Settings {
         Settings {
             tls: self.client.clone(),
@@ -107,14 +107,14 @@ impl Site {
         }
     }
 
-    /// The same for a protocol of another name.
+    /// The same for another ALPN protocol.
     pub(super) fn settings_for(&self, counter: &Arc<Sent>, protocol: &str) -> Settings {
         let mut tls = (*self.client).clone();
         tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Settings { tls: Arc::new(tls), ..self.settings(counter) }
     }
 
-    /// The command `clearway serve` for the files, at any free port.
+    /// Returns the command `clearway serve` for the files, at any free port.
     pub(super) fn serve(&self, options: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["serve", &self.path("www"), "--cert", &self.path("cert.pem")]);
@@ -125,7 +125,7 @@ impl Site {
         command
     }
 
-    /// The library's example server for the files.
+    /// Returns the command of the library's example server for the files.
     pub(super) fn library(&self, address: SocketAddr) -> Command {
         let mut command = Command::new(&self.library);
         command.args(["server", &address.to_string()]);
@@ -142,7 +142,8 @@ pub(super) fn start(command: Command, log: &Path) -> Result<(Server, SocketAddr)
     Ok((server, address))
 }
 
-/// The address in `listening ADDRESS`, `listening on https://ADDRESS (h3)` and what `balance` prints.
+/// Returns the address in `listening ADDRESS`, `listening on https://ADDRESS (h3)` and the output
+/// of `balance`.
 pub(super) fn announced(log: &str) -> Option<SocketAddr> {
     log.lines().find_map(|line| {
         let rest = line.split_once("listening ").map(|(_, rest)| rest)?;
@@ -152,41 +153,41 @@ pub(super) fn announced(log: &str) -> Option<SocketAddr> {
     })
 }
 
-/// One attack that is running.
+/// A running attack.
 pub(super) struct Scene<'a> {
     pub(super) site: &'a Site,
-    /// A folder for this attack.
+    /// The folder of this attack.
     pub(super) folder: PathBuf,
-    /// Where the attackers send.
+    /// The address that the attackers send to.
     pub(super) address: SocketAddr,
     /// The address of the metrics, if there are any.
     pub(super) metrics: Option<SocketAddr>,
     /// The log of the target.
     pub(super) log: PathBuf,
-    /// What the attack has measured itself.
+    /// The cost that the attack has measured itself.
     pub(super) measured: Option<Cost>,
-    /// What attackers have sent.
+    /// Counters of what the attackers have sent.
     pub(super) counter: Arc<Sent>,
-    /// What the attack has shown, for a person.
+    /// Observations about the attack for the reader.
     pub(super) notes: Vec<String>,
-    /// Why the attack has succeeded, beside what is measured.
+    /// Why the attack has succeeded, apart from the measured costs.
     pub(super) faults: Vec<String>,
 }
 
 impl Scene<'_> {
-    /// A connected attacker that has opened no stream.
+    /// Returns a connected attacker that has opened no stream.
     pub(super) fn bare_attacker(&self) -> Result<Endpoint, String> {
         Endpoint::connect(self.address, &self.site.settings(&self.counter), HANDSHAKE)
     }
 
-    /// Notes how the target has ended a connection, if it has.
+    /// Records how the target has closed a connection, if it has.
     pub(super) fn note_end(&mut self, attacker: &Endpoint) {
         if let Some(closed) = &attacker.closed {
             self.notes.push(format!("closed: {:#x} {}", closed.code, closed.reason));
         }
     }
 
-    /// A connected attacker with HTTP/3's control stream.
+    /// Returns a connected attacker with an HTTP/3 control stream.
     pub(super) fn attacker(&self) -> Result<Endpoint, String> {
         self.attacker_with(generous())
     }
@@ -202,7 +203,7 @@ impl Scene<'_> {
         Ok(endpoint)
     }
 
-    /// Notes a fault unless `holds`.
+    /// Records a fault unless `holds`.
     pub(super) fn check(&mut self, holds: bool, fault: impl FnOnce() -> String) {
         if !holds {
             self.faults.push(fault());

@@ -1,4 +1,4 @@
-//! How fast this machine is at the moment, since bounds on times are stated for another.
+//! The current speed of this machine, since time bounds are stated for another machine.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -9,20 +9,22 @@ use rustix::time::{ClockId, clock_gettime};
 use super::endpoint::PAYLOAD;
 use super::protection::{self, NUMBER_LEN, TAG_LEN};
 
-/// How many datagrams are made for one sample.
+/// Number of datagrams per sample.
 const DATAGRAMS: u64 = 2_000;
-/// How many samples are taken. The middle one counts, so that an interrupt changes nothing.
+/// Number of samples. The median counts, so that an interrupt does not matter.
 const SAMPLES: usize = 5;
-/// The processor time of a sample on the machine for which the bounds of attacks are stated: two idle cores of a
-/// server of 2023.
+/// CPU time of a sample on the reference machine, for which the bounds of attacks are stated: two
+/// idle cores of a server of 2023.
 const REFERENCE: Duration = Duration::from_micros(3_200);
 
-/// How many times as long as on the reference machine a program takes here, at least 1: on a faster machine the bounds are the
-/// same.
+/// Returns how many times as long as on the reference machine a program takes here, at least 1: on
+/// a faster machine the bounds are the same.
 ///
-/// It is measured by what targets spend their time on: packet protection, and the kernel's sending and receiving.
+/// The measurement consists of what targets spend their time on: packet protection, and sending and
+/// receiving in the kernel.
 ///
 /// # Errors
+///
 /// If the kernel refuses a socket.
 pub(super) fn slowness() -> Result<f64, String> {
     let failed = |error: std::io::Error| format!("measuring the speed of the machine: {error}");
@@ -42,7 +44,7 @@ fn relative(sample: Duration) -> f64 {
     (sample.as_secs_f64() / REFERENCE.as_secs_f64()).max(1.0)
 }
 
-/// The processor time of this thread: what other programs use does not count.
+/// Returns the CPU time of this thread; other programs do not influence it.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,5 +1,5 @@
-//! `cargo xtask storms`: a thousand connections that make requests, while something happens to their server's host. What is lost,
-//! and whether a log line and a metric name the cause.
+//! `cargo xtask storms`: a thousand connections make requests while a fault occurs on their
+//! server's host. Checks what is lost, and whether a log line and a metric name the cause.
 
 mod events;
 mod faults;
@@ -23,35 +23,35 @@ use crate::bounded::Server;
 use crate::command;
 use crate::waiting::{check_interrupt, pause, watch_signals};
 
-/// How many connections there are.
+/// Number of connections.
 const CONNECTIONS: u16 = 1_000;
-/// How long the load goes on before the storm.
+/// Duration of the load before the storm.
 const BEFORE: Duration = Duration::from_secs(3);
-/// How long it goes on after the storm has begun, if the storm does not say otherwise.
+/// Default duration of the load after the beginning of the storm.
 const AFTER: Duration = Duration::from_secs(6);
 
-/// What happens, and what must be seen.
+/// A fault, and what must be observed.
 struct Storm {
     name: &'static str,
-    /// Where the server runs.
+    /// The location of the server.
     place: Place,
     /// A program that the event runs, which may not be installed.
     tool: Option<&'static str>,
-    /// Options of the server; `{folder}` stands for the storm's folder.
+    /// Options of the server, in which `{folder}` is replaced with the storm's folder.
     options: &'static [&'static str],
-    /// Makes it happen, and undoes it.
+    /// Causes the fault, and undoes it.
     event: fn(&mut Stage<'_>) -> Result<(), String>,
-    /// How many requests may fail.
+    /// Maximum number of failed requests.
     failures: usize,
-    /// The longest that an answer may take.
+    /// Maximum latency of a response.
     longest: Duration,
-    /// Texts that the log has to have.
+    /// Texts that the log must contain.
     lines: &'static [&'static str],
-    /// Metrics that have to grow.
+    /// Metrics that must increase.
     metrics: &'static [&'static str],
 }
 
-/// A storm that is taking place.
+/// A storm in progress.
 struct Stage<'a> {
     site: &'a Site,
     folder: PathBuf,
@@ -69,9 +69,9 @@ struct Stage<'a> {
 
 struct Outcome {
     record: Record,
-    /// Lines that are missing.
+    /// Expected log lines that are missing.
     missing_lines: Vec<&'static str>,
-    /// Metrics that have grown.
+    /// Metrics that have increased.
     grown: Vec<String>,
     notes: Vec<String>,
     faults: Vec<String>,
@@ -90,10 +90,11 @@ pub(crate) struct StormsOptions {
     program: Option<PathBuf>,
 }
 
-/// Runs the chosen storms and prints the table.
+/// Runs the selected storms and prints the table.
 ///
 /// # Errors
-/// If something is lost that need not be, or not named.
+///
+/// If something is lost that need not be, or the cause is not named.
 pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     let StormsOptions { only, list, program } = options;
     let is_wanted = |storm: &Storm| only.is_empty() || only.iter().any(|name| name == storm.name);
@@ -150,7 +151,7 @@ pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
 
 /// Why a storm has no outcome.
 enum Failure {
-    /// This machine or user cannot have it.
+    /// This machine or user cannot run it.
     NotHere(String),
     Failed(String),
 }
@@ -233,7 +234,7 @@ fn take_place(site: &Site, storm: &Storm) -> Result<Outcome, Failure> {
     Ok(Outcome { record, missing_lines, grown, notes, faults })
 }
 
-/// The words after the program's name.
+/// Returns the arguments of the program.
 fn arguments(
     site: &Site,
     storm: &Storm,
@@ -255,7 +256,7 @@ fn arguments(
     words
 }
 
-/// Starts the server where the storm takes place.
+/// Starts the server in the storm's location.
 fn launch(
     place: &place::Prepared,
     words: &[String],
@@ -286,7 +287,7 @@ impl Stage<'_> {
     }
 }
 
-/// A command that is limited to a few seconds and has to succeed.
+/// Runs a command that is limited to a few seconds and must succeed.
 fn tool(program: &str, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);

@@ -1,4 +1,4 @@
-//! The table of attacks and what they cost.
+//! The table of attacks and their costs.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub(super) struct Line {
     pub(super) slowness: f64,
     pub(super) seen: Seen,
     pub(super) notes: Vec<String>,
-    /// What does not hold; empty if the attack was held off.
+    /// The exceeded bounds and other faults; empty if the attack was repelled.
     pub(super) faults: Vec<String>,
 }
 
-/// Bytes in the largest unit of which there is one.
+/// Formats a number of bytes in the largest suitable unit.
 pub(super) fn bytes(count: u64) -> String {
     match count {
         0..10_000 => format!("{count} B"),
@@ -42,7 +42,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// What a target has spent beyond its bound.
+/// Returns the costs of a target that exceed the bound.
 pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |holds: bool, fault: String| {
@@ -58,7 +58,7 @@ pub(super) fn costs(bound: &Bound, cost: &Cost) -> Vec<String> {
     faults
 }
 
-/// What does not hold.
+/// Returns everything that exceeds the bound.
 pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
     let mut faults = costs(bound, cost);
     let mut check = |holds: bool, fault: String| {
@@ -77,12 +77,12 @@ pub(super) fn outcome(bound: &Bound, cost: &Cost, seen: &Seen) -> Vec<String> {
 }
 
 impl Line {
-    /// A line without measurements.
+    /// Returns a line without measurements.
     pub(super) fn new(name: &'static str) -> Self {
         Self { name, ..Self::default() }
     }
 
-    /// The line of the table.
+    /// Returns the line of the table.
     pub(super) fn text(&self) -> String {
         let (cost, seen) = (&self.cost, &self.seen);
         let verdict = match self.faults.as_slice() {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(outcome(&USUAL, &cost, &seen).len(), 4);
         let slow = Seen { latencies: vec![Duration::from_secs(9)], ..Seen::default() };
         assert_eq!(outcome(&USUAL, &Cost::default(), &slow).len(), 1);
-        // Neither an answer nor a failure: the client did nothing.
+        // Neither a response nor a failure: the client did nothing.
         assert_eq!(outcome(&USUAL, &Cost::default(), &Seen::default()).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! What an attack costs its target: memory, processor time, descriptors and disk.
+//! The costs of an attack for its target: memory, CPU time, file descriptors and disk space.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use crate::measure::cpu_seconds;
 
-/// The pause between two looks.
+/// The pause between two samples.
 const POLLING: Duration = Duration::from_millis(25);
 
-/// The most that a process had, or what it used.
+/// The maximum that a process had, or the total that it used.
 #[derive(Default, Clone, Copy)]
 pub(super) struct Cost {
     /// Growth of the resident memory in bytes.
     pub(super) memory: u64,
-    /// Processor time in seconds.
+    /// CPU time in seconds.
     pub(super) cpu: f64,
-    /// Growth of the number of descriptors.
+    /// Growth of the number of file descriptors.
     pub(super) descriptors: u64,
     /// Growth of the folder in bytes.
     pub(super) disk: u64,
@@ -81,7 +81,7 @@ fn raise(peak: &Mutex<Cost>, seen: Cost) {
     }
 }
 
-/// The present values; zeros for a process that has ended.
+/// Returns the current values; zeros if the process has exited.
 fn now(process: u32, folder: &Path) -> Cost {
     Cost {
         memory: resident(process),
@@ -92,7 +92,7 @@ fn now(process: u32, folder: &Path) -> Cost {
     }
 }
 
-/// The resident memory of a process in bytes.
+/// Returns the resident memory of a process in bytes.
 pub(super) fn resident(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -100,7 +100,7 @@ pub(super) fn resident(process: u32) -> u64 {
     kibibytes.unwrap_or_default() * 1024
 }
 
-/// The bytes of the files in a folder and its folders.
+/// Returns the total size of the files in a folder, including its subfolders.
 fn disk(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {

@@ -9,16 +9,17 @@ use serde_json::Value;
 use super::site::{CLIENTS, Site, VIRTUAL};
 use crate::program::Program;
 
-/// How many connections download.
+/// Number of connections that download.
 const CONNECTIONS: &str = "30";
-/// How many bytes there are in each download, and how many of them per second a connection reads: two seconds each.
+/// Size of each download in bytes, and the number of bytes per second that a connection reads: two
+/// seconds each.
 pub(super) const SIZE: usize = 512 << 10;
 const RATE: usize = 256 << 10;
-/// How many further connections are opened per second.
+/// Number of further connections opened per second.
 const OPENINGS: &str = "20";
-/// How many connections a probe opens.
+/// Number of connections that a probe opens.
 const PROBES: &str = "1000";
-/// How long a report may take, the last one, and a probe.
+/// Time limits of a report, of the last report, and of a probe.
 const REPORTING: Duration = Duration::from_secs(5);
 const FINISHING: Duration = Duration::from_secs(15);
 const PROBING: Duration = Duration::from_secs(40);
@@ -28,15 +29,15 @@ const PROBING: Duration = Duration::from_secs(40);
 pub(super) struct Member {
     /// The name of its server.
     pub(super) server: String,
-    /// Downloads.
+    /// Number of downloads.
     pub(super) begun: u64,
     pub(super) complete: u64,
-    /// How often its address has changed, and its connection ID.
+    /// Number of changes of its address, and of its connection ID.
     pub(super) moved: u64,
     pub(super) rotated: u64,
-    /// The longest time in seconds for which it has waited for content, since the report before.
+    /// The longest wait for content in seconds, since the previous report.
     pub(super) waited: f64,
-    /// Why it downloads no more.
+    /// Why it has stopped downloading.
     pub(super) failure: Option<String>,
     pub(super) is_wrong: bool,
 }
@@ -46,14 +47,14 @@ pub(super) struct Member {
 pub(super) struct Opening {
     /// When it began, in seconds since the start of the fleet.
     pub(super) at: f64,
-    /// Seconds until the request was answered, or had failed.
+    /// Seconds until the request was answered or had failed.
     pub(super) took: f64,
     /// The name of its server, if it had one.
     pub(super) server: Option<String>,
     pub(super) error: Option<String>,
 }
 
-/// What became of everything so far; of openings only those since the report before.
+/// The results so far; of openings only those since the previous report.
 #[derive(Deserialize)]
 pub(super) struct Report {
     /// Seconds since the start of the fleet.
@@ -63,14 +64,14 @@ pub(super) struct Report {
     unfinished_openings: usize,
 }
 
-/// Which server has answered each probe; `None` where none has.
+/// The server that has answered each probe; `None` if none has.
 pub(super) type Probes = Vec<Option<String>>;
 
 pub(super) struct Fleet {
     program: Program,
-    /// All until the last report.
+    /// All openings until the last report.
     pub(super) openings: Vec<Opening>,
-    /// In the last report.
+    /// The number in the last report.
     pub(super) unfinished_openings: usize,
 }
 
@@ -99,7 +100,7 @@ impl Fleet {
         self.take(report)
     }
 
-    /// Lets what has begun come to its end.
+    /// Waits for everything in progress to complete, and returns the last report.
     pub(super) fn finish(&mut self) -> Result<Report, String> {
         let report = self.ask("finish", FINISHING)?;
         self.take(report)

@@ -1,58 +1,62 @@
-//! What must hold in each scenario.
+//! The requirements of each scenario.
 
 use super::fleet::{Member, Opening, Probes};
 use super::strays::Strays;
 
-/// How long the balancer may give a drained or dead server new clients.
+/// How long the balancer may still assign new clients to a drained or dead server, in seconds.
 const NOTICING: f64 = 1.0;
-/// How long an opening may take, and content keep a connection waiting, where nothing should be noticed.
+/// Maximum duration of an opening, and maximum wait for content, where nothing should be
+/// noticeable, in seconds.
 const UNNOTICED: f64 = 1.0;
-/// By how much more than 1/N of the first flights may move when a server is added.
+/// How much more than 1/N of the first flights may move when a server is added.
 const TOLERANCE: f64 = 0.02;
-/// What part of the moves that are due has to be made: a connection moves once a second, and not while there is no balancer.
+/// Minimum fraction of the due moves that must be made: a connection moves once a second, but not
+/// while there is no balancer.
 const LEAST_MOVES: f64 = 0.5;
 
-/// What has happened, and when, in seconds since the start of the fleet.
+/// The event, and when it occurred, in seconds since the start of the fleet.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Happened {
-    /// Only moves.
+    /// Only migrations.
     Nothing,
     /// The server with this name gets no new clients from then on.
     Drained { at: f64, server: String },
-    /// The server with this name was killed. The balancer has noticed it after so many seconds, if it has.
+    /// The server with this name was killed. The balancer noticed it after `noticed` seconds, if it
+    /// has.
     Killed { at: f64, server: String, noticed: Option<f64> },
-    /// There is one server more, and the first flights of the same clients before and after. A balancer that `remembers` addresses
-    /// sends none of these elsewhere: it has to keep them where connection IDs cannot be read
-    /// (draft-ietf-quic-load-balancers §4.3.1).
+    /// A server was added; the results are those for the first flights of the same clients before
+    /// and after. A balancer that `remembers` addresses moves none of these: it has to keep them
+    /// where connection IDs cannot be read (draft-ietf-quic-load-balancers §4.3.1).
     Added { server: String, servers: usize, before: Probes, after: Probes, remembers: bool },
-    /// The balancer was not there from the one to the other, by the fleet's clock: `at` is what that says before the balancer is
-    /// stopped, and `back` is later by what passes from the answer until the balancer says that it listens. So the time between
-    /// begins before the balancer stops, and ends no later than it listens again.
+    /// The balancer was away between these times, on the fleet's clock: `at` was reported before
+    /// the balancer is stopped, and `back` is later by the time from that report until the balancer
+    /// says that it listens. So the interval begins before the balancer stops, and does not end
+    /// before it listens again.
     Restarted { at: f64, back: f64 },
     /// Another balancer gets the traffic.
     Replaced,
 }
 
-/// What a scenario has come to.
+/// The results of a scenario.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Facts {
     pub(super) members: Vec<Member>,
     pub(super) openings: Vec<Opening>,
-    /// Openings that have not come to an end.
+    /// Number of openings that have not ended.
     pub(super) unfinished: usize,
     /// At all servers until the end, or until they were killed.
     pub(super) strays: Strays,
-    /// The stateless resets of all servers that run at the end.
+    /// Number of stateless resets of all servers that run at the end.
     pub(super) resets: u64,
-    /// Where the kernel has dropped datagrams since sockets had no room, and how many.
+    /// The sockets whose full buffers made the kernel drop datagrams, and how many.
     pub(super) dropped: Vec<(String, u64)>,
-    /// For how long the connections have moved.
+    /// How long the connections have moved, in seconds.
     pub(super) seconds: f64,
     pub(super) happened: Happened,
 }
 
 impl Facts {
-    /// How many connections were opened to see who gets them.
+    /// Returns the number of connections that were opened as probes.
     pub(super) fn probes(&self) -> usize {
         match &self.happened {
             Happened::Added { before, after, .. } => before.len() + after.len(),
@@ -60,7 +64,7 @@ impl Facts {
         }
     }
 
-    /// Something that a person may want to know.
+    /// Returns remarks for the reader.
     pub(super) fn note(&self) -> String {
         let dropped = self.dropped.iter().map(|(place, count)| {
             format!("; sockets of {place} had no room for {count} datagrams")
@@ -95,7 +99,7 @@ impl Facts {
         }
     }
 
-    /// What must not be. None if all is well.
+    /// Returns the violated requirements; empty if there are none.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = self.of_connections();
         faults.extend(self.of_openings());
@@ -104,8 +108,8 @@ impl Facts {
         faults
     }
 
-    /// Only datagrams whose connection IDs name a server that was killed may come to a server that does not have the connection,
-    /// which may answer each with a stateless reset.
+    /// A server may receive datagrams for connections that it does not have only if the connection
+    /// IDs name a killed server; it may answer each with a stateless reset.
     fn of_strays(&self) -> Vec<String> {
         let Strays { misrouted, late, of_killed, of_none } = self.strays;
         let answers = self.resets.saturating_sub(of_killed);
@@ -119,12 +123,12 @@ impl Facts {
         faults.map(|(count, what)| format!("{count} {what}")).collect()
     }
 
-    /// How many connections that download a server has.
+    /// Returns the number of downloading connections on a server.
     fn count_at(&self, server: &str) -> usize {
         self.members.iter().filter(|member| member.server == server).count()
     }
 
-    /// Whether the server of a connection was killed, so that the connection may be lost.
+    /// Returns whether the server of a connection was killed, so that the connection may be lost.
     fn may_be_lost(&self, member: &Member) -> bool {
         matches!(&self.happened, Happened::Killed { server, .. } if member.server == *server)
     }
@@ -174,8 +178,9 @@ impl Facts {
         faults
     }
 
-    /// Those in progress when a server is killed, and within a second after, may get no answer; nor may those that are in
-    /// progress while there is no balancer: the time in which there is none is known.
+    /// Returns whether an opening must succeed. Those in progress when a server is killed, or
+    /// started within a second after, may remain unanswered; so may those in progress while there
+    /// is no balancer, an interval that is known.
     fn must_open(&self, opening: &Opening) -> bool {
         let Opening { at: from, took, .. } = *opening;
         match self.happened {
@@ -236,7 +241,8 @@ impl Facts {
         faults
     }
 
-    /// If no connection is at the server that something happens to, nothing was tried.
+    /// Returns a fault if no connection is on the server that the event affects, since nothing was
+    /// tested then.
     fn none_at(&self, server: &str) -> Option<String> {
         (self.count_at(server) == 0).then(|| format!("no connection was at server {server}"))
     }
@@ -249,7 +255,8 @@ impl Facts {
     }
 }
 
-/// The part of the first flights that went to another server the second time, of those that were answered both times.
+/// Returns the fraction of the first flights that went to another server the second time, of those
+/// that were answered both times.
 fn share_of_moved(before: &Probes, after: &Probes) -> f64 {
     let both = before
         .iter()

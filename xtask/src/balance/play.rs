@@ -1,4 +1,4 @@
-//! What happens in each scenario.
+//! Executes the scenarios.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,26 +20,27 @@ use crate::command;
 use crate::program::Program;
 use crate::waiting::{pause, wait_until};
 
-/// How many servers there are at first.
+/// Initial number of servers.
 const SERVERS: usize = 3;
-/// For how long clients move if nothing else happens.
+/// How long clients move if there is no event.
 const MOVING: Duration = Duration::from_secs(8);
-/// For how long they do before something happens, and after it.
+/// How long they move before and after the event.
 const BEFORE: Duration = Duration::from_millis(1500);
 const AFTER: Duration = Duration::from_secs(4);
-/// How long there is no balancer, beside the time that it takes to end and to start.
+/// How long there is no balancer, in addition to the time needed to stop and to start.
 const AWAY: Duration = Duration::from_millis(300);
 /// How long both balancers run.
 const BOTH: Duration = Duration::from_secs(2);
-/// How long it may take until an added server gets a new client, and how often that is asked.
+/// Time limit for an added server to get a new client, and polling interval for that.
 const ADDING: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_millis(200);
-/// How long it may take until a balancer has noticed that a server was killed, with the verdict that it is too late.
+/// How long to wait for a balancer to notice that a server was killed; the verdict is stricter.
 const NOTICING: Duration = Duration::from_secs(3);
-/// How long it may take until a server has written of all datagrams that it has counted.
+/// Time limit for a server to log all datagrams that it has counted.
 const WRITING: Duration = Duration::from_secs(5);
 
-/// Runs a scenario from nothing to nothing. What its programs need and say is written to `folder`.
+/// Runs a scenario from setup to teardown. Input and output of its programs are written to
+/// `folder`.
 pub(super) fn run(scenario: Scenario, programs: &Programs, folder: &Path) -> Result<Row, String> {
     let began = Instant::now();
     create(folder)?;
@@ -47,22 +48,22 @@ pub(super) fn run(scenario: Scenario, programs: &Programs, folder: &Path) -> Res
     Ok(Row::new(scenario, &facts, began.elapsed().as_secs_f64()))
 }
 
-/// Everything that runs. What is first here ends first.
+/// The running programs. Fields are dropped in order, so the first one ends first.
 struct Stage<'a> {
     fleet: Fleet,
     balancer: Program,
-    /// What the balancer is told.
+    /// The servers in the balancer's file.
     listed: Vec<Listed>,
-    /// By their numbers; `None` if it was killed.
+    /// The servers by number; `None` if killed.
     servers: Vec<Option<Program>>,
     strays: Strays,
-    /// Of how many datagrams each server has written so far.
+    /// Number of stray datagrams that each server has logged so far.
     written: [usize; NAMES.len()],
     site: Site,
     equipment: Equipment<'a>,
 }
 
-/// What is needed to start something.
+/// What is needed to start programs.
 struct Equipment<'a> {
     stack: Stack,
     programs: &'a Programs,
@@ -172,7 +173,7 @@ impl<'a> Stage<'a> {
         let server = busiest(&report)?;
         self.note_strays()?;
         let began = Instant::now();
-        // Dropping it is that.
+        // Dropping it kills the process.
         self.servers[number_of(&server)?] = None;
         let down =
             format!("clearway_balance_server_state{{server=\"{server}\",state=\"down\"}} 1.0");
@@ -194,7 +195,7 @@ impl<'a> Stage<'a> {
         self.listed.push(Listed { number, drains: false });
         self.list()?;
         let server = NAMES[number].to_owned();
-        // If it gets none, the verdict says so.
+        // If it gets none, the verdict reports that.
         let began = Instant::now();
         loop {
             self.fleet.report()?;
@@ -211,7 +212,8 @@ impl<'a> Stage<'a> {
     }
 
     fn restart(&mut self) -> Result<Happened, String> {
-        // In this order, so that the time for which it is away by the clients' clock is not shorter than it was.
+        // In this order, so that the measured absence on the clients' clock is at least as long as
+        // the real one.
         let began = Instant::now();
         let at = self.fleet.report()?.now;
         self.balancer.stop()?;
@@ -224,18 +226,18 @@ impl<'a> Stage<'a> {
         let second = self.equipment.balancer(1, &self.site)?;
         self.site.send_to(1).map_err(network)?;
         pause(BOTH)?;
-        // The first has nothing left to do.
+        // The first one has nothing left to do.
         std::mem::replace(&mut self.balancer, second).stop()?;
         Ok(Happened::Replaced)
     }
 
-    /// Writes the file anew, and lets the balancer read it.
+    /// Rewrites the file, and makes the balancer reload it.
     fn list(&self) -> Result<(), String> {
         self.equipment.list(&self.listed)?;
         self.balancer.signal(Signal::HUP)
     }
 
-    /// What the servers that run have counted, with their numbers.
+    /// Returns the counters of the running servers, with the servers' numbers.
     fn counts(&self) -> Result<Vec<(usize, Counts)>, String> {
         let living = (0..).zip(&self.servers).filter(|(_, server)| server.is_some());
         let counts = living.map(|(number, _)| {
@@ -246,7 +248,8 @@ impl<'a> Stage<'a> {
         counts.collect()
     }
 
-    /// Counts what has come to servers since the last time and is not theirs. All that they have counted is in their logs.
+    /// Counts the datagrams that have reached the wrong servers since the last call. All datagrams
+    /// that the servers have counted are in their logs.
     fn note_strays(&mut self) -> Result<(), String> {
         let codec = servers::codec(self.equipment.stack)?;
         for (at, Counts { unknown, .. }) in self.counts()? {
@@ -274,7 +277,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The server that has the most connections.
+/// Returns the server with the most connections.
 fn busiest(report: &Report) -> Result<String, String> {
     let count = |name: &str| report.members.iter().filter(|member| member.server == name).count();
     let server = NAMES.into_iter().max_by_key(|name| count(name));

@@ -1,4 +1,4 @@
-//! The servers, and the file in which the balancer reads of them.
+//! The servers, and the balancer's file that lists them.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::site::{METRICS, Site, balancer_ip, server_ip};
 use super::{Stack, create, write};
 use crate::program::Program;
 
-/// The programs.
+/// The paths of the programs.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
-    /// The clients' program.
+    /// The path of the clients' program.
     pub(super) fleet: PathBuf,
     pub(super) quic_go: PathBuf,
 }
@@ -27,19 +27,21 @@ pub(super) struct Certificate {
 /// The servers' names, in the order of their addresses.
 pub(super) const NAMES: [&str; super::site::SERVERS] = ["a", "b", "c", "d"];
 const PORT: u16 = 443;
-/// The configuration of the connection IDs of `clearway serve`: server ID and nonce fill a block of AES.
+/// The configuration of the connection IDs of `clearway serve`: server ID and nonce fill an AES
+/// block.
 const KEY: &str = "8f95f09245765f80256934e50c66207f";
 const NONCE: usize = 14;
-/// That of quic-go's: the length of a whole ID, with one octet before the server ID.
+/// The configuration of quic-go's connection IDs: the length of a whole ID, with one octet before
+/// the server ID.
 const PLAIN_LENGTH: usize = 12;
 const SERVER_ID_LENGTH: usize = 2;
-/// Which configuration the IDs follow.
+/// The IDs of the QUIC-LB configurations.
 const ENCRYPTED: u8 = 0;
 const PLAIN: u8 = 1;
-/// The remainder by which the content goes on.
+/// The period of the content.
 const PERIOD: usize = 251;
 
-/// The server ID, as hexadecimal digits.
+/// Returns the server ID in hexadecimal.
 fn server_id(number: usize) -> String {
     let [first, second] = server_id_octets(number);
     format!("{first:02x}{second:02x}")
@@ -49,12 +51,12 @@ fn server_id_octets(number: usize) -> [u8; SERVER_ID_LENGTH] {
     [0x0a, u8::try_from(number + 1).unwrap_or(u8::MAX)]
 }
 
-/// The server with this server ID.
+/// Returns the number of the server with this server ID.
 pub(super) fn number_of_id(id: &[u8]) -> Option<usize> {
     (0..NAMES.len()).find(|number| server_id_octets(*number) == id)
 }
 
-/// What the connection IDs of these servers are like, whether the balancer knows or not.
+/// Returns the codec for the connection IDs of these servers, whether or not the balancer has it.
 pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
     let (config, nonce, key) = match stack {
         Stack::Clearway => (ENCRYPTED, NONCE, u128::from_str_radix(KEY, 16).ok()),
@@ -64,28 +66,28 @@ pub(super) fn codec(stack: Stack) -> Result<IdCodec, String> {
     let codec = IdCodec::new(config, SERVER_ID_LENGTH, nonce, key.map(u128::to_be_bytes))
         .map_err(|error| error.to_string())?;
     match stack {
-        // `clearway serve` adds an octet, which says to which of its shards an ID belongs.
+        // `clearway serve` adds an octet that identifies the shard that an ID belongs to.
         Stack::Clearway => codec.with_further(1).map_err(|error| error.to_string()),
         Stack::QuicGo | Stack::QuicGoOpaque => Ok(codec),
     }
 }
 
-/// The number of the server with this name.
+/// Returns the number of the server with this name.
 pub(super) fn number_of(name: &str) -> Result<usize, String> {
     let number = NAMES.iter().position(|it| *it == name);
     number.ok_or_else(|| format!("there is no server {name:?}"))
 }
 
-/// What the balancer is told of a server.
+/// A server's entry in the balancer's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Listed {
     pub(super) number: usize,
-    /// It gets no new clients.
+    /// Whether it gets no new clients.
     pub(super) drains: bool,
 }
 
-/// The content of the balancer's file. Servers are checked so often that one which is killed is noticed within a second, and one
-/// that is added gets all of its clients at once.
+/// Returns the content of the balancer's file. Health checks are frequent enough that a killed
+/// server is noticed within a second, and an added one gets all of its clients at once.
 pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
     let mut text = "seed = 1\n".to_owned();
     let lengths = match stack {
@@ -124,7 +126,8 @@ pub(super) fn backends(stack: Stack, servers: &[Listed]) -> String {
     text
 }
 
-/// Starts a server in its namespace, with a folder of its own in `folder`, where it also writes what it says.
+/// Starts a server in its namespace, with its own folder in `folder`, to which its output is also
+/// written.
 pub(super) fn start(
     stack: Stack,
     number: usize,
@@ -162,7 +165,7 @@ pub(super) fn start(
     }
 }
 
-/// The file in which `clearway serve` reads what its connection IDs are like.
+/// Returns the QUIC-LB configuration file of `clearway serve`.
 fn quic_lb(number: usize) -> String {
     let id = server_id(number);
     format!(
@@ -170,7 +173,8 @@ fn quic_lb(number: usize) -> String {
     )
 }
 
-/// Makes a folder with what a server serves: its name, and content of which every byte is known.
+/// Creates a folder with the files that a server serves: its name, and content of which every byte
+/// is known.
 fn content(folder: &Path, name: &str) -> Result<PathBuf, String> {
     create(folder)?;
     write(&folder.join("name"), name)?;
@@ -183,22 +187,22 @@ pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// What servers have counted that should not be.
+/// Counters of a server that should be zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
-    /// Datagrams that belong to none of the server's connections and begin none.
+    /// Datagrams that neither belong to a connection of the server nor begin one.
     pub(super) unknown: u64,
     /// Stateless resets.
     pub(super) resets: u64,
 }
 
-/// The log of a server in `folder`.
+/// Returns the path of a server's log in `folder`.
 pub(super) fn log(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("server-{}.log", NAMES[number]))
 }
 
 impl Counts {
-    /// Reads what a server offers as its metrics. quic-go's sends no stateless resets.
+    /// Parses a server's metrics. quic-go's server sends no stateless resets.
     pub(super) fn read(stack: Stack, metrics: &str) -> Result<Self, String> {
         let value = |name: &str| {
             metric(metrics, name).ok_or_else(|| format!("a server does not count {name}"))
@@ -215,7 +219,7 @@ impl Counts {
     }
 }
 
-/// The sum of a metric over all of its labels; `None` if it is not there.
+/// Returns the sum of a metric over all of its labels; `None` if it is missing.
 fn metric(text: &str, name: &str) -> Option<u64> {
     let values = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;

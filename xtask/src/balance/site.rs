@@ -1,4 +1,5 @@
-//! The network: a namespace for all clients, one for each balancer and each server, joined by a bridge.
+//! The network: a namespace for all clients, one for each balancer and each server, joined by a
+//! bridge.
 //!
 //! ```text
 //! clients   10.0.0.2, and all of 10.1.0.0/16
@@ -6,8 +7,8 @@
 //! servers   10.0.0.21 to 10.0.0.24
 //! ```
 //!
-//! Which balancer gets what clients send is a route of theirs. Nothing of this has a name outside of the namespaces, and these
-//! have none.
+//! A route in the clients' namespace selects the balancer that receives what clients send. The
+//! namespaces are unnamed, and nothing in them is visible outside.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -15,44 +16,44 @@ use std::time::Duration;
 
 use clearway_namespaces::{Namespace, ip};
 
-/// Where clients send to.
+/// The address that clients send to.
 pub(super) const VIRTUAL: &str = "10.9.0.1:443";
 const VIRTUAL_IP: &str = "10.9.0.1";
-/// The first of the 65,536 addresses of clients.
+/// The first of the 65,536 client addresses.
 pub(super) const CLIENTS: &str = "10.1.0.0";
 const CLIENTS_NETWORK: &str = "10.1.0.0/16";
 const CLIENTS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// Where servers and balancers offer their metrics, each in its own namespace.
+/// The address of the metrics of servers and balancers, each in its own namespace.
 pub(super) const METRICS: &str = "127.0.0.1:9433";
-/// How many servers there can be.
+/// Maximum number of servers.
 pub(super) const SERVERS: usize = 4;
 const BRIDGE: &str = "bridge0";
 const DEVICE: &str = "eth0";
-/// What the kernel has counted in the namespace of the thread.
+/// The kernel's counters for the thread's namespace.
 const STATISTICS: &str = "/proc/thread-self/net/snmp";
-/// How long a server may take to send its metrics.
+/// Time limit for a server to send its metrics.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct Site {
     pub(super) clients: Namespace,
     pub(super) balancers: [Namespace; 2],
     pub(super) servers: Vec<Namespace>,
-    /// With the bridge.
+    /// The namespace with the bridge.
     _hub: Namespace,
 }
 
-/// The address of a balancer, from which servers get datagrams.
+/// Returns the address of a balancer, from which servers receive datagrams.
 pub(super) fn balancer_ip(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 11_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX)))
 }
 
-/// The address of a server.
+/// Returns the address of a server.
 pub(super) fn server_ip(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 21_u8.saturating_add(u8::try_from(number).unwrap_or(u8::MAX)))
 }
 
 impl Site {
-    /// Clients send to the first balancer.
+    /// Creates the network, with clients that send to the first balancer.
     pub(super) fn create() -> io::Result<Self> {
         let hub = Namespace::create()?;
         hub.run(|| {
@@ -76,13 +77,14 @@ impl Site {
         Ok(site)
     }
 
-    /// From now on clients send to this balancer.
+    /// Makes clients send to this balancer from now on.
     pub(super) fn send_to(&self, balancer: usize) -> io::Result<()> {
         let to = balancer_ip(balancer).to_string();
         self.clients.run(|| ip(&["route", "replace", VIRTUAL_IP, "via", &to]))?
     }
 
-    /// How many datagrams the kernel has dropped since sockets had no room for them, in all namespaces together, and where.
+    /// Returns the number of datagrams that the kernel has dropped because of full socket buffers,
+    /// for each namespace.
     pub(super) fn dropped(&self) -> io::Result<Vec<(String, u64)>> {
         let clients = [("the clients".to_owned(), &self.clients)];
         let numbered =
@@ -98,21 +100,21 @@ impl Site {
         Ok(counts.into_iter().filter(|(_, count)| *count > 0).collect())
     }
 
-    /// The metrics of a server.
+    /// Returns the metrics of a server.
     pub(super) fn metrics(&self, server: usize) -> io::Result<String> {
         self.servers[server].run(metrics)?
     }
 
-    /// The metrics of a balancer.
+    /// Returns the metrics of a balancer.
     pub(super) fn balancer_metrics(&self, balancer: usize) -> io::Result<String> {
         self.balancers[balancer].run(metrics)?
     }
 }
 
-/// A namespace with this address, connected to the bridge.
+/// Creates a namespace with this address, connected to the bridge.
 fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
     let namespace = Namespace::create()?;
-    // Names of devices are short, and unique in the bridge's namespace.
+    // Device names are short, and unique in the bridge's namespace.
     let port = format!("port{}", address.octets()[3]);
     let process = namespace.process().to_string();
     hub.run(|| {
@@ -128,7 +130,8 @@ fn join(hub: &Namespace, address: Ipv4Addr) -> io::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Datagrams without room, by what the kernel says of a namespace: below a line of names is one of values.
+/// Returns the datagrams dropped for lack of buffer space from a namespace's statistics, in which a
+/// line of names is followed by one of values.
 fn dropped(statistics: &str) -> u64 {
     let mut lines = statistics.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let Some((names, values)) = lines.next().zip(lines.next()) else { return 0 };
@@ -137,7 +140,7 @@ fn dropped(statistics: &str) -> u64 {
     no_room.filter_map(|(_, value)| value.parse::<u64>().ok()).sum()
 }
 
-/// What is at the address of the metrics in this thread's namespace.
+/// Reads the metrics at their address in this thread's namespace.
 fn metrics() -> io::Result<String> {
     let address: SocketAddr = METRICS.parse().map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;

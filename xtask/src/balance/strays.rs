@@ -1,33 +1,36 @@
-//! Datagrams at servers that do not have the connection, told apart by the server that their connection IDs name.
+//! Datagrams at servers that do not have the connection, classified by the server that their
+//! connection IDs name.
 //!
-//! A balancer that follows draft-ietf-quic-load-balancers sends a datagram with a connection ID of a server that is down to
-//! another one (§4.1: the ID is unroutable), which does not know it. So after a server was killed, datagrams of unknown
-//! connections are no fault, as long as it is the killed one that their IDs name.
+//! A balancer that follows draft-ietf-quic-load-balancers routes a datagram whose connection ID
+//! names a dead server to another one (§4.1: the ID is unroutable), which does not have the
+//! connection. So after a server was killed, datagrams of unknown connections are not a fault, as
+//! long as their IDs name the killed server.
 
 use std::ops::AddAssign;
 
 use clearway_wire::header::Invariant;
 use clearway_wire::quic_lb::IdCodec;
 
-/// What stands in a line that a server writes about such a datagram, and what comes before its first octets in that line.
+/// The text that identifies a log line about such a datagram, and the text before the datagram's
+/// first octets in that line.
 const EVENT: &str = "a datagram of no connection";
 const BEGINS: &str = "begins=";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Strays {
-    /// Their IDs name another server, which runs: they came to the wrong one.
+    /// The IDs name another running server: they were routed to the wrong one.
     pub(super) misrouted: u64,
-    /// Their IDs name the server that they came to: their connection has ended, or the ID was retired.
+    /// The IDs name the server that received them: the connection has ended, or the ID was retired.
     pub(super) late: u64,
-    /// Their IDs name a server that does not run.
+    /// The IDs name a server that does not run.
     pub(super) of_killed: u64,
-    /// Their IDs name no server.
+    /// The IDs name no server.
     pub(super) of_none: u64,
 }
 
 impl Strays {
-    /// What server number `at` has written of, without the first `known` datagrams. With it how many it has written of.
-    /// `runs` says which servers do.
+    /// Counts the datagrams in the log of server number `at`, without the first `known`. Also
+    /// returns the total number in the log. `runs` returns whether a server is running.
     pub(super) fn read(
         log: &str,
         (at, known): (usize, usize),
@@ -36,7 +39,7 @@ impl Strays {
         number_of: impl Fn(&[u8]) -> Option<usize>,
     ) -> Result<(Self, usize), String> {
         let mut strays = Self::default();
-        // The last line may be written in part.
+        // The last line may be incomplete.
         let end = log.rfind('\n').unwrap_or(0);
         let lines = log.get(..end).unwrap_or_default().lines();
         let mut count = 0;
@@ -69,13 +72,14 @@ impl AddAssign for Strays {
     }
 }
 
-/// The connection ID of a datagram that begins with these octets.
+/// Returns the connection ID of a datagram that begins with these octets.
 fn id<'a>(octets: &'a [u8], codec: &IdCodec) -> Option<&'a [u8]> {
     let id = Invariant::decode(octets, codec.id_len()).ok()?.destination_connection_id();
     (id.len() == codec.id_len()).then_some(id)
 }
 
-/// The first octets of a datagram in a line of a log, which may have quotation marks around them, and colours.
+/// Returns the first octets of a datagram in a log line, which may be quoted and contain color
+/// codes.
 fn octets(line: &str) -> Option<Vec<u8>> {
     let plain = without_colours(line);
     let (_, digits) = plain.split_once(BEGINS)?;
@@ -85,7 +89,7 @@ fn octets(line: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// The line without the sequences of a terminal (ECMA-48), which end with `m`.
+/// Removes the terminal's escape sequences (ECMA-48), which end with `m`.
 fn without_colours(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -105,7 +109,7 @@ mod tests {
         IdCodec::new(ConfigId::new(1).unwrap(), 2, 9, None).unwrap()
     }
 
-    /// The line about a datagram whose ID names this server.
+    /// Returns a log line about a datagram whose ID names this server.
     fn line(server: u8) -> String {
         let id = codec().encode(&ServerId::new(&[10, server]).unwrap(), &[7; 9], &[], 0).unwrap();
         let octets = [&[0x41], id.as_bytes(), &[9; 13]].concat();

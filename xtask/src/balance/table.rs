@@ -1,4 +1,4 @@
-//! What each scenario has come to: a line, a row of the table, or an object.
+//! The results of the scenarios: a progress line, a row of the table, or a JSON object.
 
 use std::fmt::Write;
 
@@ -10,19 +10,19 @@ use super::judge::Facts;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) scenario: Scenario,
-    /// Those that downloaded, those that were opened meanwhile, and probes.
+    /// Connections that downloaded, that were opened meanwhile, and probes.
     connections: usize,
-    /// Downloads, and how many of them are complete.
+    /// Number of downloads, and of completed downloads.
     begun: u64,
     complete: u64,
-    /// Datagrams at servers whose connection IDs name another one that runs.
+    /// Datagrams at servers whose connection IDs name another running server.
     misrouted: u64,
     /// Stateless resets of the servers.
     resets: u64,
     seconds: f64,
-    /// What was found beside, for a person.
+    /// Further observations for the reader.
     pub(super) note: String,
-    /// What must not be. None if it has passed.
+    /// The violated requirements; empty if the scenario has passed.
     pub(super) faults: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ impl Row {
         }
     }
 
-    /// A scenario that could not be judged.
+    /// Returns the row of a scenario that could not be judged.
     pub(super) fn failed(scenario: Scenario, why: String) -> Self {
         Self {
             scenario,
@@ -61,7 +61,7 @@ impl Row {
         if self.faults.is_empty() { "passed" } else { "FAILED" }
     }
 
-    /// For a person who waits.
+    /// Returns a progress message.
     pub(super) fn progress(&self) -> String {
         let Self { scenario, complete, begun, seconds, note, .. } = self;
         let (name, verdict) = (scenario.name(), self.verdict());
@@ -88,7 +88,7 @@ impl Row {
     }
 }
 
-/// The table, and below it what has failed.
+/// Returns the table, followed by the failures.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = format!(
         "{:<22} {:>11} {:>18} {:>9} {:>6} {:>7} verdict\n",

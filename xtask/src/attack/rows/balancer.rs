@@ -18,7 +18,8 @@ use crate::waiting::check_interrupt;
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, target, drive| Row { name, target, is_quick: false, bound: USUAL, drive };
-    // Servers without preface cost a socket for each client. Strays have at most a quarter of the ports that are free.
+    // Servers without preface cost a socket for each client. Strays get at most a quarter of the
+    // free ports.
     let ports = Bound { descriptors: 1_700, ..USUAL };
     const PLAIN: Target = Target::Balance { preface: false, serve: &[] };
     const PREFACED: Target = Target::Balance { preface: true, serve: &["--balancer", "127.0.0.1"] };
@@ -57,7 +58,7 @@ fn datagram(is_long: bool) -> Vec<u8> {
     bytes
 }
 
-/// Small datagrams with invented IDs, each from an address and a port of its own.
+/// Sends small datagrams with invented connection IDs, each from its own address and port.
 fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<(), String> {
     for number in 0..count {
         let [_, _, high, low] = number.to_be_bytes();
@@ -65,7 +66,7 @@ fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<()
         let socket = UdpSocket::bind((address, 0)).map_err(|error| error.to_string())?;
         let datagram = datagram(is_long);
         scene.counter.add(datagram.len());
-        // A full buffer loses the datagram, as a path may.
+        // A full buffer drops the datagram, as a path may.
         let _ = socket.send_to(&datagram, scene.address);
         if number % 16 == 0 {
             std::thread::sleep(Duration::from_micros(500));
@@ -78,7 +79,7 @@ fn many_addresses(scene: &mut Scene<'_>, count: u32, is_long: bool) -> Result<()
 fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
     let mut old = scene.attacker()?;
     ask(&mut old, SMALL)?;
-    // More than all threads have ports.
+    // More than the ports of all threads together.
     many_addresses(scene, 9_000, is_long)?;
     let mut failed = 0;
     for _ in 0..10 {
@@ -92,7 +93,8 @@ fn ports_flood(scene: &mut Scene<'_>, is_long: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A client that writes a preface itself must not set its own address: it gets no connection with it.
+/// A client that sends a preface itself must not be able to set its own address: it gets no
+/// connection that way.
 fn spoofed_preface(scene: &mut Scene<'_>) -> Result<(), String> {
     let client = "203.0.113.66:4242".parse().map_err(|_| "an address")?;
     let local = "198.51.100.1".parse().map_err(|_| "an address")?;
@@ -118,7 +120,7 @@ fn backends(scene: &Scene<'_>, name: &str, address: &str) -> Result<String, Stri
     Ok(path.display().to_string())
 }
 
-/// A balancer whose server is itself: one datagram must not go round.
+/// A balancer that is configured as its own server: a datagram must not loop.
 fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     let own = socket.local_addr().map_err(|error| error.to_string())?.to_string();
@@ -144,7 +146,7 @@ fn itself(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Addresses that are not a server's are rejected.
+/// Addresses that cannot be a server's are rejected.
 fn bad_addresses(scene: &mut Scene<'_>) -> Result<(), String> {
     let bad = [
         "224.0.0.1:443",

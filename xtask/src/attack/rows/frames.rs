@@ -1,4 +1,4 @@
-//! Floods of single kinds of frames on an established connection.
+//! Floods of a single kind of frame on an established connection.
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -14,15 +14,16 @@ use crate::attack::scene::{LARGE, Scene};
 
 /// The number of datagrams of a flood.
 const MANY: u64 = 30_000;
-/// How many datagrams are sent before what has arrived is read.
+/// Number of datagrams to send before reading what has arrived.
 const BATCH: u64 = 32;
-/// The pause after a batch: without one, most of a flood would only fill the receive buffer of the target.
+/// The pause after a batch: without it, most of a flood would only fill the target's receive
+/// buffer.
 const PAUSE: Duration = Duration::from_micros(500);
 /// PROTOCOL_VIOLATION (RFC 9000 §20.1).
 const PROTOCOL_VIOLATION: u64 = 0x0a;
 const CONNECTION_ID_LIMIT_ERROR: u64 = 0x09;
 const CRYPTO_BUFFER_EXCEEDED: u64 = 0x0d;
-/// The target's closing packet comes after a round trip, or never.
+/// How long to wait for the target's CONNECTION_CLOSE, which arrives after a round trip or never.
 const CLOSING: Duration = Duration::from_secs(2);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -34,9 +35,9 @@ pub(super) fn rows() -> Vec<Row> {
         drive,
     };
     let quick = |name, drive| Row { is_quick: true, ..row(name, drive) };
-    // What is sent and not acknowledged, and its records.
+    // Data that was sent but not acknowledged, and the records of it.
     let sending = Bound { memory: 10 * MIB, ..USUAL };
-    // A host has a quarter of --content-memory and of --open-files.
+    // A client host may use a quarter of --content-memory and of --open-files.
     let content = Bound { memory: 200 * MIB, descriptors: 96, ..USUAL };
     vec![
         quick("ping-flood", |scene| plain(scene, |_| vec![1; PAYLOAD])),
@@ -104,7 +105,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Frames of one kind, as many as fit a packet of `size` bytes each.
+/// Encodes as many frames of one kind as fit into a packet, for frames of `size` bytes.
 fn fill<'a>(size: usize, frame: impl Fn(u64) -> Frame<'a>) -> Vec<u8> {
     let frames: Vec<Frame<'a>> = (0..(PAYLOAD / size).min(120) as u64).map(frame).collect();
     let mut payload = encode(&frames);
@@ -112,7 +113,8 @@ fn fill<'a>(size: usize, frame: impl Fn(u64) -> Frame<'a>) -> Vec<u8> {
     payload
 }
 
-/// Sends datagrams whose payloads `payload` makes, until the target closes the connection.
+/// Sends datagrams with the payloads that `payload` returns, until the target closes the
+/// connection.
 pub(super) fn flood(
     endpoint: &mut Endpoint,
     count: u64,
@@ -131,7 +133,7 @@ pub(super) fn flood(
     Ok(())
 }
 
-/// A flood of valid frames: the target may close the connection or bear it.
+/// A flood of valid frames: the target may close the connection or tolerate them.
 fn plain(scene: &mut Scene<'_>, payload: impl FnMut(u64) -> Vec<u8>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     flood(&mut attacker, MANY, payload)?;
@@ -143,13 +145,13 @@ fn encode_ack(first: u64, last: u64) -> Vec<u8> {
     acknowledgment(&[(first, last)], None)
 }
 
-/// An ACK frame of ranges in descending order.
+/// Encodes an ACK frame with these ranges in descending order.
 fn acknowledgment(ranges: &[(u64, u64)], ecn: Option<EcnCounts>) -> Vec<u8> {
     let mut bytes = [0; PAYLOAD];
     let mut writer = Writer::new(&mut bytes);
     let number = |number| PacketNumber::new(number).expect("a packet number");
     let ranges = ranges.iter().map(|(first, last)| number(*first)..=number(*last));
-    // Ranges that are not valid give an empty frame.
+    // Invalid ranges result in an empty frame.
     let _ = frame::Ack::encode_ranges(&mut writer, varint(0), ranges, ecn);
     writer.filled().to_vec()
 }
@@ -183,7 +185,7 @@ fn path_challenges(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Sockets at different addresses of this host.
+/// Returns sockets at different addresses of this host.
 pub(super) fn sockets(network: u8, count: u16) -> Result<Vec<UdpSocket>, String> {
     let socket = |number: u16| {
         let [high, low] = number.to_be_bytes();
@@ -252,7 +254,7 @@ fn new_connection_ids(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Retires each ID that the target has issued, as soon as it is issued.
+/// Retires each connection ID as soon as the target has issued it.
 fn retirements(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let mut retired = 0;
@@ -278,7 +280,7 @@ fn crypto(scene: &mut Scene<'_>) -> Result<(), String> {
         let mut attacker = scene.attacker()?;
         flood(&mut attacker, 1_000, |number| {
             let frame = |place| {
-                // Backwards, and never adjacent.
+                // In descending order, and never adjacent.
                 let offset = varint(60_000 - (number * 30 + place) % 30_000 * 2);
                 Frame::Crypto(frame::Crypto { offset, data: b"x" })
             };
@@ -306,7 +308,7 @@ fn sparse(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The same bytes again and again, each time cut in another way.
+/// The same bytes again and again, each time split differently.
 fn overlap(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let stream = attacker.next_stream(false);
@@ -317,7 +319,7 @@ fn overlap(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// ACK frames with as many ranges as fit, of packets that the target has sent.
+/// ACK frames with as many ranges as fit, for packets that the target has sent.
 fn ack_ranges(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.acknowledges = false;
@@ -336,7 +338,8 @@ fn ack_ranges(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Acknowledges packets before they have arrived: the target must notice, since it skips numbers.
+/// Acknowledges packets before they have arrived: the target must notice, since it skips packet
+/// numbers.
 fn optimistic(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.acknowledges = false;
@@ -401,7 +404,8 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
 fn resets_at(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     flood(&mut attacker, MANY / 3, |number| {
-        // RESET_STREAM_AT with a reliable size that never arrives: smaller each time, as the draft permits.
+        // RESET_STREAM_AT with a reliable size that is never reached, smaller each time, as the
+        // draft permits.
         let stream = number % 50 * 4;
         let size = 1_000 - number.min(1_000);
         let fields = [stream, 0, 1_000, size].into_iter().flat_map(varint_bytes);
@@ -433,7 +437,7 @@ fn churn(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks for much and acknowledges nothing, on several connections from another address.
+/// Requests large files and acknowledges nothing, on several connections from another address.
 fn withheld(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     for _ in 0..20 {
@@ -453,7 +457,7 @@ fn withheld(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// An address that is not that of the well-behaved client.
+/// Returns an address that is not that of the well-behaved client.
 pub(super) fn elsewhere(number: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 3, 0, number))
 }

@@ -14,7 +14,7 @@ use crate::attack::protection::{NUMBER_LEN, TAG_LEN, initial_keys, protect, rand
 use crate::attack::scene::{HANDSHAKE, Scene};
 use crate::waiting::check_interrupt;
 
-/// How many datagrams are sent before a pause.
+/// Number of datagrams between pauses.
 const BATCH: usize = 16;
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -26,7 +26,8 @@ pub(super) fn rows() -> Vec<Row> {
         bound: USUAL,
         drive,
     };
-    // 64 KiB for each of 1,000 half-open connections and 4 MiB for clients that wait, as `ServerConfig::retry_above` states.
+    // 64 KiB for each of 1,000 half-open connections and 4 MiB for waiting clients, as documented
+    // at `ServerConfig::retry_above`.
     let half_open = Bound { memory: 68 * MIB, ..USUAL };
     vec![
         Row { is_quick: true, bound: half_open, ..row("initial-flood", initials) },
@@ -59,7 +60,7 @@ fn bytes(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends datagrams from 250 addresses without looking at answers.
+/// Sends datagrams from 250 addresses without reading answers.
 fn blind(
     scene: &mut Scene<'_>,
     count: usize,
@@ -69,7 +70,7 @@ fn blind(
     for number in 0..count {
         let datagram = make(number);
         scene.counter.add(datagram.len());
-        // A full buffer loses the datagram, as a path may.
+        // A full buffer drops the datagram, as a path may.
         let _ = sockets[number % sockets.len()].send_to(&datagram, scene.address);
         if number % BATCH == 0 {
             std::thread::sleep(PAUSE);
@@ -79,7 +80,7 @@ fn blind(
     Ok(())
 }
 
-/// An Initial packet with this payload that fills a datagram.
+/// Returns an Initial packet with this payload that fills a datagram.
 fn initial(destination: &[u8], token: &[u8], payload: &[u8]) -> Vec<u8> {
     let destination = ConnectionId::new(destination).expect("an ID of at most 20 bytes");
     let source = ConnectionId::new(&[1; 8]).expect("an ID of 8 bytes");
@@ -107,7 +108,7 @@ fn initials(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Valid packets whose ClientHello is none.
+/// Valid packets that do not contain a ClientHello.
 fn junk(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let data = bytes(1_000);
@@ -119,7 +120,7 @@ fn junk(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// Datagrams of many short packets that cannot be read.
+/// Datagrams with many unreadable short packets.
 fn coalesced(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let mut datagram = Vec::new();
@@ -139,7 +140,7 @@ fn tokens(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| initial(&bytes(8), &bytes(100), &[1]))
 }
 
-/// One byte of the ClientHello, as far ahead as the limit permits.
+/// One byte of the ClientHello, at the highest offset that the limit permits.
 fn far_crypto(scene: &mut Scene<'_>) -> Result<(), String> {
     blind(scene, 10_000, |_| {
         let frame = frame::Crypto { offset: varint(65_000), data: b"x" };
@@ -180,7 +181,7 @@ fn version_negotiation(scene: &mut Scene<'_>) -> Result<(), String> {
     })
 }
 
-/// The answers to a client whose address is not validated are at most three times what it has sent.
+/// Answers to a client whose address is not validated total at most three times what it has sent.
 fn amplification(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = scene.site.settings(&scene.counter);
     let hello = Endpoint::begin(scene.address, &settings)?.first_flight();
@@ -207,7 +208,7 @@ fn socket() -> Result<UdpSocket, String> {
     Ok(socket)
 }
 
-/// The bytes and datagrams that arrive.
+/// Returns the number of bytes and datagrams that arrive.
 fn receive(socket: &UdpSocket, time: Duration) -> (usize, usize) {
     let (began, mut sums, mut buffer) = (Instant::now(), (0, 0), [0; 2_048]);
     while began.elapsed() < time {
@@ -218,7 +219,8 @@ fn receive(socket: &UdpSocket, time: Duration) -> (usize, usize) {
     sums
 }
 
-/// Stateless resets are limited in number, smaller than what triggers them, and no two tokens are alike.
+/// Stateless resets are rate-limited, smaller than the packets that trigger them, and no two have
+/// the same token.
 fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let socket = socket()?;
     let (mut tokens, mut buffer, mut larger, began) = (Vec::new(), [0; 2_048], 0, Instant::now());
@@ -241,7 +243,7 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
     let count = tokens.len();
     tokens.sort_unstable();
     tokens.dedup();
-    // 200 a second for each shard, and a second that has begun.
+    // 200 per second and shard, including the second that has begun.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let most = 200 * cores * (2 + began.elapsed().as_secs() as usize);
     scene.notes.push(format!("{count} resets for 5000 datagrams"));
@@ -256,7 +258,7 @@ fn resets(scene: &mut Scene<'_>) -> Result<(), String> {
 fn retry_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let settings = scene.site.settings(&scene.counter);
     let mut client = Endpoint::begin(scene.address, &settings)?;
-    // The next flight, with the token, has to come from elsewhere.
+    // The next flight, with the token, must be sent from another address.
     client.stops_at_retry = true;
     client.flush()?;
     let has_token = client.until(HANDSHAKE, |client| !client.token.is_empty())?;
@@ -268,7 +270,8 @@ fn retry_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A token of NEW_TOKEN from another address validates nothing: the limit of three times the received bytes holds.
+/// A NEW_TOKEN token from another address validates nothing: the limit of three times the received
+/// bytes applies.
 fn new_token_elsewhere(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     attacker.until(HANDSHAKE, |attacker| !attacker.new_tokens.is_empty())?;

@@ -1,4 +1,5 @@
-//! Messages that break a rule, each on a connection of its own, which has to end with the code that its rule names.
+//! Messages that violate a rule, each on its own connection, which must be closed with the error
+//! code that the rule specifies.
 
 mod http3;
 
@@ -15,7 +16,7 @@ use http3::{
     CLOSED_CRITICAL, STREAM_CREATION, control, ends, first_frames, request_streams, streams,
 };
 
-/// The target's closing packet comes after a round trip, or never.
+/// How long to wait for the target's CONNECTION_CLOSE, which arrives after a round trip or never.
 const CLOSING: Duration = Duration::from_secs(2);
 
 // RFC 9000 §20.1.
@@ -31,10 +32,11 @@ const CRYPTO_BUFFER: u64 = 0x0d;
 const UNEXPECTED_MESSAGE: u64 = 0x10a;
 const DECODE_ERROR: u64 = 0x132;
 const NO_PROTOCOL: u64 = 0x178;
-/// A message: what it is, its bytes, and the codes of which the connection must end with one.
+/// A message: its description, its bytes, and the error codes, one of which must close the
+/// connection.
 type Message = (String, Vec<u8>, &'static [u64]);
 
-/// The same with a name that is known here.
+/// The same with a constant description.
 type Known = (&'static str, Vec<u8>, &'static [u64]);
 
 fn named(messages: Vec<Known>) -> Vec<Message> {
@@ -90,7 +92,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// What must be known of the end of a connection.
+/// The expected end of a connection.
 struct Expected<'a> {
     what: &'a str,
     codes: &'a [u64],
@@ -98,7 +100,7 @@ struct Expected<'a> {
 }
 
 impl Expected<'_> {
-    /// Notes a fault unless the connection has ended as expected.
+    /// Records a fault unless the connection was closed as expected.
     fn compare(&self, scene: &mut Scene<'_>, closed: Option<&Closed>) {
         let Self { what, codes, is_application } = self;
         let is_right = closed.is_some_and(|closed| {
@@ -117,7 +119,8 @@ impl Expected<'_> {
 fn on_established(scene: &mut Scene<'_>, messages: &[Message]) -> Result<(), String> {
     for (what, bytes, codes) in messages {
         let mut attacker = scene.attacker()?;
-        // PINGs come first: a payload that is too short would be filled with zeros, which could be fields.
+        // PINGs come first: a payload that is too short would be padded with zeros, which could be
+        // parsed as fields.
         attacker.send(&[&[1; 3], bytes.as_slice()].concat());
         attacker.until(CLOSING, |attacker| attacker.closed.is_some())?;
         let expected = Expected { what, codes, is_application: false };
@@ -156,7 +159,7 @@ fn on_bare(
     Ok(())
 }
 
-/// Integers of QUIC one after the other.
+/// Encodes a sequence of QUIC variable-length integers.
 fn integers(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| varint_bytes(*value)).collect()
 }
@@ -166,7 +169,7 @@ fn new_connection_id(sequence: u64, retire: u64, id: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// Frames that no client may send, or that cannot be read (RFC 9000 §19).
+/// Frames that a client must not send, or that cannot be decoded (RFC 9000 §19).
 fn frames() -> Vec<Message> {
     let much = (1 << 62) - 1;
     let mut messages = named(vec![
@@ -287,7 +290,7 @@ fn frames() -> Vec<Message> {
     messages
 }
 
-/// A client that has the keys of Handshake packets and has not sent any.
+/// Returns a client that has the keys of Handshake packets but has not sent any.
 fn halfway(scene: &Scene<'_>) -> Result<Endpoint, String> {
     let mut client = Endpoint::begin(scene.address, &scene.site.settings(&scene.counter))?;
     client.withholds_finished = true;
@@ -299,7 +302,7 @@ fn halfway(scene: &Scene<'_>) -> Result<Endpoint, String> {
     }
 }
 
-/// Reserved bits in the headers of all packets (RFC 9000 §17.2, §17.3.1).
+/// Reserved bits set in the headers of all packet types (RFC 9000 §17.2, §17.3.1).
 fn reserved_bits(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut established = scene.attacker()?;
     established.reserved = 0x18;
@@ -319,7 +322,8 @@ fn reserved_bits(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Frames that may not be in Initial and Handshake packets (RFC 9000 §12.4), and messages that TLS does not have there.
+/// Frames that are not permitted in Initial and Handshake packets (RFC 9000 §12.4), and messages
+/// that TLS does not permit there.
 fn in_handshake(scene: &mut Scene<'_>, space: usize) -> Result<(), String> {
     let mut messages = named(vec![
         ("RESET_STREAM", integers(&[0x04, 0, 0, 0]), &[VIOLATION]),
@@ -379,7 +383,7 @@ fn parameter(id: u64, value: &[u8]) -> Vec<u8> {
     [integers(&[id, value.len() as u64]), value.to_vec()].concat()
 }
 
-/// Transport parameters that a client may not have (RFC 9000 §7.4, §18.2).
+/// Transport parameters that a client must not send (RFC 9000 §7.4, §18.2).
 fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
     let integer = |id, value| parameter(id, &varint_bytes(value));
     let good = [integer(0x04, 1 << 20), integer(0x08, 100)].concat();
@@ -410,7 +414,7 @@ fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
         let codes = &[TRANSPORT_PARAMETER];
         Expected { what, codes, is_application: false }.compare(scene, closed.as_ref());
     }
-    // The same without a fault is accepted, and so is a parameter that nobody knows.
+    // The same without a fault is accepted, and so is an unknown parameter.
     let encoded = [good, parameter(0x21, &[1; 100])].concat();
     let closed = refused(scene, Some(Forged { encoded, has_source: true }), b"h3")?;
     scene.check(closed.is_none(), || format!("an unknown parameter is refused: {closed:?}"));
@@ -418,7 +422,7 @@ fn parameters(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// How a server has refused a handshake.
+/// Returns how a server has refused a handshake.
 fn refused(
     scene: &Scene<'_>,
     forged: Option<Forged>,
@@ -438,7 +442,7 @@ fn refused(
     Ok(client.closed.clone())
 }
 
-/// No application protocol, or none that is known (RFC 9001 §8.1).
+/// Missing or unknown application protocols (RFC 9001 §8.1).
 fn protocols(scene: &mut Scene<'_>) -> Result<(), String> {
     for protocol in [&b""[..], b"h2", b"h3-29", &[b'x'; 200]] {
         let closed = refused(scene, None, protocol)?;
@@ -449,7 +453,8 @@ fn protocols(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The streams that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2), closed or reset, and second ones.
+/// The streams that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2), closed, reset, or opened
+/// twice.
 fn closed_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut outcomes: Vec<(String, Endpoint, u64)> = Vec::new();
     for (what, kind) in [("control", 0), ("encoder", 2), ("decoder", 3)] {

@@ -1,4 +1,4 @@
-//! What the operator has switched on: metrics, traces, files, a terminal.
+//! Features that the operator has enabled: metrics, traces, files, a terminal.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -17,12 +17,12 @@ use crate::waiting::check_interrupt;
 
 pub(super) fn rows() -> Vec<Row> {
     let row = |name, target, drive| Row { name, target, is_quick: false, bound: USUAL, drive };
-    // Frames are folded in traces, and files are limited.
+    // Traces aggregate frames, and files are limited.
     let qlog = Bound { disk: 16 * MIB, memory: 15 * MIB, ..USUAL };
     let live = Bound { memory: 42 * MIB, cpu: 2.5, ..USUAL };
     const QLOG: Target = Target::Serve(&["--qlog", "{folder}"]);
     vec![
-        // A host has a quarter of the listener's 128 connections.
+        // A client host may use a quarter of the listener's 128 connections.
         Row {
             bound: Bound { descriptors: 40, ..USUAL },
             ..row("metrics-connections", Target::ServeWithMetrics, metrics)
@@ -37,7 +37,7 @@ pub(super) fn rows() -> Vec<Row> {
                 traced(scene, 1, 15_000, |_| [0x0a, 0, 0].repeat(PAYLOAD / 3))
             })
         },
-        // Each of the hundred connections has its file open until it ends.
+        // Each of the hundred connections keeps its file open until it ends.
         Row {
             bound: Bound { descriptors: 106, ..qlog },
             ..row("qlog-many-files", QLOG, |scene| traced(scene, 100, 100, |_| vec![1; PAYLOAD]))
@@ -60,15 +60,15 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// 1,500 silent TCP connections: the descriptors of files must remain.
+/// 1,500 silent TCP connections: the descriptors for files must remain available.
 fn metrics(scene: &mut Scene<'_>) -> Result<(), String> {
     let address: SocketAddr = scene.metrics.ok_or("the server has no metrics")?;
     let (mut held, mut failed) = (Vec::new(), 0);
-    // This program needs descriptors, too; what it cannot open, it does not hold.
+    // This program needs descriptors too; connections that cannot be opened are skipped.
     for _ in 0..1_500 {
         match TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
             Ok(stream) => held.push(stream),
-            // Refused, or not taken in time: the server is at its limit, which is what is wanted.
+            // Refused, or not accepted in time: the server is at its limit, as intended.
             Err(_) => failed += 1,
         }
         if failed > 20 {
@@ -99,7 +99,8 @@ fn traced(
     Ok(())
 }
 
-/// A folder below the document root is exchanged with a link to one outside, while clients ask for a file in it.
+/// A folder below the document root is swapped with a link to one outside, while clients request a
+/// file in it.
 fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let failed = |error: std::io::Error| format!("the race's files: {error}");
@@ -116,7 +117,7 @@ fn symlink_race(scene: &mut Scene<'_>) -> Result<(), String> {
     let outcome = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // The next turn tries again.
+                // The next iteration tries again.
                 let _ = renameat_with(CWD, &real, CWD, &link, RenameFlags::EXCHANGE);
             }
         });
@@ -189,14 +190,15 @@ fn outside(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a text has control characters that a terminal acts on, or that change the direction of text.
+/// Returns whether a character is a control character that a terminal acts on, or one that changes
+/// the direction of text.
 pub(super) fn is_dangerous(letter: char) -> bool {
     let is_control = letter.is_control() && !matches!(letter, '\n' | '\t' | '\r');
     let changes_direction = matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_control || changes_direction
 }
 
-/// A trace whose texts are escape sequences: no command prints them as they are.
+/// A trace whose texts are escape sequences: no command prints them unescaped.
 fn terminal_escapes(scene: &mut Scene<'_>) -> Result<(), String> {
     let evil = r"\u001b]0;OWNED\u0007\u001b[2J\u001b[31mEVIL\u009b31m\u202egnp";
     let header = format!(
@@ -257,7 +259,8 @@ fn terminal_escapes(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The doctor names a process that loses datagrams: here this one, whose name is an escape sequence for a moment.
+/// `doctor` names a process that loses datagrams: in this case this process, which is named like an
+/// escape sequence for a moment.
 fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     let failed = |error: std::io::Error| error.to_string();
     let old = fs::read_to_string("/proc/self/comm").map_err(failed)?;
@@ -271,7 +274,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     let text = std::thread::scope(|threads| {
         threads.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // Lost, since nobody reads.
+                // Lost, since nothing receives.
                 let _ = sender.send_to(&[0; 1_000], address);
                 std::thread::sleep(Duration::from_micros(100));
             }
@@ -292,7 +295,7 @@ fn process_name(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests with long paths: what is logged of each is limited and escaped.
+/// Requests with long paths: what is logged of each is truncated and escaped.
 fn long_paths(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut client = scene.attacker()?;
     for letter in ["\"", "\u{1b}[2J", "%1b", "x"] {

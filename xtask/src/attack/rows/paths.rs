@@ -1,4 +1,4 @@
-//! What the network, or somebody who forges its messages, says of a path.
+//! Messages of the network about a path, and forged ones.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::attack::http3;
 use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
 use crate::waiting::check_interrupt;
 
-/// The address of the client whose path the forged messages are about. No other test has it: the kernel keeps what they say of
-/// a path for minutes.
+/// The address of the client whose path the forged messages are about. No other test uses it: the
+/// kernel keeps their information about a path for minutes.
 const TARGETED: Ipv4Addr = Ipv4Addr::new(127, 6, 0, 1);
-/// The code of a destination that is unreachable because nobody has its port, and because a packet is too big (RFC 792).
+/// The ICMP codes of an unreachable destination: port unreachable, and fragmentation needed (RFC
+/// 792).
 const PORT: u8 = 3;
 const TOO_BIG: u8 = 4;
 
@@ -30,7 +31,7 @@ pub(super) fn rows() -> Vec<Row> {
     }]
 }
 
-/// The sum of RFC 1071.
+/// Returns the Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
@@ -42,7 +43,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !((folded + (folded >> 16)) as u16)
 }
 
-/// A destination unreachable message about a datagram of the server to the client.
+/// Returns a destination unreachable message about a datagram from the server to the client.
 fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -> Vec<u8> {
     let mut datagram = vec![0x45, 0, 5, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
     datagram.extend(server.ip().octets());
@@ -60,7 +61,8 @@ fn unreachable(code: u8, mtu: u16, server: SocketAddrV4, client: SocketAddrV4) -
     message
 }
 
-/// Forged ICMP messages neither end a connection nor make its packets smaller than 1,200 bytes (RFC 9000 §14.2.1).
+/// Forged ICMP messages neither end a connection nor make its packets smaller than 1,200 bytes (RFC
+/// 9000 §14.2.1).
 fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)) else {
         scene.notes.push("not run: it takes CAP_NET_RAW".to_owned());
@@ -77,7 +79,7 @@ fn forged_icmp(scene: &mut Scene<'_>) -> Result<(), String> {
     let forge = |code, mtu| {
         let message = unreachable(code, mtu, server, own);
         scene.counter.add(message.len());
-        // A full buffer loses the message, as a path may.
+        // A full buffer drops the message, as a path may.
         let _ = raw.send_to(&message, &to);
     };
     http3::request(&mut client, LARGE);

@@ -88,7 +88,7 @@ fn control_flood(scene: &mut Scene<'_>, make: impl Fn(u64) -> Vec<u8>) -> Result
     Ok(())
 }
 
-/// PRIORITY_UPDATE for requests that have not arrived.
+/// Encodes a PRIORITY_UPDATE frame for requests that have not arrived.
 fn priority(number: u64) -> Vec<u8> {
     frame(0xf0700, &[varint_bytes(number % 100 * 4), b"u=1,i".to_vec()].concat())
 }
@@ -108,7 +108,7 @@ fn cancel(scene: &mut Scene<'_>) -> Result<(), String> {
         if number % 16 == 0 {
             attacker.pump(PAUSE)?;
         }
-        // The target's limit on streams is kept, so that the budget is what ends this.
+        // The target's stream limit is respected, so that its budget is what ends the attack.
         let next = stream / 4 + 1;
         attacker.until(CLOSING, |attacker| attacker.max_streams > next)?;
         if attacker.closed.is_some() {
@@ -150,7 +150,7 @@ fn encoder(attacker: &mut Endpoint) -> u64 {
     stream
 }
 
-/// A section that refers to an entry of 4 kB ten thousand times.
+/// A field section that refers to an entry of 4 kB ten thousand times.
 fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     encoder(&mut attacker);
@@ -173,7 +173,7 @@ fn bomb(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Sections that wait for entries which never come.
+/// Field sections that wait for entries that never arrive.
 fn blocked(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     encoder(&mut attacker);
@@ -195,7 +195,7 @@ fn inserts(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let stream = encoder(&mut attacker);
     for number in 0..20_000_u64 {
-        // Duplicate the newest entry, and set the capacity to 0 and back: each insertion evicts.
+        // Duplicate the newest entry, or set the capacity to 0 and back: each insertion evicts.
         let mut data: Vec<u8> = (0..300).map(|_| 0).collect();
         if number % 2 == 1 {
             data = [prefixed(0x20, 5, 0), prefixed(0x20, 5, 4_000), vec![0x41, b'a', 1, b'b']]
@@ -214,7 +214,7 @@ fn inserts(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A field section above the limit: 431, or no answer at all.
+/// A field section above the limit: the response is 431, or none.
 fn headers_too_large(scene: &mut Scene<'_>) -> Result<(), String> {
     for _ in 0..20 {
         let mut attacker = scene.attacker()?;
@@ -244,7 +244,8 @@ fn headers_endless(scene: &mut Scene<'_>) -> Result<(), String> {
     expect_close(scene, attacker, &[EXCESSIVE_LOAD])
 }
 
-/// A reserved frame of 2^60 bytes is skipped, not kept; a HEADERS frame of this length is refused.
+/// A reserved frame of 2^60 bytes is skipped and not buffered; a HEADERS frame of this length is
+/// refused.
 fn unknown_frame(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..20 {
@@ -288,7 +289,7 @@ fn content_length(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The fields of requests that are malformed (RFC 9114 §4.1.2, §4.2, §4.3).
+/// Returns the fields of malformed requests (RFC 9114 §4.1.2, §4.2, §4.3).
 fn malformed_fields() -> Vec<Vec<(&'static str, &'static str)>> {
     let good = || fields("GET", SMALL);
     let without = |name| good().into_iter().filter(|(other, _)| *other != name).collect();
@@ -385,7 +386,7 @@ fn unknown_streams(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Content for a server that wants none, as fast as its windows permit.
+/// Content for a server that does not want any, as fast as its windows permit.
 fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for _ in 0..40 {
@@ -402,7 +403,7 @@ fn upload(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Extended CONNECT, which the server has not announced.
+/// Extended CONNECT, which the server has not advertised.
 fn connects(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     let mut accepted = 0;
@@ -437,7 +438,8 @@ fn empty_data(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A server answers 421 to an authority that its certificate does not have (RFC 9110 §15.5.20), however it is written.
+/// A server responds 421 to an authority that its certificate does not cover (RFC 9110 §15.5.20),
+/// however it is written.
 fn authorities(scene: &mut Scene<'_>) -> Result<(), String> {
     let expected = [
         ("localhost", 200),
@@ -470,7 +472,7 @@ fn authorities(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Requests as fast as the limit on streams permits, whose responses are small.
+/// Requests with small responses, as fast as the stream limit permits.
 fn request_flood(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut attacker = scene.attacker()?;
     for number in 0..5_000 {

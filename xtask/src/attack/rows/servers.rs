@@ -18,9 +18,9 @@ use crate::waiting::check_interrupt;
 
 /// The --stall-timeout of `get`: the default is too long for this table.
 const STALL: &str = "4s";
-/// `get` gives up on such a server within this time.
+/// Time limit for `get` to give up on such a server.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a flood lasts.
+/// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(4);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -111,7 +111,8 @@ fn connection_ids(number: u64) -> Vec<u8> {
     encode(&(0..30).map(frame).collect::<Vec<_>>())
 }
 
-/// `get` that has begun a handshake with a hostile server, which has completed it.
+/// A `get` process that has begun a handshake with a hostile server, and the server's completed
+/// connection.
 struct Get {
     program: Server,
     endpoint: Endpoint,
@@ -148,7 +149,7 @@ impl Get {
         Ok(Self { program, endpoint, watch })
     }
 
-    /// Whether `get` has ended or closed the connection.
+    /// Returns whether `get` has exited or closed the connection.
     fn is_over(&mut self) -> bool {
         self.endpoint.closed.is_some() || !self.program.is_running()
     }
@@ -163,7 +164,7 @@ impl Get {
     }
 }
 
-/// A server that keeps the connection alive and answers nothing.
+/// A server that keeps the connection alive and responds to nothing.
 fn only_pings(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut get = Get::start(scene)?;
     let began = Instant::now();
@@ -194,7 +195,7 @@ fn flooded(scene: &mut Scene<'_>, payload: impl Fn(u64) -> Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// The same on the stream of the request, or on one that the server opens.
+/// The same on the stream of the request, or on a stream that the server opens.
 fn flooded_stream(
     scene: &mut Scene<'_>,
     is_new: bool,
@@ -206,7 +207,7 @@ fn flooded_stream(
     let stream = if is_new { get.endpoint.next_stream(true) } else { 0 };
     let (began, mut number) = (Instant::now(), 0);
     let mut sent = 0;
-    // What the windows of the client permit at first.
+    // The client's initial windows.
     while began.elapsed() < FLOOD && !get.is_over() && sent < 240_000 {
         let data = data(number);
         sent += data.len();

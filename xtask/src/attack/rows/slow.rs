@@ -1,4 +1,4 @@
-//! Clients that read slowly or not at all, and budgets over many connections.
+//! Clients that read slowly or not at all, and budgets shared by many connections.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::attack::http3::{HEADERS, fields, frame, get, request, section};
 use crate::attack::scene::{HANDSHAKE, LARGE, SMALL, Scene};
 use crate::waiting::check_interrupt;
 
-/// How long slow readers go on.
+/// How long slow readers continue.
 const TIME: Duration = Duration::from_secs(12);
 
 pub(super) fn rows() -> Vec<Row> {
@@ -22,7 +22,7 @@ pub(super) fn rows() -> Vec<Row> {
         bound: USUAL,
         drive,
     };
-    // A host has a quarter of --content-memory and of --open-files.
+    // A client host may use a quarter of --content-memory and of --open-files.
     let content = Bound { memory: 200 * MIB, cpu: 6.0, descriptors: 96, ..USUAL };
     vec![
         Row { bound: content, ..row("slow-readers", |scene| slow_readers(scene, false)) },
@@ -44,7 +44,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Parameters of a client that gives a stream credit for one byte.
+/// Returns the parameters of a client that grants a stream one byte of credit.
 fn stingy() -> TransportParameters {
     TransportParameters {
         initial_max_stream_data_bidi_local: varint(1),
@@ -80,7 +80,8 @@ fn ask(endpoint: &mut Endpoint, is_old: bool) {
     }
 }
 
-/// 120 connections of one address that ask for much, give no credit, and ask again when a stream is reset.
+/// 120 connections from one address that request a lot, grant no credit, and repeat the request
+/// when a stream is reset.
 fn slow_readers(scene: &mut Scene<'_>, is_old: bool) -> Result<(), String> {
     let mut kept = Vec::new();
     for _ in 0..120 {
@@ -113,7 +114,7 @@ fn slow_readers(scene: &mut Scene<'_>, is_old: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// One connection with as many streams as it may have.
+/// One connection with as many streams as permitted.
 fn one_reader(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut endpoint = connect(scene, stingy(), false)?;
     for _ in 0..98 {
@@ -147,7 +148,7 @@ fn slow_requests(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Readers that give credit byte by byte.
+/// Readers that grant credit byte by byte.
 fn trickle(scene: &mut Scene<'_>) -> Result<(), String> {
     use clearway_wire::{Frame, StreamId, frame::MaxStreamData};
     let mut all = Vec::new();
@@ -172,7 +173,7 @@ fn trickle(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// 200 connections that each send what the windows permit, with the first byte missing.
+/// 200 connections that each send as much as the windows permit, with the first byte missing.
 fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     let mut refused = 0;
@@ -182,7 +183,7 @@ fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
         let Ok(mut endpoint) = Endpoint::connect(scene.address, &settings, Duration::from_secs(1))
         else {
             refused += 1;
-            // A server that has enough refuses the rest as well.
+            // A server that has reached its limit refuses the others as well.
             if refused > 20 {
                 break;
             }
@@ -196,7 +197,7 @@ fn sum(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the server keep almost 1 MiB: four requests whose beginning is missing.
+/// Makes the server buffer almost 1 MiB: four requests whose beginning is missing.
 pub(in crate::attack) fn leave_gaps(endpoint: &mut Endpoint) -> Result<(), String> {
     let head = frame(HEADERS, &section(&fields("POST", SMALL)));
     for stream in (0..4).map(|number| number * 4) {
@@ -211,7 +212,7 @@ pub(in crate::attack) fn leave_gaps(endpoint: &mut Endpoint) -> Result<(), Strin
     Ok(())
 }
 
-/// A thousand connections that do nothing.
+/// A thousand idle connections.
 fn idle(scene: &mut Scene<'_>) -> Result<(), String> {
     let mut all = Vec::new();
     for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! Clients' certificates, session tickets and early data, between servers that have the same ticket keys.
+//! Client certificates, session tickets and early data, between servers that share ticket keys.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ use crate::attack::watch::Watch;
 use crate::bounded::Server;
 use crate::waiting::check_interrupt;
 
-/// How long a server may take to follow a file that has changed.
+/// Time limit for a server to reload a changed file.
 const FOLLOWING: Duration = Duration::from_secs(5);
 /// Times in tickets are in whole seconds.
 const SECOND: Duration = Duration::from_millis(1_100);
@@ -39,7 +39,7 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// Files of two authorities, and of the ticket keys.
+/// The files of two CAs, and of the ticket keys.
 struct Site {
     client: Arc<CertifiedKey>,
     bomb: Arc<CertifiedKey>,
@@ -62,7 +62,7 @@ fn authority(
     Ok((own.der().clone(), own.pem(), Issuer::new(parameters, key)))
 }
 
-/// An authority with the name of one, signed by another with the name of one.
+/// Returns a CA certificate with the subject `name` and the issuer `issuer`.
 fn between(name: &str, issuer: &str) -> Result<CertificateDer<'static>, String> {
     let mut parameters = CertificateParams::default();
     parameters.distinguished_name = DistinguishedName::new();
@@ -96,7 +96,8 @@ impl Site {
         write("a.pem", &a)?;
         write("b.pem", &b)?;
         write("keys", &format!("{}\n", "5c".repeat(32)))?;
-        // The most expensive chain that is not too long: three names that lead to each other, three certificates of each.
+        // The most expensive chain within the length limit: three names that form a loop, three
+        // certificates of each.
         let mut loops = Vec::new();
         for _ in 0..3 {
             for (name, issuer) in [("a", "y"), ("y", "z"), ("z", "a")] {
@@ -107,7 +108,8 @@ impl Site {
         Ok(Self { client: identity(&issuer, Vec::new())?, bomb, folder })
     }
 
-    /// A server with these options, in which `{folder}` is that of the files.
+    /// Starts a server with these options, in which `{folder}` is replaced with the folder of the
+    /// files.
     fn serve(&self, scene: &Scene<'_>, options: &[&str]) -> Result<(Server, SocketAddr), String> {
         let folder = self.folder.display().to_string();
         let options: Vec<String> =
@@ -118,7 +120,7 @@ impl Site {
     }
 }
 
-/// Settings of a client that has sessions of its own.
+/// Returns the settings of a client that has its own sessions.
 fn settings(scene: &Scene<'_>, certificate: Option<&Arc<CertifiedKey>>) -> Settings {
     let settings = scene.site.settings(&scene.counter);
     let mut tls = (*settings.tls).clone();
@@ -130,7 +132,7 @@ fn settings(scene: &Scene<'_>, certificate: Option<&Arc<CertifiedKey>>) -> Setti
     Settings { tls: Arc::new(tls), ..settings }
 }
 
-/// What happens to a client that has a session.
+/// The outcome for a client that has a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Resumed,
@@ -138,7 +140,7 @@ enum Outcome {
     Refused,
 }
 
-/// Connects, and asks for a file.
+/// Connects, and requests a file.
 fn connect(server: SocketAddr, settings: &Settings) -> Result<Outcome, String> {
     let Ok(mut client) = Endpoint::connect(server, settings, HANDSHAKE) else {
         return Ok(Outcome::Refused);
@@ -147,7 +149,7 @@ fn connect(server: SocketAddr, settings: &Settings) -> Result<Outcome, String> {
     if ask(&mut client, SMALL).is_err() {
         return Ok(Outcome::Refused);
     }
-    // Tickets come with or after the end of the handshake.
+    // Tickets arrive with or after the end of the handshake.
     client.pump(Duration::from_millis(100))?;
     let kind = client.handshake_kind();
     client.close();
@@ -162,7 +164,8 @@ const MUST_A: &[&str] = &["--client-ca", "{folder}/a.pem"];
 const MUST_A_LATE: &[&str] = &["--client-ca", "{folder}/a.pem", "--no-early-data"];
 const MUST_B: &[&str] = &["--client-ca", "{folder}/b.pem"];
 
-/// What the client has, the options of the server that gives it a session and of the one where it uses it, and what must happen.
+/// A description, whether the client has a certificate, the options of the server that issues the
+/// session and of the one where it is used, and the expected outcome.
 type Case = (&'static str, bool, &'static [&'static str], &'static [&'static str], Outcome);
 
 const CASES: [Case; 9] = [
@@ -177,7 +180,7 @@ const CASES: [Case; 9] = [
     ("the same, and a certificate, with early data", true, MUST_A, MUST_A, Outcome::Full),
 ];
 
-/// A ticket opens only servers that would accept its client without it.
+/// A ticket is accepted only by servers that would accept its client without it.
 fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     for (what, has_certificate, before, after, expected) in CASES {
@@ -187,7 +190,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
         scene.check(begun == Outcome::Full, || format!("{what}: the first one is {begun:?}"));
         drop(first);
         let (_second, address) = site.serve(scene, &[&KEYS, after].concat())?;
-        // A resumed session brings another ticket.
+        // A resumed session yields another ticket.
         for _ in 0..2 {
             let outcome = connect(address, &settings)?;
             scene.check(outcome == expected, || {
@@ -202,7 +205,7 @@ fn tickets(scene: &mut Scene<'_>) -> Result<(), String> {
     replaced(scene, &site)
 }
 
-/// The authority is replaced while the server runs.
+/// The CA is replaced while the server runs.
 fn replaced(scene: &mut Scene<'_>, site: &Site) -> Result<(), String> {
     let settings = settings(scene, Some(&site.client));
     let failed = |error: std::io::Error| error.to_string();
@@ -225,7 +228,7 @@ fn replaced(scene: &mut Scene<'_>, site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// How many responses a server has begun, by its metrics.
+/// Returns the number of responses that a server has started, according to its metrics.
 fn responses(metrics: SocketAddr) -> Result<u64, String> {
     let failed = |error: std::io::Error| format!("metrics: {error}");
     let mut stream = TcpStream::connect(metrics).map_err(failed)?;
@@ -244,7 +247,7 @@ fn responses(metrics: SocketAddr) -> Result<u64, String> {
     }
 }
 
-/// A server with metrics: where it listens, and where they are.
+/// Starts a server with metrics. Returns its address and that of the metrics.
 fn metered(scene: &Scene<'_>, site: &Site) -> Result<(Server, SocketAddr, SocketAddr), String> {
     let metrics = crate::attack::free_tcp_address()?;
     let address = metrics.to_string();
@@ -252,7 +255,7 @@ fn metered(scene: &Scene<'_>, site: &Site) -> Result<(Server, SocketAddr, Socket
     Ok((server, listens, metrics))
 }
 
-/// The datagrams of a client that asks for a file in early data.
+/// Returns the datagrams of a client that requests a file in early data.
 fn early_flight(server: SocketAddr, settings: &Settings) -> Result<Vec<Vec<u8>>, String> {
     let mut client = Endpoint::begin(server, settings)?;
     let control = stream_frame(2, 0, &[0, 4, 0], false);
@@ -263,7 +266,7 @@ fn early_flight(server: SocketAddr, settings: &Settings) -> Result<Vec<Vec<u8>>,
     Ok(vec![first, early])
 }
 
-/// Sends datagrams as they were, from an address of their own.
+/// Sends recorded datagrams unchanged, from their own address.
 fn send(scene: &Scene<'_>, server: SocketAddr, datagrams: &[Vec<u8>]) -> Result<(), String> {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
     for datagram in datagrams {
@@ -273,12 +276,13 @@ fn send(scene: &Scene<'_>, server: SocketAddr, datagrams: &[Vec<u8>]) -> Result<
     Ok(())
 }
 
-/// Early data that is sent again (RFC 8446 §8): to the same server, to another one with its keys, and to its successor.
+/// Replayed early data (RFC 8446 §8): to the same server, to another one with its keys, and to its
+/// successor.
 fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     let (first, address, metrics) = metered(scene, &site)?;
     let (_sibling, beside, beside_metrics) = metered(scene, &site)?;
-    // A server accepts early data with tickets that are younger than its record of used ones.
+    // A server accepts early data only with tickets that are younger than its record of used ones.
     connect(beside, &settings(scene, None))?;
     std::thread::sleep(SECOND);
     let client = settings(scene, None);
@@ -306,7 +310,8 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     let again = wait(metrics, before + 2)? - before;
     let other = wait(beside_metrics, before_beside + 2)? - before_beside;
     scene.check(again == 1, || format!("{} replays were answered", again - 1));
-    // Each server records what it has seen itself, so one replay to each can be answered: only safe methods are.
+    // Each server records only what it has seen itself, so one replay to each can be answered: only
+    // safe methods are.
     scene.check(other <= 1, || format!("another server answered {other} replays"));
     drop(first);
     let (_next, address, metrics) = metered(scene, &site)?;
@@ -319,7 +324,7 @@ fn replay(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Clients whose chains are as expensive to verify as the limits permit.
+/// Clients whose certificate chains are as expensive to verify as the limits permit.
 fn bombs(scene: &mut Scene<'_>) -> Result<(), String> {
     let site = Site::new(scene)?;
     let (server, address) = site.serve(scene, MUST_A)?;

@@ -1,4 +1,4 @@
-//! Hostile servers of traces against `clearway view --live`.
+//! Hostile trace servers against `clearway view --live`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -43,7 +43,8 @@ pub(super) fn rows() -> Vec<Row> {
     ]
 }
 
-/// What the server answers: the list of connections, and a piece of each trace that it repeats for ever.
+/// The server's responses: the list of connections, and a piece of each trace that it repeats
+/// forever.
 struct Answers {
     list: Vec<u8>,
     piece: Vec<u8>,
@@ -57,7 +58,7 @@ fn list(name: &str) -> Vec<u8> {
     format!("[{}]", entry(name)).into()
 }
 
-/// A list that is as long as anybody wants to read.
+/// Returns a list that is longer than anybody wants to read.
 fn endless_list() -> Vec<u8> {
     let entries = format!("{},", entry("x")).repeat(3_000_000);
     format!("[{entries}").into()
@@ -90,7 +91,7 @@ fn serve(
         };
         let (answers, stop, sent) = (answers.clone(), stop.clone(), sent.clone());
         std::thread::spawn(move || {
-            // The viewer may leave whenever it has had enough.
+            // The viewer may disconnect at any time.
             let _ = answer(stream, &answers, &stop, &sent);
         });
     }
@@ -121,7 +122,7 @@ fn answer(
     Ok(())
 }
 
-/// What a page gets from the viewer in a second.
+/// Returns what a page receives from the viewer within a second.
 fn news(page: SocketAddr) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("the viewer: {error}");
     let mut stream = TcpStream::connect(page).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What happens to the server's host.
+//! The faults of the server's host.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -163,7 +163,7 @@ fn migrate(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Connections that begin now, and request a file for three seconds. None of their requests may fail.
+/// New connections that request a file for three seconds. None of their requests may fail.
 fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), String> {
     let settings = stage.site.settings(&Arc::new(Sent::default()));
     let address = stage.address;
@@ -181,7 +181,8 @@ fn others(stage: &mut Stage<'_>, count: u16, path: &'static str) -> Result<(), S
     }
 }
 
-/// The wall clock jumps a day ahead, two days back, and to where it was. Clients have tickets from before each jump.
+/// The wall clock jumps forward by a day, back by two days, and to its original value. Clients have
+/// tickets from before each jump.
 fn clock(stage: &mut Stage<'_>) -> Result<(), String> {
     const DAY: i64 = 86_400;
     others(stage, 20, SMALL)?;
@@ -192,7 +193,8 @@ fn clock(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The server may open nothing more for three seconds; meanwhile clients request a file that is not open yet.
+/// The server cannot open any descriptor for three seconds; meanwhile clients request a file that
+/// is not open yet.
 fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     let process = stage.server.id().to_string();
     let count = std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |all| all.count());
@@ -203,16 +205,17 @@ fn descriptors(stage: &mut Stage<'_>) -> Result<(), String> {
     seen
 }
 
-/// New connections whose traces have no room, nor have the lines of the access log.
+/// New connections for whose traces and access log lines there is no disk space.
 fn full_disk(stage: &mut Stage<'_>) -> Result<(), String> {
     let space = vec![b'x'; 128 << 20];
-    // The rest of the small file system.
+    // Fills the rest of the small file system.
     let _ = std::fs::write(stage.folder.join("filler"), space);
     others(stage, 50, "/other.txt")
 }
 
-/// 60 connections of other networks make the server keep 1 MiB each of what they have sent, and 30 ask for more than there is and
-/// acknowledge nothing: together more than the cgroup has.
+/// 60 connections from other networks make the server buffer 1 MiB each of what they have sent, and
+/// 30 request more than the available memory and acknowledge nothing: together more than the cgroup
+/// has.
 fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
     let mut greedy = Vec::new();
     for number in 0..90_u8 {
@@ -222,7 +225,7 @@ fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
             ..generous()
         };
         settings.local = IpAddr::from([127, 40 + number, 0, 1]);
-        // One that is refused is not served, and need not be.
+        // A refused connection is not served, and need not be.
         let limit = Duration::from_secs(1);
         let Ok(mut endpoint) = Endpoint::connect(stage.address, &settings, limit) else { continue };
         if number % 3 == 0 {
@@ -249,14 +252,14 @@ fn memory(stage: &mut Stage<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel returns EIO to a send with segmentation, as it does for an interface without checksum offload. Answers of several
-/// datagrams need it.
+/// The kernel returns EIO to a send with segmentation, as it does for an interface without checksum
+/// offload. Responses of several datagrams need segmentation.
 fn no_gso(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.place.faults()?.begin(Fault::Segmentation(Errno::IO))?;
     others(stage, 4, LARGE)
 }
 
-/// A fault that lasts for two seconds.
+/// Causes a fault that lasts for two seconds.
 fn fail(stage: &mut Stage<'_>, fault: Fault) -> Result<(), String> {
     stage.place.faults()?.begin(fault)?;
     pause(Duration::from_secs(2))?;
@@ -272,7 +275,7 @@ fn eperm(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.place.at_server(|| tool("nft", &["delete table inet storm"]).map(drop))
 }
 
-/// The queue of the server's link takes next to nothing for two seconds.
+/// The queue of the server's link accepts almost nothing for two seconds.
 fn enobufs(stage: &mut Stage<'_>) -> Result<(), String> {
     let queue = [
         "qdisc", "add", "dev", LINK, "root", "tbf", "rate", "200kbit", "burst", "4kb", "limit",

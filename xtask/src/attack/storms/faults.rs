@@ -1,5 +1,6 @@
-//! Faults that no kernel has on demand: a wall clock that jumps, and errors of the calls that move datagrams. A small library in C is
-//! preloaded into the server; the kernel and the server are as they are.
+//! Faults that a kernel cannot produce on demand: wall clock jumps, and errors of the system calls
+//! that send and receive datagrams. A small C library is preloaded into the server; the kernel and
+//! the server are unchanged.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -16,7 +17,7 @@ const FIELDS: usize = 4;
 /// A fault of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// The wall clock is ahead by so many seconds.
+    /// The wall clock is ahead by this many seconds.
     Clock(i64),
     /// Every attempt to send fails.
     Send(Errno),
@@ -27,7 +28,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The place and value of its field; see `struct faults` in `faults.c`.
+    /// The offset and value of the fault's field; see `struct faults` in `faults.c`.
     fn field(self) -> (u64, i64) {
         match self {
             Self::Clock(seconds) => (0, seconds),
@@ -49,6 +50,7 @@ impl Faults {
     /// Builds the library in `folder`.
     ///
     /// # Errors
+    ///
     /// If there is no C compiler.
     pub(super) fn build(folder: &Path) -> Result<Self, String> {
         let [source, library, path] =
@@ -62,7 +64,7 @@ impl Faults {
         Ok(Self { library, path, file })
     }
 
-    /// The variables with which a program is started.
+    /// Returns the environment variables with which to start a program.
     pub(super) fn environment(&self) -> [String; 2] {
         [
             format!("LD_PRELOAD={}", self.library.display()),
@@ -70,7 +72,7 @@ impl Faults {
         ]
     }
 
-    /// Lets a fault happen from now on.
+    /// Starts a fault.
     pub(super) fn begin(&self, fault: Fault) -> Result<(), String> {
         let (place, value) = fault.field();
         self.write(place, value)

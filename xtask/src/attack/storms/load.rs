@@ -12,23 +12,23 @@ use super::super::http3;
 
 /// The time between two requests of one connection.
 const PERIOD: Duration = Duration::from_secs(2);
-/// How long an answer may take before it counts as a failure.
+/// Response time above which a request counts as failed.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause after which an unanswered request is sent again at first; it doubles.
+/// The initial pause after which an unanswered request is retransmitted; it doubles each time.
 const REPEAT: Duration = Duration::from_millis(300);
-/// How many threads drive the connections.
+/// Number of threads that drive the connections.
 const THREADS: usize = 2;
-/// How long a handshake may take.
+/// Handshake timeout.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What all connections have seen.
+/// The combined results of all connections.
 #[derive(Default, Clone)]
 pub(super) struct Record {
     pub(super) requests: u64,
     pub(super) failures: Vec<String>,
-    /// The longest time that an answer took.
+    /// The longest latency of a response.
     pub(super) longest: Duration,
-    /// Connections whose server has said GOAWAY.
+    /// Number of connections whose server has sent GOAWAY.
     pub(super) gone: usize,
 }
 
@@ -54,6 +54,7 @@ pub(super) struct Member {
 /// Opens connections.
 ///
 /// # Errors
+///
 /// If one cannot be opened.
 pub(super) fn open(
     server: SocketAddr,
@@ -75,7 +76,8 @@ pub(super) fn open(
     (0..count).map(member).collect()
 }
 
-/// The address of a client: on loopback, clients are in 250 networks, since limits are shared by address prefix.
+/// Returns the address of a client: on loopback, clients are in 250 networks, since limits apply
+/// per address prefix.
 fn spread(local: IpAddr, number: u16) -> IpAddr {
     match local.is_loopback() {
         true => IpAddr::V4(Ipv4Addr::new(127, 1, (number % 250) as u8, 1)),
@@ -107,7 +109,7 @@ impl Load {
                     part.iter_mut().for_each(|member| member.step(moves, &record));
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                // Requests that are still on their way count as neither.
+                // Requests still in flight count as neither.
                 part.iter_mut().for_each(|member| member.endpoint.close());
             })
         };
@@ -115,12 +117,12 @@ impl Load {
         Self { stop, moves, record, threads }
     }
 
-    /// All connections move to other addresses.
+    /// Moves all connections to other addresses.
     pub(super) fn migrate(&self) {
         self.moves.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What has been seen so far.
+    /// Returns the results so far.
     pub(super) fn record(&self) -> Record {
         self.record.lock().map_or_else(|error| error.into_inner().clone(), |record| record.clone())
     }
@@ -192,7 +194,7 @@ impl Member {
                 }
                 return;
             }
-            // A request that the server has not processed may be made again (RFC 9114 §5.2).
+            // A request that the server has not processed may be retried (RFC 9114 §5.2).
             Some(answer) if answer.reset == Some(0x10b) && self.is_gone => return,
             Some(answer) if answer.reset.is_some() => {
                 let reset = format!("reset with {:?}", answer.reset);
@@ -226,14 +228,14 @@ impl Member {
         }
     }
 
-    /// Notes a failure of a request.
+    /// Records a failed request.
     fn note(&self, record: &Mutex<Record>, failure: String) {
         if let Ok(mut record) = record.lock() {
             record.failures.push(failure);
         }
     }
 
-    /// Notes a failure that ends the connection.
+    /// Records a failure that ends the connection.
     fn fail(&mut self, record: &Mutex<Record>, failure: String) {
         self.is_over = true;
         self.note(record, failure);

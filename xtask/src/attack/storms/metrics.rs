@@ -1,4 +1,4 @@
-//! A server's metrics, read while a storm takes place.
+//! A server's metrics, read during a storm.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,18 +14,19 @@ use super::place::Prepared;
 const POLLING: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The sum of each metric over all shards. Labels other than that of the shard belong to the name.
+/// The sum of each metric over all shards. Labels other than that of the shard are part of the
+/// name.
 type Values = BTreeMap<String, f64>;
 
 #[derive(Default)]
 struct Seen {
     now: Values,
     before: Values,
-    /// The largest of each since the mark.
+    /// The largest value of each metric since the mark.
     most: Values,
 }
 
-/// Reads the metrics of a server all the while: it may end.
+/// Polls a server's metrics, since the server may exit.
 pub(super) struct Metrics {
     seen: Arc<Mutex<Seen>>,
     stop: Arc<AtomicBool>,
@@ -55,7 +56,7 @@ impl Metrics {
         Self { seen, stop, thread: Some(thread) }
     }
 
-    /// What changes from now on counts.
+    /// Sets the baseline for [`changed`](Self::changed).
     pub(super) fn mark(&self) {
         if let Ok(mut seen) = self.seen.lock() {
             seen.before = seen.now.clone();
@@ -63,7 +64,7 @@ impl Metrics {
         }
     }
 
-    /// How much each of these metrics has grown, if it has.
+    /// Returns how much each of these metrics has increased, if it has.
     pub(super) fn changed(mut self, names: &[&str]) -> Vec<Option<String>> {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -91,7 +92,7 @@ fn read(address: SocketAddr) -> std::io::Result<Values> {
     let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut text = String::new();
-    // What was read before an error counts.
+    // What was read before an error is still used.
     let _ = stream.take(1 << 20).read_to_string(&mut text);
     Ok(parse(&text))
 }

@@ -1,4 +1,5 @@
-//! Where a server runs: on this host, or behind a link of its own; with little room on disk or in memory, or with faults on demand.
+//! The location of a server: on this host, or behind its own link; with little disk space or
+//! memory, or with faults on demand.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -19,27 +20,29 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The server's end of the link.
 pub(super) const LINK: &str = "server";
-/// The size of a small disk: room for the traces and lines of all connections before the storm.
+/// The size of a small disk: enough for the traces and log lines of all connections before the
+/// storm.
 const DISK: &str = "size=96m";
-/// The memory of a small cgroup.
+/// The memory limit of a small cgroup in bytes.
 const MEMORY: &str = "134217728";
 
-/// A place that a storm needs.
+/// The location that a storm needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Loopback.
     Here,
     /// A network namespace with a link to that of the clients.
     Link,
-    /// Loopback, and the storm's folder is a small file system, to which the server's standard output is written, too.
+    /// Loopback, with the storm's folder on a small file system, to which the server's standard
+    /// output is also written.
     FullDisk,
-    /// Loopback, and a cgroup with 128 MiB.
+    /// Loopback, in a cgroup with 128 MiB.
     SmallMemory,
-    /// Loopback, and calls to the kernel fail, or the clock jumps, on demand.
+    /// Loopback, with system calls that fail, or a clock that jumps, on demand.
     Faulty,
 }
 
-/// The same, made.
+/// The prepared location.
 pub(super) struct Prepared {
     namespaces: Option<(Namespace, Namespace)>,
     program: PathBuf,
@@ -52,18 +55,21 @@ pub(super) struct Prepared {
 pub(super) struct Clients(Option<Arc<File>>);
 
 impl Clients {
-    /// Moves this thread there.
+    /// Moves this thread into the namespace.
     pub(super) fn enter(&self) {
         if let Some(file) = &self.0 {
-            // Without it the metrics cannot be read, and the storm's metric is missing.
+            // On failure the metrics cannot be read, so the storm's metric is reported missing.
             let _ = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
         }
     }
 }
 
 impl Place {
+    /// Prepares the location.
+    ///
     /// # Errors
-    /// If this user or this machine cannot have it.
+    ///
+    /// If it is not available to this user or on this machine.
     pub(super) fn prepare(self, folder: &Path, program: &Path) -> Result<Prepared, String> {
         let program = program.to_owned();
         let mut prepared =
@@ -104,7 +110,7 @@ fn link() -> Result<(Namespace, Namespace), String> {
     Ok((clients, server))
 }
 
-/// A cgroup with little memory, of either version.
+/// Creates a cgroup with little memory, of version 1 or 2.
 fn cgroup() -> Result<PathBuf, String> {
     let root = Path::new("/sys/fs/cgroup");
     let (parent, file) = match root.join("cgroup.controllers").exists() {
@@ -119,7 +125,7 @@ fn cgroup() -> Result<PathBuf, String> {
 }
 
 impl Prepared {
-    /// Runs `action` where the clients are.
+    /// Runs `action` in the clients' namespace.
     pub(super) fn run<T: Send>(
         &self,
         action: impl FnOnce() -> Result<T, String> + Send,
@@ -130,7 +136,7 @@ impl Prepared {
         }
     }
 
-    /// Runs `action` where the server is.
+    /// Runs `action` in the server's namespace.
     pub(super) fn at_server(
         &self,
         action: impl FnOnce() -> Result<(), String> + Send,
@@ -147,7 +153,7 @@ impl Prepared {
         Clients(path.and_then(|path| File::open(path).ok()).map(Arc::new))
     }
 
-    /// The address where the server listens, with the port of `free`.
+    /// Returns the address that the server listens on, with the port of `free`.
     pub(super) fn address(&self, free: SocketAddr) -> SocketAddr {
         match self.namespaces {
             Some(_) => SocketAddr::new(IpAddr::V4(SERVER), free.port()),
@@ -162,7 +168,7 @@ impl Prepared {
         settings
     }
 
-    /// The command that runs the program with these arguments.
+    /// Returns the command that runs the program with these arguments.
     pub(super) fn command(&self, words: &[String]) -> Command {
         if let Some((_, server)) = &self.namespaces {
             let mut command = Command::new("nsenter");
@@ -192,19 +198,19 @@ impl Prepared {
         command
     }
 
-    /// The most memory that the small cgroup has had, in bytes.
+    /// Returns the peak memory of the small cgroup in bytes.
     pub(super) fn peak_memory(&self) -> Option<u64> {
         let cgroup = self.cgroup.as_ref()?;
         let read = |name| std::fs::read_to_string(cgroup.join(name)).ok()?.trim().parse().ok();
         read("memory.peak").or_else(|| read("memory.max_usage_in_bytes"))
     }
 
-    /// The file to which the server's standard output is written, if that is not its log.
+    /// Returns the file to which the server's standard output is written, if that is not its log.
     pub(super) fn output(&self) -> Option<PathBuf> {
         self.mounted.as_ref().map(|folder| folder.join("output"))
     }
 
-    /// The faults that can be made to happen.
+    /// Returns the faults that can be caused.
     pub(super) fn faults(&self) -> Result<&Faults, String> {
         self.faults.as_ref().ok_or_else(|| "nothing is preloaded here".to_owned())
     }
@@ -213,11 +219,11 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         if let Some(path) = &self.mounted {
-            // A lazy unmount waits for no file that is still open.
+            // A lazy unmount does not wait for open files.
             let _ = tool("umount", &["--lazy", &path.display().to_string()]);
         }
         if let Some(path) = &self.cgroup {
-            // The kernel takes a moment to notice that the last process has ended.
+            // The kernel takes a moment to notice that the last process has exited.
             for _ in 0..50 {
                 if std::fs::remove_dir(path).is_ok() {
                     break;

@@ -1,4 +1,4 @@
-//! What HTTP/3 and QPACK do not permit.
+//! Messages that HTTP/3 and QPACK do not permit.
 
 use super::{Known, integers};
 use crate::attack::encoding::varint_bytes;
@@ -20,7 +20,7 @@ const DECOMPRESSION: u64 = 0x200;
 const ENCODER: u64 = 0x201;
 const DECODER: u64 = 0x202;
 
-/// A frame of the client's control stream that is not the first (RFC 9114 §7.2).
+/// Frames on the client's control stream that are not the first (RFC 9114 §7.2).
 pub(super) fn control() -> Vec<Known> {
     let id = |kind, id| http3_frame(kind, &varint_bytes(id));
     vec![
@@ -77,7 +77,8 @@ pub(super) fn first_frames() -> Vec<Known> {
     ]
 }
 
-/// Unidirectional streams beside the control stream, with the stream's type (RFC 9114 §6.2, RFC 9204 §4).
+/// Unidirectional streams other than the control stream, with the stream type (RFC 9114 §6.2, RFC
+/// 9204 §4).
 pub(super) fn streams() -> Vec<Known> {
     let endless = [&[0x3f][..], &[0xff; 40]].concat();
     let encoder = |data: &[u8]| [&[2], data].concat();
@@ -121,7 +122,7 @@ pub(super) fn streams() -> Vec<Known> {
     ]
 }
 
-/// Frames of a request stream that end the connection (RFC 9114 §4.1, §7.2, RFC 9204 §2.2).
+/// Frames on a request stream that end the connection (RFC 9114 §4.1, §7.2, RFC 9204 §2.2).
 pub(super) fn request_streams() -> Vec<Known> {
     let id = |kind| http3_frame(kind, &[0]);
     let after = |frame: Vec<u8>| [get(SMALL), frame].concat();
@@ -174,7 +175,7 @@ pub(super) fn request_streams() -> Vec<Known> {
     ]
 }
 
-/// Request streams that end within a frame (RFC 9114 §7.1).
+/// Request streams that end in the middle of a frame (RFC 9114 §7.1).
 pub(super) fn ends() -> Vec<Known> {
     let whole = get(SMALL);
     let half = whole[..whole.len() / 2].to_vec();
