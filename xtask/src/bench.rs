@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: Clearway's speed beside other stacks, and beside what the machine can do.
+//! `cargo xtask bench`: compares Clearway's speed with that of other stacks, and with the limits of
+//! the machine.
 
 mod balance;
 mod bounded;
@@ -96,7 +97,7 @@ enum Benchmark {
     },
 }
 
-/// Runs the benchmark that is named, or all that compare.
+/// Runs the named benchmark, or all comparisons.
 pub(crate) fn run(options: &BenchOptions) -> Result<(), String> {
     let json = options.json;
     match &options.benchmark {
@@ -118,7 +119,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<(), String> {
 
 type Comparison = fn(PairOptions) -> Result<Results, String>;
 
-/// With the titles of their tables.
+/// The comparisons, with the titles of their tables.
 const ALL: [(&str, Comparison); 5] = [
     ("Bulk transfers", |pairs| bulk::results(&BulkOptions { pairs, ..defaults() })),
     ("Requests", |pairs| {
@@ -131,7 +132,8 @@ const ALL: [(&str, Comparison); 5] = [
     }),
 ];
 
-/// Runs one benchmark after the other. What has failed is said at the end, after the results of everything else.
+/// Runs the benchmarks sequentially. Failures are reported at the end, after the results of
+/// everything else.
 fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     let (mut text, mut failures) = (String::new(), Vec::new());
     for (index, (title, benchmark)) in ALL.into_iter().enumerate() {
@@ -155,14 +157,14 @@ fn all(pairs: &PairOptions, json: bool) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Header compression on the requests of a browser.
+/// Measures header compression on a browser's requests.
 fn qpack(seconds: u64, json: bool) -> Result<(), String> {
     let mut program = Command::new(build()?);
     program.args(["qpack", "--seconds", &seconds.to_string()]).args(json.then_some("--json"));
     show("measuring QPACK", &mut program)
 }
 
-/// The fields of both objects.
+/// Merges the fields of both objects.
 fn merged(mut object: Value, more: &Value) -> Value {
     if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
         object.extend(more.clone());
@@ -170,18 +172,19 @@ fn merged(mut object: Value, more: &Value) -> Value {
     object
 }
 
-/// A number that a load has printed.
+/// Returns a number that a load generator has printed.
 fn counted(load: &Value, name: &str) -> f64 {
     load[name].as_f64().unwrap_or(f64::NAN)
 }
 
-/// How long the requests of a load took.
+/// Formats the latencies of a load.
 fn latency(load: &Value) -> String {
     let [p50, p99, max] = ["p50_us", "p99_us", "max_us"].map(|name| counted(load, name) / 1000.0);
     format!("p50 {p50:.2} ms, p99 {p99:.2} ms, longest {max:.2} ms")
 }
 
-/// Fails if a load has counted what must not happen, each with the words for it, or if there is `more` to say.
+/// Fails if a load has counted something that must not happen, each with its description, or if
+/// there are `more` faults.
 fn verdict(
     name: &str,
     load: &Value,

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use crate::waiting::wait_until;
 
-/// How long a server may take to start.
+/// Time limit for a server to start.
 const STARTING: Duration = Duration::from_secs(15);
-/// How long a TCP connection over loopback may take.
+/// Timeout for a TCP connection over loopback.
 const CONNECTING: Duration = Duration::from_millis(200);
-/// The most that is kept of what a program prints.
+/// Maximum number of bytes to keep of a program's output.
 const TEXT: u64 = 1 << 20;
 
-/// What a program printed to standard output and standard error, in this order.
+/// A program's standard output and standard error, in this order.
 pub(crate) struct Finished {
     pub(crate) is_success: bool,
     pub(crate) text: String,
 }
 
 impl Finished {
-    /// The printed text if the program succeeded.
+    /// Returns the printed text if the program succeeded.
     pub(crate) fn success(self) -> Result<String, String> {
         match self.is_success {
             true => Ok(self.text),
@@ -32,7 +32,7 @@ impl Finished {
     }
 }
 
-/// The end of a text, on one line.
+/// Returns the end of a text, on one line.
 pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join(" | ")
@@ -90,7 +90,7 @@ impl Server {
         let failed = |error: std::io::Error| format!("{}: {error}", log.display());
         let output = std::fs::File::create(log).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
-        // The kernel ends the server when this program ends in any way.
+        // The kernel kills the server when this program exits for any reason.
         let mut bound = Command::new("setpriv");
         bound.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
         bound.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
@@ -98,30 +98,31 @@ impl Server {
         Ok(Self { guard: Guard(child), log: log.to_owned() })
     }
 
-    /// Its process ID.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.guard.0.id()
     }
 
-    /// Whether it has not ended yet.
+    /// Returns whether it is still running.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.guard.0.try_wait(), Ok(None))
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until `is_ready`, given what it has logged.
+    /// Waits until `is_ready` returns true for its log.
     ///
     /// # Errors
-    /// If that takes too long, or the server ends.
+    ///
+    /// If that takes too long, or the server exits.
     pub(crate) fn wait(&mut self, is_ready: impl Fn(&str) -> bool) -> Result<(), String> {
         self.wait_for(STARTING, is_ready)
     }
 
-    /// Like [`wait`](Self::wait), with a limit.
+    /// Like [`wait`](Self::wait), with a time limit.
     pub(crate) fn wait_for(
         &mut self,
         limit: Duration,

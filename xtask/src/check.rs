@@ -1,9 +1,11 @@
-//! `cargo xtask check`: what a change has to pass before it is proposed, in minutes: format, lints, all tests of the crates that
-//! changed, and the unit tests of the crates next to them. A crate that uses another only through these, or beside these, is linted,
-//! and its tests are left to continuous integration.
+//! `cargo xtask check`: what a change must pass before it is proposed, in minutes: format, lints,
+//! all tests of the changed crates, and the unit tests of their direct dependents. A crate that
+//! (also) depends on a changed crate through another dependent is linted, and its tests are left to
+//! CI.
 //!
-//! Only these packages are selected. What Cargo then chooses as features of other crates may differ from those of the whole
-//! workspace: those crates are compiled once more, at the first check of a change to the same package.
+//! Only these packages are selected. The features that Cargo then chooses for other crates may
+//! differ from those of the whole workspace: those crates are compiled once more, at the first
+//! check of a change to the same package.
 
 mod packages;
 
@@ -19,7 +21,7 @@ use crate::command::{self, QUINN, cargo, root};
 use crate::mutants::{self, MutantsOptions};
 use crate::options::defaults;
 
-/// How many mutants of each changed area the slow tier tries.
+/// Number of mutants of each changed area that the slow tier tries.
 const MUTANTS: usize = 20;
 
 #[derive(clap::Args)]
@@ -72,11 +74,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<(), String> {
     Ok(())
 }
 
-/// A program that consists of tests.
+/// A test program.
 struct Tests {
     name: String,
     path: PathBuf,
-    /// Where it runs: the folder of its package.
+    /// Its working directory: the folder of its package.
     folder: PathBuf,
 }
 

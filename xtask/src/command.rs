@@ -1,21 +1,22 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The repository's root.
+/// Returns the repository's root.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// The folder that cargo builds into.
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// `cargo` in the repository's root, without what the cargo that runs this program says of its package: build scripts run
-/// again when that changes, that of ring among them, and with it all that depends on ring is compiled again.
+/// Returns a `cargo` command in the repository's root, without the environment variables that
+/// describe this program's package: build scripts run again when those change, including ring's,
+/// and then everything that depends on ring is recompiled.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
@@ -40,7 +41,7 @@ pub(crate) fn output(what: &str, command: &mut Command) -> Result<String, String
     }
 }
 
-/// What takes longer than this is said to have taken so long.
+/// Time above which the duration of a command is reported.
 const LONG: Duration = Duration::from_secs(10);
 
 /// Runs `command` and shows its output. If it fails, the error contains the command.
@@ -59,8 +60,8 @@ pub(crate) fn run(what: &str, command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// The path of a tool from crates.io, such as cargo-mutants: the installed one if there is one, otherwise it is built in the target
-/// folder.
+/// Returns the path of a tool from crates.io, such as cargo-mutants: the installed one if there is
+/// one, otherwise it is built in the target folder.
 pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
     let is_installed = Command::new(name).arg("--version").output();
     if is_installed.is_ok_and(|output| output.status.success()) {
@@ -75,15 +76,17 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf, String> {
     Ok(built)
 }
 
-/// The profile of what is built for the gallery, and of the programs whose instructions are counted.
+/// The profile of the gallery's builds, and of the programs whose instructions are counted.
 pub(crate) const GALLERY: &str = "gallery";
 
-/// With this feature quinn can be either endpoint in the lab. Lints, tests and the programs that are tested have it, so that nothing
-/// is compiled twice; building the documentation shows that the lab also compiles without it.
+/// The feature with which quinn can be either endpoint in the lab. Lints, tests and the tested
+/// programs enable it, so that nothing is compiled twice; building the documentation shows that the
+/// lab also compiles without it.
 pub(crate) const QUINN: &str = "clearway-lab/quinn";
 
-/// `cargo build` of these programs. All packages are selected, so that the features of what they depend on are the same in every
-/// build, and nothing is compiled twice for other features.
+/// Returns a `cargo build` command for these programs. All packages are selected, so that the
+/// features of their dependencies are the same in every build, and nothing is compiled twice
+/// because of other features.
 pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
     let mut command = cargo(&["build", "--profile", profile, "--workspace"]);
     programs.iter().for_each(|program| {
@@ -92,8 +95,9 @@ pub(crate) fn build(profile: &str, programs: &[&str]) -> Command {
     command
 }
 
-/// Builds a program for tests, and returns its path. It is the one that the workspace's own tests run, so that it has been built
-/// if they were, and it panics where an assertion fails or a number overflows.
+/// Builds a program for tests, and returns its path. It is the one that the workspace's own tests
+/// run, so that it has been built if they were, and it panics on failed debug assertions and
+/// integer overflow.
 pub(crate) fn tested(program: &str) -> Result<PathBuf, String> {
     let build = ["build", "--workspace", "--features", QUINN, "--bin", program];
     run(&format!("building {program}"), &mut cargo(&build))?;

@@ -1,6 +1,6 @@
-//! `cargo xtask cost`: the cost in instructions of operations on an endpoint, with few and with many of the things that
-//! a peer can create, and of a small request on each face of the library (`cost/faces.rs`), compared with those in
-//! `limits/instructions.toml`.
+//! `cargo xtask cost`: the cost in instructions of operations on an endpoint, with few and with
+//! many of the objects that a peer can create, and of a small request with each API of the library
+//! (`cost/faces.rs`), compared with those in `limits/instructions.toml`.
 
 mod bounded;
 mod faces;
@@ -17,7 +17,7 @@ use crate::command::{self, output, root, target};
 /// Instructions are counted only between a call of this function and its return.
 const COUNTED: &str = "--toggle-collect=*counted_operation*";
 
-/// What is said at the top of the file with the instructions.
+/// The header comment of the file with the instructions.
 const EXPLANATION: &str = "# Instructions of single operations, with the least number of whatever else there is. `cargo xtask cost` measures them, and\n# fails at a twentieth more. `cargo xtask cost --write` writes this file.\n\n";
 
 const PANICKED: &str = "a thread that measures panicked";
@@ -26,7 +26,7 @@ const PANICKED: &str = "a thread that measures panicked";
 struct Operation {
     place: String,
     name: String,
-    /// What the endpoint has many of, and three numbers of them.
+    /// The kind of object that the endpoint has many of, and three counts of them.
     many: Option<(String, [u64; 3])>,
 }
 
@@ -40,7 +40,7 @@ impl Operation {
         Some(Self { place, name, many: Some((of, [count()?, count()?, count()?])) })
     }
 
-    /// Its name in the file.
+    /// Returns its name in the file.
     fn key(&self) -> String {
         match &self.many {
             Some((of, _)) => format!("{}, {of}", self.name),
@@ -52,7 +52,8 @@ impl Operation {
         self.many.as_ref().map_or_else(|| vec![1], |(_, counts)| counts.to_vec())
     }
 
-    /// The number of instructions of one operation while there are `count` of those in [`Self::many`].
+    /// Returns the number of instructions of one operation while there are `count` of the objects
+    /// in [`Self::many`].
     fn cost(&self, program: &Path, count: u64) -> Result<u64, String> {
         let mut command = valgrind(&[COUNTED], program);
         command.args([&self.place, &count.to_string()]);
@@ -71,14 +72,14 @@ impl Operation {
     }
 }
 
-/// `program`, whose instructions are counted.
+/// Returns a command that runs `program` and counts its instructions.
 fn valgrind(options: &[&str], program: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).args(options).arg(program);
     command
 }
 
-/// The number of instructions in what valgrind printed.
+/// Parses the number of instructions in valgrind's output.
 fn collected(text: &str) -> Result<u64, String> {
     let number = text.lines().find_map(|line| line.split("Collected :").nth(1));
     let number = number.and_then(|number| number.trim().parse().ok()).filter(|number| *number > 0);
@@ -86,8 +87,9 @@ fn collected(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("valgrind did not report how many instructions it counted:\n{text}"))
 }
 
-/// Whether the costs that were measured at `counts` grow no faster than the logarithm of the count. Half of the first
-/// cost is allowed on top for what does not depend on the count: chance, and tables that were resized.
+/// Returns whether the costs measured at `counts` grow no faster than the logarithm of the count.
+/// Half of the first cost is allowed on top for what does not depend on the count: randomness, and
+/// resized tables.
 fn grows_slowly(counts: [u64; 3], costs: [u64; 3]) -> bool {
     let log = |count: u64| (count.max(1) as f64).ln();
     let [first, second, third] = costs.map(|cost| cost as f64);
@@ -100,13 +102,13 @@ fn file() -> PathBuf {
     root().join("limits/instructions.toml")
 }
 
-/// The instructions of each operation that were measured last.
+/// Returns the recorded instructions of each operation.
 fn known() -> Result<BTreeMap<String, u64>, String> {
     let text = fs::read_to_string(file()).map_err(|error| format!("{}: {error}", file().display()));
     toml::from_str(&text?).map_err(|error| format!("{}: {error}", file().display()))
 }
 
-/// What is wrong with a cost, compared with the one that was measured last.
+/// Compares a cost with the recorded one, and returns what is wrong, if anything.
 fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String> {
     match known.get(key) {
         None => Some(format!("{key}: {cost} instructions, and none are written down")),
@@ -117,9 +119,9 @@ fn compare(key: &str, cost: u64, known: &BTreeMap<String, u64>) -> Option<String
     }
 }
 
-/// What has been measured, and what is wrong with it.
+/// The measured costs, and what is wrong with them.
 struct Comparison {
-    /// `None` if what is measured is going to be written down.
+    /// `None` if the measured costs are going to be recorded.
     known: Option<BTreeMap<String, u64>>,
     measured: BTreeMap<String, u64>,
     wrong: String,
@@ -153,7 +155,8 @@ pub(crate) fn run(write_down: bool) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("these costs are too high:\n{wrong}")) }
 }
 
-/// Measures all operations, as many at a time as there are cores: instructions do not depend on what else runs.
+/// Measures all operations, as many in parallel as there are cores: the instruction count does not
+/// depend on what else runs.
 fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     let program = target().join("gallery/clearway-cost");
     let list = output("listing the operations", &mut Command::new(&program))?;
@@ -177,7 +180,7 @@ fn measure_operations(comparison: &mut Comparison) -> Result<(), String> {
     })
 }
 
-/// Prints what an operation costs at each count, and compares it.
+/// Prints the cost of an operation at each count, and compares it.
 fn report(key: &str, counts: &[u64], costs: &[u64], comparison: &mut Comparison) {
     let numbers = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>();
     let (these, at) = (numbers(costs).join("  "), numbers(counts).join(", "));

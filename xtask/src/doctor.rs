@@ -1,5 +1,5 @@
-//! `cargo xtask doctor-test`: makes each fault of a host happen in network namespaces, lets `clearway doctor` look, with root
-//! and without, and compares its verdict with what was done.
+//! `cargo xtask doctor-test`: injects each fault of a host in network namespaces, runs `clearway
+//! doctor` as root and as another user, and compares its verdict with the injected fault.
 
 mod faults;
 mod fixture;
@@ -29,11 +29,12 @@ use crate::command::{self, cargo, target};
 use crate::options::positive;
 use crate::waiting::{check_interrupt, watch_signals};
 
-/// For how many seconds the doctor looks.
+/// How long the doctor observes the host, in seconds.
 const SECONDS: &str = "2";
-/// How many of a hundred verdicts have to be right with root.
+/// Minimum percentage of correct verdicts as root.
 const MIN_PERCENT: usize = 95;
-/// Faults of `--short`, one of a stage: those whose verdicts depend on no rate, and so not on what else the host does.
+/// The faults of `--short`, one per stage: those whose verdicts depend on no rate, and so not on
+/// the host's other load.
 const SHORT: [&str; 9] = [
     "healthy-ipv4",
     "device-mtu",
@@ -45,7 +46,8 @@ const SHORT: [&str; 9] = [
     "socket-filter",
     "no-route",
 ];
-/// Above other programs of the host, so that what is not injected does not happen; readers have it from this program.
+/// A higher priority than the host's other programs, so that only the injected fault occurs;
+/// readers inherit it from this program.
 const NICENESS: i32 = -10;
 
 #[derive(clap::Args, Debug)]
@@ -98,7 +100,7 @@ fn fault_name(word: &str) -> Result<String, String> {
     is_known.then(|| word.to_owned()).ok_or("there is no such fault; --list prints all".to_owned())
 }
 
-/// Makes the faults happen, one after the other.
+/// Injects the faults, one after the other.
 pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     if options.list {
         for fault in options.faults() {
@@ -111,7 +113,8 @@ pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     }
     Namespace::create().map_err(|error| format!("doctor-test needs namespaces: {error}"))?;
     let itself = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    // What it says does not depend on how well it is optimised, and the tests have built this one already.
+    // Its verdicts do not depend on the optimization level, and the tests have built this one
+    // already.
     let mut build = cargo(&["build", "--package", "clearway-cli"]);
     command::run("building clearway", &mut build)?;
     let programs = Programs { clearway: target().join("debug/clearway"), itself };
@@ -136,7 +139,7 @@ pub(crate) fn run(options: &DoctorTestOptions) -> Result<(), String> {
     verdict(&rows)
 }
 
-/// Makes a fault happen as often as it is asked for.
+/// Injects a fault as many times as requested.
 fn all_runs(
     fault: &Fault,
     options: &DoctorTestOptions,
@@ -179,7 +182,7 @@ fn all_runs(
     Ok(row)
 }
 
-/// Makes a fault happen once, and has it looked at by two doctors at the same time.
+/// Injects a fault once, while two doctors observe the host concurrently.
 fn once(
     fault: &Fault,
     is_noisy: bool,

@@ -1,11 +1,11 @@
-//! `cargo xtask features`: the library compiles with each set of its cargo features, and runs with either cryptographic library
-//! alone; no crate depends on another that it does not use.
+//! `cargo xtask features`: checks that the library compiles with each set of its Cargo features,
+//! that it runs with either cryptographic library alone, and that no crate has unused dependencies.
 
 use std::process::Command;
 
 use crate::command::{self, cargo};
 
-/// Cargo's arguments for each set: the package, and its features.
+/// Cargo's arguments for each set: the package and its features.
 const SETS: [&[&str]; 10] = [
     &["clearway"],
     &["clearway", "--no-default-features", "--features", "ring"],
@@ -19,10 +19,10 @@ const SETS: [&[&str]; 10] = [
     &["clearway-qlog", "--no-default-features", "--features", "clearway-transport/ring"],
 ];
 
-/// The cryptographic libraries, of which one is enough.
+/// The cryptographic libraries; one is sufficient.
 const LIBRARIES: [&str; 2] = ["ring", "aws-lc-rs"];
 
-/// What the compiler says if there is no cryptographic library.
+/// The compiler's error message if there is no cryptographic library.
 const NO_LIBRARY: &str = "enable the feature `aws-lc-rs` (the default) or `ring`";
 
 pub(crate) fn run() -> Result<(), String> {
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// The error of a build without a cryptographic library says what to do.
+/// Checks that the error of a build without a cryptographic library says what to do.
 fn without_library() -> Result<(), String> {
     let check = ["check", "--quiet", "--package", "clearway", "--no-default-features"];
     match command::output("a build without a cryptographic library", &mut cargo(&check)) {
@@ -52,7 +52,7 @@ fn without_library() -> Result<(), String> {
     }
 }
 
-/// Looks for dependencies that no file of their crate names.
+/// Looks for dependencies that no file of their crate mentions.
 fn unused_dependencies() -> Result<(), String> {
     let mut search = Command::new(command::tool("cargo-machete")?);
     command::run("looking for unused dependencies", search.current_dir(command::root()))

@@ -15,15 +15,15 @@ use serde::Deserialize;
 
 use crate::command::{self, cargo, output, root, target};
 
-/// The time between two progress lines of a running target.
+/// Interval between progress lines of a running target.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// The longest time that one input may take, in seconds.
+/// Time limit for one input in seconds.
 const TIMEOUT: u64 = 20;
-/// The most memory that a target may use, in MiB.
+/// Memory limit of a target in MiB.
 const MEMORY: u64 = 2048;
 /// The maximum length of an input in bytes.
 const LONGEST: u64 = 16_384;
-/// How many of its last lines are shown of a target that failed.
+/// Number of a failed target's last lines to show.
 const LINES: usize = 40;
 
 const FLAGS: &str = "--cfg fuzzing \
@@ -33,7 +33,7 @@ const FLAGS: &str = "--cfg fuzzing \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// The part of `fuzz/Cargo.toml` that is read here.
+/// The part of `fuzz/Cargo.toml` that is parsed.
 #[derive(Deserialize)]
 struct Manifest {
     bin: Vec<Target>,
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<(), String> {
     }
 }
 
-/// The names of all targets.
+/// Returns the names of all targets.
 fn names() -> Result<Vec<String>, String> {
     let path = root().join("fuzz/Cargo.toml");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -90,7 +90,8 @@ fn build() -> Result<PathBuf, String> {
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or("`rustc -vV` prints no host")?;
     let folder = target().join("fuzz");
-    // With an explicit --target, build scripts and procedural macros are built without RUSTFLAGS, so without counters.
+    // With an explicit --target, build scripts and procedural macros are built without RUSTFLAGS,
+    // so without counters.
     let mut build = cargo(&["build", "--release", "--locked", "--quiet", "--target", host]);
     build.arg("--manifest-path").arg(root().join("fuzz/Cargo.toml"));
     build.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS);
@@ -197,7 +198,7 @@ mod tests {
     use super::{Status, names};
     use crate::command::{cargo, output, root};
 
-    /// The fuzz targets are a workspace of their own, whose lock file nothing else looks at.
+    /// The fuzz targets are a separate workspace, whose lock file nothing else checks.
     #[test]
     fn the_lock_file_is_up_to_date_with_the_crates() {
         let manifest = root().join("fuzz/Cargo.toml");

@@ -1,5 +1,5 @@
-//! `cargo xtask gallery`: puts published bugs of other QUIC and TCP stacks into our code, one at a time, and checks
-//! that each is detected.
+//! `cargo xtask gallery`: applies published bugs of other QUIC and TCP stacks to Clearway's code,
+//! one at a time, and checks that each is detected.
 
 mod judge;
 mod patch;
@@ -18,7 +18,7 @@ use self::patch::{Judge, Patch};
 use self::tree::Tree;
 use crate::command::root;
 
-/// The fraction of the patches that has to be caught.
+/// The fraction of the patches that must be caught.
 const WANTED: f64 = 0.95;
 
 #[derive(clap::Args)]
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &GalleryOptions) -> Result<(), String> {
     conclude(&trials, options)
 }
 
-/// The folder that contains the patches.
+/// Returns the folder that contains the patches.
 fn folder() -> PathBuf {
     root().join("gallery")
 }
@@ -175,7 +175,7 @@ fn conclude(trials: &[Trial<'_>], options: &GalleryOptions) -> Result<(), String
     if options.write {
         table::write(trials)?;
     }
-    // A patch that is not caught has to have the key Open, and one that is caught must not have it.
+    // A patch that is not caught must have the key Open, and one that is caught must not have it.
     let wrong: BTreeMap<&str, &str> = trials
         .iter()
         .filter_map(|trial| match (trial.is_caught, &trial.patch.open) {

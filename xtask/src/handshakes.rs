@@ -1,5 +1,5 @@
-//! `cargo xtask handshakes`: handshakes with post-quantum keys between Clearway and other stacks, over real sockets and a
-//! link that loses datagrams.
+//! `cargo xtask handshakes`: post-quantum handshakes between Clearway and other stacks, over real
+//! sockets and a link that loses datagrams.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::running::Running;
 const PEERS: [&str; 2] = ["quinn", "quic-go"];
 /// The one-way delay of the link.
 const DELAY: &str = "25ms";
-/// Up to this loss no handshake may fail, in percent.
+/// Maximum loss in percent at which no handshake may fail.
 const NONE_FAILS: u32 = 15;
 
 #[derive(clap::Args)]
@@ -30,13 +30,14 @@ pub(crate) struct HandshakesOptions {
     seed: u64,
 }
 
-/// A program, by its name in the table.
+/// A program, with its name in the table.
 struct Stack {
     name: String,
     program: PathBuf,
 }
 
-/// The result of a row: how many handshakes failed, and the times of the others in seconds, ascending.
+/// The result of a row: the number of failed handshakes, and the durations of the others in
+/// seconds, ascending.
 struct Row {
     failed: usize,
     seconds: Vec<f64>,
@@ -90,7 +91,7 @@ fn line(client: &Stack, server: &Stack, loss: u32, row: &Row) -> String {
     format!("{client:<10} {server:<10} {loss:>3} % {:>7} {}", row.failed, times.join(" "))
 }
 
-/// The handshakes of one client with one server.
+/// Runs the handshakes of one client with one server.
 fn handshakes(
     options: &HandshakesOptions,
     loss: u32,

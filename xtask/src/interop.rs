@@ -6,15 +6,15 @@ use std::process::Command;
 
 use crate::command::{self, root, target};
 
-/// For continuous integration: the tests of Clearway with itself that take less than a quarter of a minute.
+/// For CI: the tests of Clearway with itself that take less than 15 seconds.
 const WITH_ITSELF: &str = "handshake transfer longrtt chacha20 multiplexing retry resumption zerortt http3 keyupdate ecn \
     amplificationlimit transferloss transfercorruption ipv6 v2 rebind-port connectionmigration";
 const RUNNER: &str = "clearway-interop";
 const PEERS: [&str; 5] = ["quinn", "tokio-quiche", "s2n-quic", "quic-go", "aioquic"];
-/// A few in both roles with every peer.
+/// A few tests in both roles with every peer.
 const WITH_PEERS: &str = "handshake retry http3 keyupdate v2";
 
-/// Builds what the chosen cells need, and becomes the program that runs them.
+/// Builds what the selected cells need, and executes the runner in place of this process.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let mut build = command::build("release", &[RUNNER]);
     command::run("building the interop runner", build.arg("--quiet"))?;
@@ -22,18 +22,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let only_prints =
         |argument: &String| ["--help", "-h", "--list", "--show"].contains(&argument.as_str());
     if !arguments.iter().any(only_prints) {
-        // Wrong options are reported before anything else is built.
+        // Invalid options are reported before anything else is built.
         let mut list = Command::new(&runner);
         let peers = command::output("interop", list.arg("--list-peers").args(arguments))?;
         build_peers(&peers.split_whitespace().collect::<Vec<_>>())?;
         command::program()?;
     }
-    // In place of this process, so that Ctrl-C ends in order what it has started.
+    // In place of this process, so that Ctrl-C shuts down in order what the runner has started.
     let error = prepare(runner).args(arguments).exec();
     Err(format!("the runner cannot be started: {error}"))
 }
 
-/// Runs a part of the tests with this program: of Clearway with itself, and with the peers that were built.
+/// Runs a part of the tests with this program: Clearway with itself, and with the peers that were
+/// built.
 pub(crate) fn run_few(program: &Path) -> Result<(), String> {
     let runner = command::tested(RUNNER)?;
     let built = |peer: &&str| target().join("peers").join(peer).exists();

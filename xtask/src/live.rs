@@ -1,4 +1,4 @@
-//! `cargo xtask live`: what two scenarios of the lab show, over real sockets and `clearway link`.
+//! `cargo xtask live`: reproduces two scenarios of the lab over real sockets and `clearway link`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,20 @@ const REORDERING: [&str; 7] =
     ["--delay", "10ms", "--jitter", "20ms", "--jitter-reorders", "--mtu", "1472"];
 const REORDERING_BYTES: u64 = 2_000_000;
 const REORDERING_SEEDS: u64 = 5;
-/// In seconds.
+/// Time limit in seconds.
 const REORDERING_WITHIN: f64 = 3.3;
 
-/// As in the scenario `long-fat-defaults`. Datagrams are as large as the loopback interface permits, since small ones at this rate need
-/// more processor time than a small machine has for three programs.
+/// As in the scenario `long-fat-defaults`. Datagrams are as large as the loopback interface
+/// permits, since small ones at this rate need more CPU time than a small machine has for three
+/// programs.
 const LONG_FAT: [&str; 6] = ["--delay", "50ms", "--rate", "1gbit", "--queue-bytes", "12500kB"];
 const LONG_FAT_BYTES: u64 = 400_000_000;
-/// The time of the handshake and of slow start, in seconds, and the bytes that are transferred in it.
+/// The duration of the handshake and of slow start in seconds, and the bytes that are transferred
+/// in it.
 const SLOW_START: (f64, f64) = (1.2, 12.5e6);
 /// The link's rate, in bytes per second.
 const RATE: f64 = 125e6;
-/// The part of the rate that has to be used after slow start.
+/// The fraction of the rate that must be used after slow start.
 const LEAST_USE: f64 = 0.8;
 
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -65,7 +67,7 @@ fn mark(is_met: bool) -> &'static str {
     if is_met { "" } else { ": TOO SLOW" }
 }
 
-/// A file of zeros that takes no room on the disk.
+/// Creates a sparse file of zeros.
 fn make_file(folder: &Path, name: &str, size: u64) -> Result<(), String> {
     let path = folder.join(name);
     std::fs::create_dir_all(folder)
@@ -73,7 +75,7 @@ fn make_file(folder: &Path, name: &str, size: u64) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Downloads a file through a link; returns the seconds that it took, with the handshake.
+/// Downloads a file through a link. Returns the duration in seconds, including the handshake.
 fn download(
     program: &PathBuf,
     folder: &Path,

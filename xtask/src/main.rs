@@ -221,7 +221,7 @@ mod tests {
             for line in text.lines() {
                 let command = line.split('#').next().unwrap_or_default().trim();
                 let command = command.trim_start_matches("- run: ");
-                // A workflow's expression is not an option's value.
+                // A workflow expression is not an option's value.
                 if !command.starts_with("cargo xtask ") || command.contains("${{") {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Processes pinned to a core, and the CPU time that they use.
+//! Processes pinned to a core, and their CPU time.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::set_current_timer_slack;
 
-/// Why a program did not do what it was started for.
+/// Why a program did not complete its task.
 #[derive(PartialEq, Debug)]
 pub(crate) enum Failure {
-    /// It has no such command or option.
+    /// It does not have the command or option.
     NotOffered,
     /// What went wrong.
     Failed(String),
@@ -34,24 +34,25 @@ impl From<Failure> for String {
     }
 }
 
-/// Whether a program has ended because it does not have a command or an option: with 2, as parsers of arguments do, or with
-/// 127, as the peers do for what they cannot.
+/// Returns whether a program has exited because it does not have a command or an option: with 2, as
+/// argument parsers do, or with 127, as the peers do for unsupported tasks.
 fn is_not_offered(status: ExitStatus) -> bool {
     matches!(status.code(), Some(2 | 127))
 }
 
-/// A program on a core of its own, which runs until it is dropped. Its standard input ends then, and also if this process
-/// ends in any other way.
+/// A program on its own core, terminated when dropped. Its standard input closes then, and also if
+/// this process exits in any other way.
 pub(crate) struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// What it said when it was ready.
+    /// The text of its ready message.
     said: String,
 }
 
 impl Process {
-    /// Starts `program` and waits until it prints a line of the word `ready` and another, which is kept.
+    /// Starts `program` and waits until it prints a line of the word `ready` and another word,
+    /// which is kept.
     pub(crate) fn start(
         program: &Path,
         arguments: &[&str],
@@ -82,12 +83,12 @@ impl Process {
         }
     }
 
-    /// What it said when it was ready.
+    /// Returns the text of its ready message.
     pub(crate) fn said(&self) -> &str {
         &self.said
     }
 
-    /// The next line that it prints; `None` if it has ended.
+    /// Returns the next line that it prints; `None` if it has exited.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.output.read_line(&mut line);
@@ -97,48 +98,52 @@ impl Process {
     /// Writes an empty line to its standard input, which it waits for.
     ///
     /// # Errors
-    /// If it has ended.
+    ///
+    /// If it has exited.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         self.input.write_all(b"\n").map_err(|error| format!("a program has ended: {error}"))
     }
 
-    /// What it prints after [`go_on`](Self::go_on).
+    /// Returns what it prints after [`go_on`](Self::go_on).
     ///
     /// # Errors
-    /// If it has ended, or that is no JSON object.
+    ///
+    /// If it has exited, or the output is not a JSON object.
     pub(crate) fn ask(&mut self) -> Result<serde_json::Value, String> {
         self.go_on()?;
         self.answer()
     }
 
-    /// The JSON object that it prints next.
+    /// Returns the JSON object that it prints next.
     ///
     /// # Errors
-    /// If it has ended, or that is none.
+    ///
+    /// If it has exited, or the output is not a JSON object.
     pub(crate) fn answer(&mut self) -> Result<serde_json::Value, String> {
         let line = self.next_line().ok_or("a program has ended; the reason is said above")?;
         serde_json::from_str(&line).map_err(|error| format!("{line:?}: {error}"))
     }
 
-    /// How it has ended; `None` while it runs.
+    /// Returns its exit status; `None` while it runs.
     ///
     /// # Errors
-    /// If the kernel does not say it.
+    ///
+    /// If the kernel does not report it.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("waiting for a program: {error}"))
     }
 
-    /// Its process ID.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The CPU seconds that it has used so far.
+    /// Returns the CPU seconds used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
         cpu_seconds(self.child.id())
     }
 
-    /// The bytes of memory that it has now.
+    /// Returns its current memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -150,7 +155,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The ID of one that has ended may be that of another program by now.
+        // The ID of an exited process may have been reused.
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
@@ -161,7 +166,7 @@ impl Drop for Process {
     }
 }
 
-/// A server on a core of its own; terminated when dropped.
+/// A server on its own core; terminated when dropped.
 pub(crate) struct Server {
     process: Process,
     /// The address that it listens on.
@@ -175,22 +180,23 @@ impl Server {
         Ok(Self { address: process.said.clone(), process })
     }
 
-    /// The CPU seconds that it has used so far.
+    /// Returns the CPU seconds used so far.
     pub(crate) fn cpu_seconds(&self) -> Result<f64, String> {
         self.process.cpu_seconds()
     }
 
-    /// Its process ID.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The bytes of memory that it has now.
+    /// Returns its current memory in bytes.
     pub(crate) fn resident_bytes(&self) -> Result<u64, String> {
         self.process.resident_bytes()
     }
 
-    /// The bytes of memory that it has once they have not changed for two seconds: what is idle has been given back then.
+    /// Returns its memory in bytes once that has not changed for two seconds: unused memory has
+    /// been released by then.
     pub(crate) fn settled_bytes(&self) -> Result<u64, String> {
         let began = Instant::now();
         let mut last = self.resident_bytes()?;
@@ -208,11 +214,12 @@ impl Server {
     }
 }
 
-/// Memory does not change if it changes by less than this part in a second.
+/// Fraction by which memory may change per second and still count as unchanged.
 const SETTLED: f64 = 0.002;
 const MAX_SETTLING: Duration = Duration::from_secs(30);
 
-/// Runs a client to its end: the JSON object that it printed last, and the CPU seconds that it used.
+/// Runs a client to completion. Returns the last JSON object that it printed, and the CPU seconds
+/// that it used.
 pub(crate) fn client(
     program: &Path,
     arguments: &[&str],
@@ -247,17 +254,18 @@ fn no_pipe(what: &str) -> String {
     format!("the {what} of a program is not a pipe")
 }
 
-/// `program` on one core. The kernel wakes it as soon as it asks for, not up to 50 us later: it inherits that from this
-/// thread.
+/// Returns a command that runs `program` on one core. The kernel wakes it at the requested time,
+/// not up to 50 us later: it inherits that from this thread.
 fn pinned(program: &Path, core: usize) -> Command {
-    // Without it times are a little longer, for all programs.
+    // Without it latencies are slightly higher, for all programs.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut command = Command::new("taskset");
     command.arg("--cpu-list").arg(core.to_string()).arg(program);
     command
 }
 
-/// User and system time of a process (proc(5): fields 14 and 15 of stat, in ticks of 10 ms).
+/// Returns the user and system time of a process (proc(5): fields 14 and 15 of stat, in ticks of 10
+/// ms).
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;

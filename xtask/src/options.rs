@@ -1,15 +1,15 @@
-//! What tasks share to read their command lines.
+//! Command-line parsing shared by the tasks.
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Command};
 
-/// Reads the options of one task.
+/// Parses the options of one task.
 pub(crate) fn parse<T: Args>(words: &[&str]) -> Result<T, clap::Error> {
     let command = T::augment_args(Command::new("xtask").no_binary_name(true));
     T::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
-/// The options of a task that is given none.
+/// Returns the default options of a task.
 pub(crate) fn defaults<T: Args>() -> T {
     parse(&[]).unwrap_or_else(|error| error.exit())
 }

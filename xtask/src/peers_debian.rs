@@ -26,16 +26,16 @@ use self::test::Test;
 use crate::command::{self, cargo, target};
 use crate::waiting::{check_interrupt, watch_signals};
 
-/// How long a client may take in one test.
+/// Time limit of a client in one test.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// Everything that the tests share.
+/// The environment shared by all tests.
 pub(crate) struct Bench {
     chroot: Chroot,
     files: Files,
-    /// `clearway`.
+    /// The path of `clearway`.
     program: PathBuf,
-    /// The library's example `peer`.
+    /// The path of the library's example `peer`.
     example: PathBuf,
     /// The HTTP/1.1 server behind the peers.
     backend: SocketAddr,
@@ -54,7 +54,7 @@ pub(crate) struct PeersDebianOptions {
     list: bool,
 }
 
-/// Runs the chosen tests, and prints and writes the matrix.
+/// Runs the selected tests, and prints and writes the matrix.
 pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
     let chosen = chosen(&options.only)?;
     if options.list {
@@ -82,7 +82,8 @@ pub(crate) fn run(options: &PeersDebianOptions) -> Result<(), String> {
     }
 }
 
-/// The pairs and tests that `--only` selects: a pair, one of its ends, a test, or `PAIR/TEST`.
+/// Returns the pairs and tests that `--only` selects: a pair, one of its ends, a test, or
+/// `PAIR/TEST`.
 fn chosen(wanted: &[String]) -> Result<Vec<(Pair, Test)>, String> {
     let mut chosen = Vec::new();
     for pair in Pair::all() {

@@ -1,5 +1,5 @@
-//! The README's pictures, drawn from what the program prints and logs. A test compares the committed ones with the program
-//! (`crates/cli/tests/program/pictures.rs`).
+//! The README's pictures, drawn from the program's output and logs. A test compares the committed
+//! ones with the program (`crates/cli/tests/program/pictures.rs`).
 
 use std::fmt::Write;
 use std::fs;
@@ -24,7 +24,7 @@ pub(crate) fn run(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The terminal after `clearway demo`.
+/// Draws the terminal after `clearway demo`.
 fn demo(program: &Path) -> Result<String, String> {
     const COLUMN: f64 = 8.43;
     const COMMAND: &str = "$ cargo run --release -- demo";
@@ -70,9 +70,9 @@ fn demo(program: &Path) -> Result<String, String> {
 struct Run {
     class: &'static str,
     title: &'static str,
-    /// When the download was complete, in seconds.
+    /// The time in seconds at which the download was complete.
     end: f64,
-    /// Congestion windows in bytes, and since when, in seconds.
+    /// Start time in seconds, and congestion window in bytes.
     windows: Vec<(f64, f64)>,
 }
 
@@ -96,7 +96,7 @@ impl Run {
         Ok(Self { class, title, end, windows: windows.collect() })
     }
 
-    /// The line of the window: for each tenth of a pixel the last one.
+    /// Returns the line of the window: the last point of each tenth of a pixel.
     fn path(&self) -> String {
         let mut points: Vec<(String, String)> = Vec::new();
         for (time, window) in self.windows.iter().filter(|(time, _)| *time <= self.end) {
@@ -120,12 +120,12 @@ impl Run {
     }
 }
 
-/// The place of a time in seconds.
+/// Returns the x coordinate of a time in seconds.
 fn x(time: f64) -> f64 {
     74.0 + time * 134.0
 }
 
-/// The place of a window in bytes, on a logarithmic scale.
+/// Returns the y coordinate of a window in bytes, on a logarithmic scale.
 fn y(window: f64) -> f64 {
     261.8 - 94.6 * (window.log10() - 4.0)
 }
@@ -138,7 +138,7 @@ const STYLE: &str = ".card{fill:#ffffff;stroke:#d0d7de}.ink{fill:#1f2328}.quiet{
 .grid{stroke:#2b323a}.loss{fill:#ff8a80;opacity:.12}.losstext{fill:#ff9d94}
 .reno{stroke:#4cc38a}.cubic{stroke:#6cb0ff}.bbr{stroke:#f5a742}.treno{fill:#4cc38a}.tcubic{fill:#6cb0ff}.tbbr{fill:#f5a742}}";
 
-/// Windows over time.
+/// Draws the congestion windows over time.
 fn lab(runs: &[Run]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"760\" height=\"380\" viewBox=\"0 0 760 380\" role=\"img\" \

@@ -1,4 +1,5 @@
-//! Programs in namespaces. Each is in a process group of its own, so that Ctrl-C ends only this program, which then ends them.
+//! Programs in namespaces. Each is in its own process group, so that Ctrl-C ends only this program,
+//! which then ends them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -13,26 +14,26 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::waiting::{POLLING, check_interrupt, wait_until};
 
-/// How long a program may take to start.
+/// Time limit for a program to start.
 const STARTING: Duration = Duration::from_secs(10);
-/// How long a program may take to end after SIGTERM.
+/// Time limit for a program to exit after SIGTERM.
 const ENDING: Duration = Duration::from_secs(5);
 
 /// A running program; killed when dropped.
 pub(crate) struct Program {
-    /// For a person.
+    /// Name for the reader.
     name: String,
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// The line that it was ready with.
+    /// Its ready message.
     said: String,
 }
 
 impl Program {
-    /// Starts a program in a namespace, and waits until it prints a line that begins with the word `ready`. What it prints to
-    /// standard error is added to `log`. Must be called from the main thread: the kernel ends the program when the thread ends
-    /// that has started it.
+    /// Starts a program in a namespace, and waits until it prints a line that begins with the word
+    /// `ready`. Its standard error is appended to `log`. Must be called from the main thread: the
+    /// kernel kills the program when the thread that has started it exits.
     pub(crate) fn start(
         name: &str,
         namespace: &Namespace,
@@ -54,7 +55,7 @@ impl Program {
         if let Some(output) = output {
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    // Nobody may wait for it any more; the pipe is emptied all the same.
+                    // The receiver may be gone; the pipe is drained anyway.
                     let _ = sender.send(line);
                 }
             });
@@ -71,12 +72,12 @@ impl Program {
         }
     }
 
-    /// The line with which it said that it is ready.
+    /// Returns its ready message.
     pub(crate) fn said(&self) -> &str {
         &self.said
     }
 
-    /// The next line that it prints.
+    /// Returns the next line that it prints.
     pub(crate) fn next_line(&mut self, limit: Duration) -> Result<String, String> {
         let began = Instant::now();
         loop {
@@ -94,7 +95,7 @@ impl Program {
         }
     }
 
-    /// Its process ID.
+    /// Returns its process ID.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -110,7 +111,7 @@ impl Program {
         kill_process(pid, signal).map_err(|error| format!("{}: {error}", self.name))
     }
 
-    /// Ends it as a service manager does, and waits until it has ended.
+    /// Stops it like a service manager, and waits until it has exited.
     pub(crate) fn stop(&mut self) -> Result<(), String> {
         self.signal(Signal::TERM)?;
         let has_ended = wait_until(ENDING, || match self.child.try_wait() {
@@ -124,7 +125,7 @@ impl Program {
     }
 }
 
-/// An ended one is not killed: the standard library knows that its ID may be another's by now.
+/// An exited program is not killed: the standard library knows that its ID may have been reused.
 impl Drop for Program {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long a program may take to end by itself.
+/// Time limit for a program to exit by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A running server or link; terminated when dropped.
@@ -18,8 +18,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `program` and waits until it prints its address: to standard output, or, `clearway link`, to standard
-    /// error.
+    /// Starts `program` and waits until it prints its address: to standard output, or, in the case
+    /// of `clearway link`, to standard error.
     pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Self, String> {
         let failed = |error| format!("{}: {error}", program.display());
         let mut command = Command::new(program);
@@ -44,13 +44,14 @@ impl Running {
             }
             running.address = address(&lines[before..]).unwrap_or_default().to_owned();
         }
-        // The pipe stays open and is emptied.
+        // The pipe stays open and is drained.
         std::thread::spawn(move || std::io::copy(&mut source, &mut std::io::sink()));
         Ok(running)
     }
 }
 
-/// The address in `listening ADDRESS`, `listening on https://ADDRESS (h3)`, or `relaying ADDRESS to …`.
+/// Parses the address in `listening ADDRESS`, `listening on https://ADDRESS (h3)`, or `relaying
+/// ADDRESS to …`.
 fn address(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("listening ").or_else(|| line.strip_prefix("relaying "))?;
     let rest = rest.strip_prefix("on https://").unwrap_or(rest);
@@ -65,8 +66,8 @@ impl Running {
     }
 }
 
-/// A server that is terminated answers what its clients have asked for. One whose client's last datagram was lost would
-/// wait for its idle timeout; terminated again, it ends at once.
+/// After SIGTERM a server answers the requests of its clients. If a client's last datagram was
+/// lost, it would wait for the idle timeout; after a second SIGTERM it exits immediately.
 impl Drop for Running {
     fn drop(&mut self) {
         self.terminate();

@@ -1,8 +1,8 @@
-//! The public surface of the crates that users depend on, recorded in `docs/surface/`, so that a change to it is
-//! noticed.
+//! The public API of the crates that users depend on, recorded in `docs/surface/`, so that changes
+//! to it are noticed.
 //!
-//! Every item that is declared `pub` counts: the lint `unreachable_pub` ensures that users can reach it. The path of a
-//! private module is left out, since users cannot name it.
+//! Every item that is declared `pub` counts: the lint `unreachable_pub` ensures that users can
+//! reach it. The path of a private module is left out, since users cannot name it.
 
 mod module;
 mod text;
@@ -37,12 +37,12 @@ pub(crate) fn run(is_write: bool) -> Result<(), String> {
     if is_write { write() } else { compare() }
 }
 
-/// The file that records the surface of a crate.
+/// Returns the file that records a crate's public API.
 fn record(name: &str) -> PathBuf {
     root().join("docs/surface").join(format!("{name}.txt"))
 }
 
-/// The lines that describe a crate's surface, sorted.
+/// Returns the lines that describe a crate's public API, sorted.
 fn surface(name: &str) -> Result<String, String> {
     let file = root().join("crates").join(name).join("src/lib.rs");
     let module = Module::read(&file, true)?;
@@ -62,7 +62,7 @@ fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// Fails if the surface of a crate has lines that its record lacks, or the other way round.
+/// Fails if a crate's public API has lines that its record lacks, or vice versa.
 fn compare() -> Result<(), String> {
     let mut changes = Vec::new();
     for name in CRATES {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all checks that have to pass.
+//! `cargo xtask test`: all checks that must pass.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::gallery::GalleryOptions;
 use crate::options::defaults;
 use crate::{cost, doctor, features, fuzz, gallery, interop, viewer};
 
-/// With this feature there are the tests that need the peers.
+/// The feature that enables the tests that need the peers.
 const PEERS: &str = "clearway-interop/peers";
 
 /// The crates with threads that wait for sockets.
@@ -87,7 +87,8 @@ fn run_all(options: &TestOptions) -> Result<(), String> {
     if options.peers { run_peers() } else { Ok(()) }
 }
 
-/// Runs the tests of the crates with threads again. These wait as on systems other than Linux. The test programs are built already.
+/// Runs the tests of the crates with threads again, using the poller of systems other than Linux.
+/// The test programs are built already.
 fn test_with_portable_poller() -> Result<(), String> {
     let build = ["test", "--workspace", "--features", QUINN, "--no-run"];
     let mut build = cargo(&[&build[..], &["--message-format", "json-render-diagnostics"]].concat());

@@ -1,5 +1,6 @@
-//! `cargo xtask udp-loss`: the story of docs/udp-loss.md as it happens on this machine. A proxy beyond its rate, the same with
-//! a larger receive buffer, and `clearway balance` in its place, each with `clearway doctor` looking on.
+//! `cargo xtask udp-loss`: reproduces the experiment of docs/udp-loss.md on this machine: a proxy
+//! beyond its maximum rate, the same with a larger receive buffer, and `clearway balance` in its
+//! place, each observed by `clearway doctor`.
 
 mod attendant;
 mod picture;
@@ -17,14 +18,14 @@ use self::play::{LARGER, Play, Programs, Subject};
 use crate::command::{self, output, root, target};
 use crate::waiting::watch_signals;
 
-/// The size of receive buffers unless programs ask for another, as the kernel counts it.
+/// The default receive buffer size, as the kernel counts it.
 const DEFAULT_BUFFER: &str = "/proc/sys/net/core/rmem_default";
-/// What programs may ask for at most; the kernel doubles it.
+/// Maximum size that programs may request; the kernel doubles it.
 const BUFFER_MAX: &str = "/proc/sys/net/core/rmem_max";
-/// Above other programs of the host, which are no part of the story.
+/// A higher priority than the host's other programs, which are not part of the experiment.
 const NICENESS: i32 = -10;
 
-/// Runs the three proxies, prints what happens, and draws it.
+/// Runs the three proxies, prints the results, and draws them.
 pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("udp-loss makes network namespaces; run it as root".to_owned());
@@ -59,7 +60,7 @@ pub(crate) fn run(picture: Option<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// What is printed, and written into a file as far as it has come.
+/// The report so far, which is printed and written to a file.
 struct Story {
     file: PathBuf,
     text: String,
@@ -75,7 +76,7 @@ impl Story {
     }
 }
 
-/// What the figures are of.
+/// Returns the description of the measured system.
 fn introduction() -> String {
     let mut describe = Command::new("git");
     describe.args(["describe", "--always", "--dirty"]).current_dir(root());
@@ -90,7 +91,8 @@ fn introduction() -> String {
     )
 }
 
-/// The proxies: with the default buffer, with one that is as much larger as it may be, and the balancer.
+/// Returns the proxies: with the default buffer, with one that is up to [`LARGER`] times as large,
+/// as far as `max` permits, and the balancer.
 fn subjects(default: u64, max: u64) -> Result<[Subject; 3], String> {
     let larger = default.saturating_mul(LARGER).min(max.saturating_mul(2));
     if larger <= default {

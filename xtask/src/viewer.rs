@@ -34,7 +34,7 @@ pub(crate) fn write_types() -> Result<(), String> {
     command::run("writing the viewer's types", &mut command::cargo(&words))
 }
 
-/// `PATH`, with the folder of a newer Node in front if `prepare.sh` printed one.
+/// Returns `PATH`, prefixed with the folder of a newer Node if `prepare.sh` printed one.
 fn path(named: &str) -> Result<OsString, String> {
     let present = env::var_os("PATH").unwrap_or_default();
     let named = Some(named.trim()).filter(|named| !named.is_empty()).map(PathBuf::from);

@@ -1,15 +1,16 @@
-//! Waiting for something that other programs do, until the user interrupts.
+//! Waits for other programs, until the user interrupts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// Set when the user interrupts this program. Everything that waits stops then, and what was made is removed.
+/// Set when the user interrupts this program. All waits then return, and what was created is
+/// removed.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-/// How often it is looked whether that has happened.
+/// Interval at which that is checked.
 pub(crate) const POLLING: Duration = Duration::from_millis(10);
 
-/// Ctrl-C and SIGTERM end what runs, in order.
+/// Makes Ctrl-C and SIGTERM end what runs, in order.
 pub(crate) fn watch_signals() -> Result<(), String> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -19,7 +20,10 @@ pub(crate) fn watch_signals() -> Result<(), String> {
     Ok(())
 }
 
+/// Checks for an interrupt.
+///
 /// # Errors
+///
 /// If the user has interrupted this program.
 pub(crate) fn check_interrupt() -> Result<(), String> {
     match INTERRUPTED.load(Ordering::Relaxed) {
@@ -28,10 +32,11 @@ pub(crate) fn check_interrupt() -> Result<(), String> {
     }
 }
 
-/// Waits until `is_done`, and returns whether it is so in time.
+/// Waits until `is_done`, and returns whether that happened in time.
 ///
 /// # Errors
-/// That of `is_done`, or if the user interrupts.
+///
+/// The error of `is_done`, or if the user interrupts.
 pub(crate) fn wait_until(
     limit: Duration,
     mut is_done: impl FnMut() -> Result<bool, String>,
@@ -49,7 +54,10 @@ pub(crate) fn wait_until(
     }
 }
 
+/// Sleeps for `time`.
+///
 /// # Errors
+///
 /// If the user interrupts.
 pub(crate) fn pause(time: Duration) -> Result<(), String> {
     let began = Instant::now();

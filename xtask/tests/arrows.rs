@@ -1,8 +1,9 @@
-//! What uses what: the modules of a folder without cycles, the parts of `transport` not each other, and a crate only crates on
-//! floors below its own.
+//! Dependency rules: the modules of a folder have no cycles, the parts of `transport` do not use
+//! each other, and a crate uses only crates on lower layers (floors in ARCHITECTURE.md).
 //!
-//! In a folder, an arrow leads from one module to another if anything in the first, at any depth, names something that is defined in
-//! the second. Tests are left out. The folder's own file belongs to none of its modules: it may use them, and they it.
+//! In a folder, an arrow leads from one module to another if anything in the first, at any depth,
+//! names something that is defined in the second. Tests are left out. The folder's own file belongs
+//! to none of its modules: it may use them, and they may use it.
 
 #[path = "arrows/tree.rs"]
 mod tree;
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use tree::{Names, Tree};
 
-/// For each module of a folder, the modules that it uses, and where.
+/// For each module of a folder, the modules that it uses, and where it uses them.
 type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// An arrow that breaks a rule and is permitted.
+/// A permitted arrow that violates a rule.
 struct Exception {
     /// The folder of the crate.
     member: &'static str,
@@ -27,7 +28,7 @@ struct Exception {
     reason: &'static str,
 }
 
-/// At most five: more of them mean that a rule is wrong.
+/// At most five: more would mean that a rule is wrong.
 const EXCEPTIONS: [Exception; 1] = [Exception {
     member: "crates/transport",
     from: "config",
@@ -38,9 +39,9 @@ const EXCEPTIONS: [Exception; 1] = [Exception {
 /// The parts of `transport`.
 const PARTS: [&str; 8] =
     ["ack_frequency", "datagram", "handshake", "ids", "path", "recovery", "space", "streams"];
-/// What puts the parts together.
+/// The modules that combine the parts.
 const USERS_OF_PARTS: [&str; 2] = ["connection", "endpoint"];
-/// What all of `transport` may use.
+/// The modules that all of `transport` may use.
 const COMMON: [&str; 14] = [
     "address",
     "config",
@@ -62,14 +63,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is the parent folder")
 }
 
-/// The folders in `crates/`, by name.
+/// Returns the names of the folders in `crates/`.
 fn crates() -> Vec<String> {
     let entries = fs::read_dir(root().join("crates")).expect("the folder can be read");
     let names = entries.map(|entry| entry.expect("the entry can be read").file_name());
     names.map(|name| name.into_string().expect("the name is in UTF-8")).collect()
 }
 
-/// The root files of all crates of the workspace, each with its crate's folder.
+/// Returns the root files of all crates of the workspace, each with its crate's folder.
 fn roots() -> Vec<(String, PathBuf)> {
     let others = ["bench", "interop", "interop/namespaces", "limits", "xtask"].map(str::to_owned);
     let members = crates().into_iter().map(|name| format!("crates/{name}")).chain(others);
@@ -84,7 +85,7 @@ fn roots() -> Vec<(String, PathBuf)> {
     files.collect()
 }
 
-/// The arrows in each folder of a crate.
+/// Returns the arrows in each folder of a crate.
 fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
     let mut folders: BTreeMap<Names, Arrows> = BTreeMap::new();
     for path in tree.0.keys() {
@@ -96,7 +97,7 @@ fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
         for used in &module.used {
             let target = tree.module_of(used);
             let common = path.iter().zip(&target).take_while(|(own, other)| own == other).count();
-            // Otherwise one is the folder of the other.
+            // Otherwise one of them contains the other.
             if let (Some(from), Some(to)) = (path.get(common), target.get(common)) {
                 let folder = folders.entry(path[..common].to_vec()).or_default();
                 let uses = folder.entry(from.clone()).or_default().entry(to.clone()).or_default();
@@ -107,7 +108,8 @@ fn arrows(tree: &Tree) -> BTreeMap<Names, Arrows> {
     folders
 }
 
-/// The arrows of cycles: those from whose end others lead back to their beginning.
+/// Returns the arrows that are part of a cycle: those from whose end other arrows lead back to
+/// their beginning.
 fn cycles(arrows: &Arrows) -> Arrows {
     let leads_back = |from: &String, to: &String| {
         let (mut reached, mut left) = (BTreeSet::new(), vec![to]);
@@ -126,7 +128,7 @@ fn cycles(arrows: &Arrows) -> Arrows {
     cycles
 }
 
-/// The arrows to parts of `transport` from what may not use them.
+/// Returns the arrows to parts of `transport` from modules that must not use them.
 fn uses_of_parts(arrows: &Arrows) -> Arrows {
     let mut wrong = arrows.clone();
     wrong.retain(|from, _| !USERS_OF_PARTS.contains(&from.as_str()));
@@ -135,7 +137,7 @@ fn uses_of_parts(arrows: &Arrows) -> Arrows {
     wrong
 }
 
-/// Takes out what is permitted. What is there for each exception is added to `needed`.
+/// Removes permitted arrows. The arrows that each exception has permitted are added to `needed`.
 fn without_exceptions(member: &str, arrows: &mut Arrows, needed: &mut BTreeSet<String>) {
     for exception in EXCEPTIONS.iter().filter(|it| it.member == member) {
         let Some(uses) = arrows.get_mut(exception.from) else { continue };
@@ -190,7 +192,8 @@ fn there_are_few_exceptions_and_each_has_a_reason() {
     assert!(EXCEPTIONS.iter().all(|it| !it.reason.is_empty() && !it.to.is_empty()));
 }
 
-/// The checker's rules may use its books and the definition of a rule, but not other rules or the code that runs them.
+/// The checker's rules may use its records and the definition of a rule, but not other rules or the
+/// code that runs them.
 #[test]
 fn a_rule_uses_only_the_books_and_the_definition_of_a_rule() {
     let folders = arrows(&Tree::read(&root().join("crates/lab/src/lib.rs")));
@@ -200,7 +203,8 @@ fn a_rule_uses_only_the_books_and_the_definition_of_a_rule() {
     }
 }
 
-/// The floor of each crate, as ARCHITECTURE.md draws it: a line for each floor, with remarks at its end. The cellar is 0.
+/// Returns the layer of each crate, as drawn in ARCHITECTURE.md: a line for each floor, with
+/// remarks at its end. The cellar is 0.
 fn floors(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
     let mut floors = BTreeMap::new();
     for line in drawing.lines() {
@@ -221,7 +225,8 @@ fn floors(drawing: &str, crates: &[String]) -> BTreeMap<String, u32> {
     floors
 }
 
-/// The crates of `crates` that a manifest depends on other than for tests, by their folders' names.
+/// Returns the crates of `crates` that a manifest depends on, except for tests, by their folders'
+/// names.
 fn dependencies(manifest: &toml::Table, crates: &[String]) -> BTreeSet<String> {
     let tables = ["dependencies", "build-dependencies"];
     let targets = manifest.get("target").and_then(toml::Value::as_table);
@@ -235,7 +240,7 @@ fn dependencies(manifest: &toml::Table, crates: &[String]) -> BTreeSet<String> {
     packages.map(folder).filter(|name| crates.contains(name)).collect()
 }
 
-/// The arrows between crates that do not lead downward.
+/// Returns the arrows between crates that do not lead to a lower layer.
 fn upward(
     floors: &BTreeMap<String, u32>,
     uses: &BTreeMap<String, BTreeSet<String>>,
@@ -264,12 +269,12 @@ fn a_crate_uses_only_crates_on_lower_floors() {
     assert!(upward.is_empty(), "these crates use one that is not on a lower floor: {upward:?}");
 }
 
-/// The names in a path.
+/// Returns the names in a path.
 fn names(path: &str) -> Names {
     path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// The arrows in the folder `folder` of a crate, as text.
+/// Returns the arrows in the folder `folder` of a crate, as text.
 fn drawn(text: &str, folder: &str) -> Vec<String> {
     let folders = arrows(&Tree::parse(text));
     let all = folders[&names(folder)].iter();
@@ -284,7 +289,7 @@ fn a_cycle_is_found_with_what_makes_it() {
     assert_eq!(cycles(&arrows(&Tree::parse(text))[&Names::new()]), Arrows::new());
     let text = text.replace("struct C;", "struct C(crate::a::A);");
     let found = cycles(&arrows(&Tree::parse(&text))[&Names::new()]);
-    // What only uses a cycle is not in it.
+    // A module that only uses a cycle is not part of it.
     assert_eq!(found.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(found["b"]["c"].iter().collect::<Vec<_>>(), ["b::inner uses c::C"]);
 }

@@ -1,5 +1,5 @@
-//! Every `cargo` command that the contributor's documents, `.ci/run` and the workflows name exists, and CONTRIBUTING.md says for
-//! each folder what to run after a change.
+//! Checks that every `cargo` command in the contributors' documents, `.ci/run` and the workflows
+//! exists, and that CONTRIBUTING.md says for each folder what to run after a change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn packages() -> Vec<Package> {
     metadata["packages"].as_array().expect("packages").iter().map(package).collect()
 }
 
-/// Whether a Rust file below `folder` has a function or module whose name contains `part`.
+/// Returns whether a Rust file below `folder` has a function or module whose name contains `part`.
 fn has_test(folder: &Path, part: &str) -> bool {
     std::fs::read_dir(folder).expect("a folder").any(|entry| {
         let path = entry.expect("an entry").path();
@@ -59,7 +59,7 @@ fn has_test(folder: &Path, part: &str) -> bool {
     })
 }
 
-/// The commands that begin with `cargo` in the code blocks and code spans of a document.
+/// Returns the commands that begin with `cargo` in the code blocks and code spans of a document.
 fn commands_of_document(text: &str) -> Vec<String> {
     let (mut blocks, mut prose) = (Vec::new(), String::new());
     let mut is_fenced = false;
@@ -80,7 +80,7 @@ fn commands_of_document(text: &str) -> Vec<String> {
     commands(blocks.iter().map(String::as_str))
 }
 
-/// The commands that begin with `cargo` in a script or workflow.
+/// Returns the commands that begin with `cargo` in a script or workflow.
 fn commands_of_script(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     commands(lines.map(|line| line.find("cargo ").map_or("", |at| &line[at..])))
@@ -91,7 +91,7 @@ fn commands<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     lines.map(|line| line.split("  #").next().unwrap_or(line).trim().to_owned()).collect()
 }
 
-/// What the commands are compared with.
+/// The packages and tasks that the commands are checked against.
 struct Project {
     packages: Vec<Package>,
     help: String,
@@ -103,12 +103,12 @@ impl Project {
         Self { packages: packages(), help }
     }
 
-    /// What is wrong with a command, if anything is.
+    /// Returns what is wrong with a command, if anything.
     fn fault(&self, command: &str) -> Option<String> {
         let mut words: Vec<&str> = command.split_whitespace().collect();
         words.retain(|word| !word.starts_with('+'));
         match words.get(1..)? {
-            // What a workflow puts in.
+            // Inserted by a workflow.
             ["xtask", name, ..] if name.contains("${{") => None,
             ["xtask", name, rest @ ..] => self.fault_of_task(name, rest),
             ["test" | "check" | "clippy" | "run" | "build", rest @ ..] => {
@@ -139,7 +139,7 @@ impl Project {
         if !self.help.lines().any(is_named) {
             return Some(format!("has no task {name}"));
         }
-        // The runner is built to print its options.
+        // The runner would have to be built to print its options.
         if name == "interop" {
             return None;
         }
@@ -151,7 +151,7 @@ impl Project {
         missing.next().map(|option| format!("has no option {option}"))
     }
 
-    /// The word after `option`.
+    /// Returns the word after one of the options.
     fn after<'a>(words: &[&'a str], options: &[&str]) -> Option<&'a str> {
         let at = words.iter().position(|word| options.contains(word))?;
         words.get(at + 1).copied()
@@ -255,7 +255,8 @@ fn commands_that_do_not_exist_are_noticed() {
     assert_eq!(commands_of_script("# cargo a\n  - run: cargo b --c\n"), ["cargo b --c"]);
 }
 
-/// The folders of the repository that have a row: those of the root, and instead of `crates/` those in it.
+/// Returns the folders of the repository that have a row: those of the root, and instead of
+/// `crates/` those in it.
 fn folders() -> BTreeSet<String> {
     let files = run(Command::new("git").args(["ls-files"]));
     let folder = |file: &str| {

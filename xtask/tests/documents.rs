@@ -1,12 +1,14 @@
-//! Every path that a document names exists.
+//! Checks that every path in a document exists.
 //!
-//! The test reads all Markdown files of the repository: link targets, code spans, and the words of code blocks. A code
-//! span or a word is taken for a path if it consists only of letters, digits and `/ . _ - +`, and either ends in a
-//! known extension or in `/`, or begins with a folder of the root. Therefore addresses, patterns with `*`, command
-//! lines and units (`bytes/s`) are not paths. A path may start at the root, at the document's folder, or at a crate's
-//! `src`, with or without the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
-//! `crates/transport/src/recovery/rtt.rs`. A name without `/` may be that of any file. Paths in `target/` are accepted,
-//! since builds create them. A link is relative to the document's folder, and its fragment is a heading of its target.
+//! The test reads all Markdown files of the repository: link targets, code spans, and the words of
+//! code blocks. A code span or a word is considered a path if it consists only of letters, digits
+//! and `/ . _ - +`, and either ends in a known extension or in `/`, or begins with a folder of the
+//! root. Therefore addresses, patterns with `*`, command lines and units (`bytes/s`) are not paths.
+//! A path may start at the root, at the document's folder, or at a crate's `src`, with or without
+//! the crate's name: `recovery/rtt.rs` and `transport/recovery/rtt.rs` are both
+//! `crates/transport/src/recovery/rtt.rs`. A name without `/` may be that of any file. Paths in
+//! `target/` are accepted, since builds create them. A link is relative to the document's folder,
+//! and its fragment is a heading of its target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +33,7 @@ impl Repository {
         Self { files, folders }
     }
 
-    /// All files that exist and that git does not ignore.
+    /// Returns all existing files that git does not ignore.
     fn here() -> Self {
         let mut git = Command::new("git");
         git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -47,7 +49,7 @@ impl Repository {
         self.files.contains(path) || self.folders.contains(path) || path.starts_with("target/")
     }
 
-    /// Whether `text` is taken for a path.
+    /// Returns whether `text` is considered a path.
     fn is_path(&self, text: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
         if text.starts_with(['/', '-']) || !text.chars().all(is_plain) {
@@ -60,7 +62,7 @@ impl Repository {
                 && (text.ends_with('/') || first.is_some_and(|first| self.folders.contains(first)))
     }
 
-    /// Whether `path`, named by a document in `folder`, exists.
+    /// Returns whether `path`, named by a document in `folder`, exists.
     fn resolves(&self, folder: &str, path: &str) -> bool {
         let crates = self.folders.iter().filter(|folder| folder.starts_with("crates/"));
         let sources = crates.filter(|folder| folder.ends_with("/src"));
@@ -74,7 +76,7 @@ impl Repository {
                 && self.files.iter().any(|file| file.ends_with(&format!("/{path}")))
     }
 
-    /// What is wrong with the link to `target` in `document`, if anything is.
+    /// Returns what is wrong with the link to `target` in `document`, if anything.
     fn fault_of_link(&self, document: &str, target: &str) -> Option<&'static str> {
         let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
         let place =
@@ -87,7 +89,8 @@ impl Repository {
             .then_some("is not a heading of that document")
     }
 
-    /// A line for each path and link in `text`, the content of `document`, that does not exist.
+    /// Returns a line for each path and link in `text`, the content of `document`, that does not
+    /// exist.
     fn faults(&self, document: &str, text: &str) -> Vec<String> {
         let mut faults = Vec::new();
         let mut is_fenced = false;
@@ -115,7 +118,7 @@ impl Repository {
     }
 }
 
-/// The texts of the links in a line.
+/// Returns the texts of the links in a line.
 fn texts_of_links(line: &str) -> impl Iterator<Item = &str> {
     let before = line.match_indices("](").map(|(at, _)| line.get(..at).unwrap_or_default());
     before.filter_map(|before| before.rsplit_once('[').map(|(_, text)| text))
@@ -133,7 +136,7 @@ fn folder_of(document: &str) -> &str {
     document.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// `path` from `folder`, without `.` and `..`.
+/// Returns `path` relative to `folder`, without `.` and `..`.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -146,7 +149,7 @@ fn join(folder: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// The fragments by which the headings of `text` are linked to.
+/// Returns the fragments that link to the headings of `text`.
 fn headings(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     let kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);

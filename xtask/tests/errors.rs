@@ -1,5 +1,5 @@
-//! Every public error of the libraries is `#[non_exhaustive]`, so that it can grow, and returns its cause from
-//! `source()`.
+//! Checks that every public error of the libraries is `#[non_exhaustive]`, so that it can be
+//! extended, and returns its cause from `source()`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +19,7 @@ const MADE_ELSEWHERE: [(&str, &str); 2] = [
 struct Declared {
     file: PathBuf,
     is_non_exhaustive: bool,
-    /// The last names of the paths that its fields are made of.
+    /// The last names of the paths in its fields' types.
     contents: BTreeSet<String>,
     has_source: bool,
 }
@@ -46,7 +46,7 @@ fn every_public_error_is_non_exhaustive_and_returns_its_cause() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// All public errors, by their folder in `crates/` and their names.
+/// Returns all public errors, by their folder in `crates/` and their names.
 fn public_errors() -> BTreeMap<(String, String), Declared> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut errors = BTreeMap::new();
@@ -84,7 +84,7 @@ fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The name and the declaration of `item`, if it is a public enum or struct.
+/// Returns the name and the declaration of `item`, if it is a public enum or struct.
 fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     let (visibility, attributes, name, fields): (_, _, _, Vec<&Fields>) = match item {
         Item::Enum(item) => {
@@ -105,7 +105,8 @@ fn declared(item: &Item, file: &Path) -> Option<(String, Declared)> {
     matches!(visibility, Visibility::Public(_)).then(|| (name.to_string(), declared))
 }
 
-/// The type for which `item` implements `Error`, and whether the implementation has `source`.
+/// Returns the type for which `item` implements `Error`, and whether the implementation has
+/// `source`.
 fn implemented(item: &Item) -> Option<(String, bool)> {
     let Item::Impl(item) = item else { return None };
     let (path, _) = item.trait_.as_ref()?;

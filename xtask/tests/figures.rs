@@ -1,4 +1,5 @@
-//! Figures in documents agree with the code that they are about, and with the same figures in other documents.
+//! Checks that figures in documents agree with the code that they describe, and with the same
+//! figures in other documents.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +11,19 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// How often `part` occurs in `file`.
+/// Returns how often `part` occurs in `file`.
 fn occurrences(file: &str, part: &str) -> usize {
     read(file).matches(part).count()
 }
 
-/// The names of the files in `folder` that end in `ending`.
+/// Returns the names of the files in `folder` that end in `ending`.
 fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
     names.map(|name| name.expect("a name in UTF-8")).filter(|name| name.ends_with(ending)).collect()
 }
 
-/// The text between `before` and `after` in `file`, without underscores.
+/// Returns the text between `before` and `after` in `file`, without underscores.
 fn value(file: &str, before: &str, after: char) -> String {
     let text = read(file);
     let rest = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
@@ -30,7 +31,7 @@ fn value(file: &str, before: &str, after: char) -> String {
     value.replace('_', "")
 }
 
-/// `figure` with commas, as documents have it.
+/// Returns `figure` with commas, as in documents.
 fn with_commas(figure: &str) -> String {
     let mut text = String::new();
     for (index, digit) in figure.chars().enumerate() {
@@ -74,7 +75,7 @@ fn figures_in_documents_are_those_of_the_code() {
     }
 }
 
-/// The first cells after the row's name, of the row of a table that begins with `name`.
+/// Returns the first cells after the row's name, in the table row that begins with `name`.
 fn cells(document: &str, name: &str, count: usize) -> Vec<String> {
     let text = read(document);
     let row = text.lines().find_map(|line| line.strip_prefix(name));
@@ -85,7 +86,8 @@ fn cells(document: &str, name: &str, count: usize) -> Vec<String> {
 #[test]
 fn figures_in_two_documents_agree() {
     let (readme, bench) = ("README.md", "bench/README.md");
-    // A document and how its row begins, the same of the other document, and how many cells agree.
+    // A document and the beginning of its row, the same of the other document, and the number of
+    // cells that agree.
     for (one, its, other, others, count) in [
         (readme, "| HTTP/3 |", bench, "| HTTP/3 (compared with h3-quinn) |", 3),
         (readme, "| raw stream |", bench, "| raw stream |", 3),

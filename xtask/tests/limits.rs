@@ -1,7 +1,7 @@
-//! The table of limits in SECURITY.md states the defaults of the code.
+//! Checks that the table of limits in SECURITY.md states the defaults of the code.
 //!
-//! Each row names constants, fields of a `Default` implementation, or options with a default, and their values are computed from
-//! the source: no number is repeated here.
+//! Each row names constants, fields of a `Default` implementation, or options with a default, and
+//! their values are computed from the source: no number is repeated here.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 /// A limit: a number, bytes, or nanoseconds.
 type Value = u128;
 
-/// The rows of the table, as cells.
+/// Returns the cells of the table's rows.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let section = text.split("\n## Limits\n").nth(1).expect("a section on limits");
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -24,7 +24,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
     lines.map(cells).collect()
 }
 
-/// A number with its unit: `1,024`, `64 KiB`, `30 s`.
+/// Parses a number with its unit: `1,024`, `64 KiB`, `30 s`.
 fn stated(text: &str) -> Option<Value> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != ',');
@@ -42,7 +42,7 @@ fn stated(text: &str) -> Option<Value> {
     Some(number * factor)
 }
 
-/// Where a default is: a file, and in it `CONSTANT`, `CONSTANT.field` or `Type.field`.
+/// The location of a default: a file, and in it `CONSTANT`, `CONSTANT.field` or `Type.field`.
 struct Place {
     file: String,
     name: String,
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// The value of a constant, also of one in an `impl`.
+/// Returns the value of a constant, including those in an `impl`.
 fn constant<'a>(items: &'a [Item], name: &str) -> Option<&'a Expr> {
     items.iter().find_map(|item| match item {
         Item::Const(item) if item.ident == name => Some(&*item.expr),
@@ -87,7 +87,7 @@ fn constant<'a>(items: &'a [Item], name: &str) -> Option<&'a Expr> {
     })
 }
 
-/// The value of a field in a struct expression.
+/// Returns the value of a field in a struct expression.
 fn member<'a>(expression: &'a Expr, field: &str) -> Option<&'a Expr> {
     let Expr::Struct(expression) = expression else { return None };
     let is_named =
@@ -95,7 +95,7 @@ fn member<'a>(expression: &'a Expr, field: &str) -> Option<&'a Expr> {
     expression.fields.iter().find(|value| is_named(&value.member)).map(|value| &value.expr)
 }
 
-/// The value of a field in `impl Default`.
+/// Returns the value of a field in `impl Default`.
 fn default_of(items: &[Item], name: &str, field: &str) -> Option<Value> {
     items.iter().find_map(|item| {
         let Item::Impl(item) = item else { return None };
@@ -111,7 +111,7 @@ fn default_of(items: &[Item], name: &str, field: &str) -> Option<Value> {
     })
 }
 
-/// The default of an option of the command line.
+/// Returns the default of a command-line option.
 fn option(items: &[Item], name: &str, field: &str) -> Option<Value> {
     let options = items.iter().find_map(|item| match item {
         Item::Struct(item) if item.ident == name => Some(item),
@@ -136,7 +136,7 @@ fn option(items: &[Item], name: &str, field: &str) -> Option<Value> {
     found
 }
 
-/// The number that an expression of constants stands for.
+/// Evaluates an expression of constants.
 fn evaluate(expression: &Expr, items: &[Item]) -> Option<Value> {
     match expression {
         Expr::Lit(literal) => match &literal.lit {
@@ -174,14 +174,14 @@ fn evaluate(expression: &Expr, items: &[Item]) -> Option<Value> {
     }
 }
 
-/// A value as the command line has it: `256MiB`, `60s`, `4096`.
+/// Parses a value in command-line syntax: `256MiB`, `60s`, `4096`.
 fn of_option(text: &str) -> Option<Value> {
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     stated(&format!("{number} {unit}"))
 }
 
-/// What is wrong with a row, if anything is.
+/// Returns what is wrong with a row, if anything.
 fn problem(row: &[String]) -> Option<String> {
     let [_, what, default, _, _, code] = row else {
         return Some(format!("{row:?} does not have six cells"));
@@ -209,10 +209,11 @@ fn the_table_of_limits_states_the_defaults_of_the_code() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// A limit of the transport's or of HTTP/3's settings has a row, so that a new one is not forgotten.
+/// Every limit in the settings of the transport or of HTTP/3 has a row, so that a new one is not
+/// forgotten.
 #[test]
 fn every_limit_among_the_settings_has_a_row() {
-    // Settings that limit nothing of what a peer can make us keep.
+    // Settings that do not limit what a peer can make Clearway keep.
     let other = [
         "max_datagram_size",
         "max_datagram_frame_size",

@@ -1,5 +1,6 @@
-//! Programs print through `clearway_terminal` only, which escapes text of others. Everything else that reaches standard
-//! output or standard error is listed here, with the reason why it need not be escaped.
+//! Checks that programs print only through `clearway_terminal`, which escapes untrusted text.
+//! Everything else that reaches standard output or standard error is listed here, with the reason
+//! why it need not be escaped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const FOLDERS: [&str; 7] = [
     "xtask/src",
 ];
 
-/// What prints, or is something that can be printed to.
+/// Expressions that print, or that can be printed to.
 const SIGNS: [&str; 10] = [
     "print!(",
     "println!(",
@@ -29,7 +30,7 @@ const SIGNS: [&str; 10] = [
     "/dev/tty",
 ];
 
-/// Where a sign may be, and why.
+/// Where such an expression is permitted, and why.
 const PERMITTED: [(&str, &str, &str); 17] = [
     ("crates/cli/src/demo/display.rs", "io::stderr()", "asks whether it is a terminal"),
     (
@@ -66,7 +67,8 @@ const PERMITTED: [(&str, &str, &str); 17] = [
     ("xtask/src/measure.rs", "Stdout", "the output of a child, which is read"),
 ];
 
-/// The programs that print with the macros of `clearway_terminal`, which have the names of the standard library's.
+/// The programs that print with the macros of `clearway_terminal`, which have the same names as
+/// those of the standard library.
 const WITH_MACROS: [(&str, &str); 2] = [("interop/src", "lib.rs"), ("xtask/src", "main.rs")];
 
 fn root() -> PathBuf {
@@ -86,7 +88,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file, without comments and without the test module at its end.
+/// Returns the code of a file, without comments and without the test module at its end.
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     code.lines().map(|line| line.split("//").next().unwrap_or_default())
@@ -124,7 +126,7 @@ fn programs_print_only_what_is_escaped() {
     }
 }
 
-/// Without this, the same names are those of the standard library, which escape nothing.
+/// Without this, the same names refer to the standard library's macros, which escape nothing.
 #[test]
 fn the_macros_are_those_that_escape() {
     for (folder, file) in WITH_MACROS {

@@ -1,14 +1,14 @@
-//! Every public setting that is a number or a time is exchanged at its least and greatest value: its name is in the table of a
-//! test, or below with the reason.
+//! Checks that every public setting that is a number or a duration is tested at its minimum and
+//! maximum: its name is in the table of a test, or below with the reason.
 
 use std::path::Path;
 
-/// The packages whose settings these are, and the files with the tables.
+/// The packages that the settings belong to, and the files with the tables.
 const TABLES: [(&str, &str); 5] = [
     ("transport", "transport/tests/suite/settings.rs"),
     ("clearway", "clearway/tests/http3/settings.rs"),
     ("http3", "http3/src/connection_tests/exchange.rs"),
-    // What clearway::ServerConfig sets.
+    // Settings of clearway::ServerConfig.
     ("io", "clearway/tests/http3/settings.rs"),
     ("forward", "forward/src/tests.rs"),
 ];
@@ -34,15 +34,15 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whether a type is a number or a time, also one that may be absent or is not 0.
+/// Returns whether a type is a number or a duration, including optional and nonzero ones.
 fn is_number(kind: &str) -> bool {
     let inner = kind.strip_prefix("Option<").and_then(|kind| kind.strip_suffix('>'));
     let inner = inner.unwrap_or(kind).trim_start_matches("NonZero").to_ascii_lowercase();
     ["u8", "u16", "u32", "u64", "usize", "f32", "f64", "duration"].contains(&inner.as_str())
 }
 
-/// The setting that a line of the public surface makes known, as `Type.name`: a field of settings, or a method that takes a
-/// number and returns the changed value.
+/// Returns the setting that a line of the public API declares, as `Type.name`: a settings field, or
+/// a method that takes a number and returns the changed value.
 fn setting(line: &str) -> Option<String> {
     if let Some((of, method)) = line.split_once(": fn ") {
         let (name, parameters) = method.split_once('(')?;

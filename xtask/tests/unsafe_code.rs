@@ -1,8 +1,8 @@
-//! Unsafe code is forbidden everywhere but in three files.
+//! Checks that unsafe code is forbidden everywhere except in three files.
 
 use std::path::{Path, PathBuf};
 
-/// The files that may have it.
+/// The files that may contain it.
 const EXCEPTIONS: [&str; 3] = [
     "crates/kernel/src/bpf.rs",
     "crates/kernel/src/driver_statistics/ethtool.rs",
@@ -29,7 +29,8 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crate with the exception has the workspace's lints, and only denies what those forbid: `forbid` has no exceptions.
+/// The crate with the exception has the workspace's lints, and only denies those that the workspace
+/// forbids: `forbid` has no exceptions.
 #[test]
 fn the_lints_of_kernel_are_those_of_the_workspace_but_for_one() {
     let mut kernel = table("crates/kernel/Cargo.toml");
@@ -69,7 +70,7 @@ fn all_other_packages_have_the_lints_of_the_workspace() {
     }
 }
 
-/// Each document that lists the exceptions lists all of them, and says how many there are.
+/// Each document that lists the exceptions lists all of them, and states their number.
 #[test]
 fn documents_list_the_exceptions() {
     for document in ["SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {

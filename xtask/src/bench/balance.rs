@@ -1,9 +1,9 @@
-//! `cargo xtask bench balance`: what `clearway balance` forwards, beside loops as they are often written and nginx; what
-//! routing takes; and what a second thread gains.
+//! `cargo xtask bench balance`: compares the forwarding rate of `clearway balance` with that of
+//! typical simple loops and nginx; measures the cost of routing, and the gain from a second thread.
 //!
-//! Clients only send, and servers only count. The proxy has one core for itself, clients and servers share the other one. A
-//! proxy that is faster than the clients is not busy all the time: so what counts is how much it forwards with a second of
-//! processor time.
+//! Clients only send, and servers only count. The proxy has one core to itself; clients and servers
+//! share the other one. A proxy that is faster than the clients is not busy all the time, so what
+//! counts is how much it forwards per second of CPU time.
 
 mod forwarding;
 mod loss;
@@ -21,9 +21,9 @@ use super::report::Results;
 use super::stacks::build;
 use crate::options::positive;
 
-/// How many runs each round has at most.
+/// Maximum number of runs per round.
 const RUNS: u64 = 40;
-/// How long a run may take beside what it measures.
+/// Time limit of a run, in addition to the measured time.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is measured.

@@ -1,10 +1,11 @@
-//! A bound for the time of a benchmark whose programs might wait for each other.
+//! A time limit for a benchmark whose programs might deadlock.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// While this exists, the process ends with an error when the time is over. The programs that it has started end with it:
-/// those of the benchmarks when their standard input ends, others by what [`ending_with_this`] adds.
+/// Exits the process with an error after the time limit, unless dropped before. The programs that
+/// it has started exit with it: those of the benchmarks when their standard input closes, others by
+/// means of [`ending_with_this`].
 pub(super) struct Bounded(
     #[expect(dead_code, reason = "dropping it is what ends the wait")] Sender<()>,
 );
@@ -26,11 +27,11 @@ impl Bounded {
     }
 }
 
-/// The arguments of `env` that start a program in this folder, on any of these cores. The kernel sends it SIGTERM when this
-/// process ends, in whatever way.
+/// Returns arguments of `env` that start a program in this folder, on any of these cores. The
+/// kernel sends it SIGTERM when this process exits, for whatever reason.
 pub(super) fn ending_with_this<'a>(folder: &'a str, cores: &'a str) -> [&'a str; 8] {
     ["--chdir", folder, "setpriv", "--pdeathsig", "TERM", "taskset", "--cpu-list", cores]
 }
 
-/// Both cores, for programs with more than one thread that works.
+/// Both cores, for programs with more than one working thread.
 pub(super) const ALL_CORES: &str = "0,1";

@@ -13,12 +13,12 @@ use super::place::{ADDRESS, End, Job, Place, Problem, SERVE_HTTP3, SERVE_RAW};
 use super::report::Results;
 use super::stacks::{PairOptions, Stack, Stacks, build, build_peers};
 
-/// How many connections share the bytes.
+/// Number of connections that share the bytes.
 const CONNECTIONS: [u64; 2] = [1, 100];
 const GIB: f64 = (1_u64 << 30) as f64;
 const BYTES_PER_GIGABIT: f64 = 1e9 / 8.0;
 
-/// Peers with a largest size of datagrams, in bytes.
+/// Peers with a maximum datagram size, in bytes.
 const LARGEST_DATAGRAMS: [(&str, u16); 1] = [("quic-go", 1452)];
 
 pub(super) const UNIT: Unit = Unit {
@@ -60,9 +60,9 @@ pub(super) enum Direction {
 /// The UDP payload size of full datagrams.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum DatagramSize {
-    /// From the start, at both ends.
+    /// Used from the start, at both ends.
     Bytes(u16),
-    /// What each stack finds with its default settings.
+    /// Discovered by each stack with its default settings.
     Discovered,
 }
 
@@ -107,7 +107,8 @@ fn transfers(options: &BulkOptions) -> Vec<Transfer> {
 }
 
 impl Transfer {
-    /// Transfers `size` bytes, except a rest that cannot be divided by the number of connections.
+    /// Transfers `size` bytes, except for a remainder that is not divisible by the number of
+    /// connections.
     pub(super) fn measure(
         &self,
         pair: [&Stack; 2],
@@ -135,7 +136,7 @@ impl Transfer {
         }
     }
 
-    /// The client's command, for so many bytes on each connection, with these options.
+    /// Returns the client's command for this many bytes on each connection, with these options.
     fn ask(&self, bytes: u64, options: Vec<String>) -> Vec<String> {
         let bytes = bytes.to_string();
         let url = format!("https://localhost/zero/{bytes}");
@@ -156,7 +157,7 @@ impl Transfer {
         };
         let mut ask: Vec<String> = command.into_iter().map(str::to_owned).collect();
         ask.extend(options);
-        // A program that has only one connection does not need the option.
+        // A program that supports only one connection does not need the option.
         if self.connections > 1 {
             ask.extend(["--connections".to_owned(), self.connections.to_string()]);
         }
@@ -164,7 +165,7 @@ impl Transfer {
         ask
     }
 
-    /// The options for the size of datagrams. Peers discover it unless they are given one.
+    /// Returns the options for the datagram size. Peers discover it if none is given.
     fn mtu(&self, stack: &Stack) -> Vec<String> {
         let value = match self.datagram_size {
             DatagramSize::Bytes(size) => size.to_string(),
@@ -175,7 +176,7 @@ impl Transfer {
     }
 }
 
-/// What was transferred, in gigabits, and how long that took; `None` if it is not all.
+/// Returns the transferred amount in gigabits, and the time; `None` if the transfer is incomplete.
 fn amount(result: &Value, expected: u64) -> Option<(f64, f64)> {
     let bytes = result["bytes"].as_u64().filter(|bytes| *bytes == expected)?;
     Some((bytes as f64 / BYTES_PER_GIGABIT, result["seconds"].as_f64()?))

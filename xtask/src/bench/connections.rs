@@ -1,5 +1,6 @@
-//! `cargo xtask bench connections`: many connections in one server process, each with a small request every 30 seconds, over
-//! HTTP/3 or with `--raw` on a stream of its own; with `--balancer` through a load balancer.
+//! `cargo xtask bench connections`: many connections in one server process, each with a small
+//! request every 30 seconds, over HTTP/3 or, with `--raw`, on its own stream; with `--balancer`
+//! through a load balancer.
 
 mod balancer;
 
@@ -19,15 +20,16 @@ use crate::command::run as show;
 use crate::measure::{Process, Server};
 
 const MAX_COUNT: u64 = 300_000;
-/// How many connections have the same local address at most: as many as an endpoint of a client holds.
+/// Maximum number of connections per local address: the capacity of a client endpoint.
 const PER_ADDRESS: u64 = 100_000;
 const MIN_ADDRESSES: u64 = 4;
-/// How many seconds after a request a connection makes the next one.
+/// Interval between a connection's requests in seconds.
 const PERIOD: u64 = 30;
-/// A setting of the allocator of server and generator: it gives memory back in whole huge pages only, so that nearly all of it
-/// stays in huge pages, and fewer accesses miss the TLB.
+/// An allocator setting of server and generator: memory is returned in whole huge pages only, so
+/// that nearly all of it stays in huge pages, and fewer accesses miss the TLB.
 const HUGE_PAGES: &str = "MIMALLOC_ALLOW_THP=2";
-/// The idle timeout, the same as the generator's, which makes fewer requests while it opens connections. In seconds.
+/// The idle timeout in seconds, the same as the generator's, which makes fewer requests while it
+/// opens connections.
 const IDLE_TIMEOUT: u64 = 10 * PERIOD;
 
 #[derive(clap::Args)]
@@ -46,7 +48,7 @@ pub(super) struct ConnectionsOptions {
     raw: bool,
 }
 
-/// What the server and the generator have used at one time.
+/// The resources used by the server and the generator at one time.
 #[derive(Clone, Copy)]
 struct Used {
     server_bytes: f64,
@@ -60,21 +62,22 @@ struct Used {
 
 /// The measured values.
 struct Measured {
-    /// What the generator has printed.
+    /// The generator's output.
     load: Value,
-    /// Bytes of the server for each connection, when all were open and at the end.
+    /// The server's bytes per connection, when all were open and at the end.
     server_bytes: [f64; 2],
     generator_bytes: f64,
-    /// Of the balancer, at the end.
+    /// The balancer's bytes per connection, at the end.
     balancer_bytes: f64,
-    /// CPU seconds of the server, of the generator and of the balancer while requests were counted.
+    /// CPU seconds of the server, of the generator and of the balancer during the steady phase.
     cpu: [f64; 3],
     seconds: f64,
-    /// What the whole machine counted.
+    /// Counters of the whole machine.
     errors: UdpErrors,
     /// Datagrams that the sockets of these processes dropped.
     drops: u64,
-    /// How the balancer found the server of datagrams, and what it remembers, as its metrics say at the end.
+    /// How the balancer found the servers of datagrams, and what it remembers, according to its
+    /// metrics at the end.
     balancer: Option<Value>,
 }
 
@@ -92,7 +95,7 @@ fn measure(
     place: &Place,
 ) -> Result<Measured, String> {
     let before = udp_errors()?;
-    // Some handshakes may be tried again.
+    // Some handshakes may be retried.
     let (max, idle) = ((options.count + 1000).to_string(), IDLE_TIMEOUT.to_string());
     let options_of_server = ["--attached", "--max-connections", &max, "--idle-timeout", &idle];
     let with_huge_pages = [HUGE_PAGES, text(program)];
@@ -150,7 +153,7 @@ fn measure(
     })
 }
 
-/// Lets the generator go on, and returns what it says next.
+/// Lets the generator continue, and returns its next line.
 fn step(generator: &mut Process) -> Result<String, String> {
     generator.go_on()?;
     generator
@@ -158,8 +161,9 @@ fn step(generator: &mut Process) -> Result<String, String> {
         .ok_or_else(|| "the generator has failed; the reason is said above".to_owned())
 }
 
-/// More threads work here than there are cores. With the policy SCHED_BATCH (sched(7)) one that is woken waits for its turn
-/// and finds many datagrams then; otherwise it would interrupt another for every few of them.
+/// Sets the scheduling policy SCHED_BATCH (sched(7)), since more threads are busy than there are
+/// cores. With it a thread that is woken waits for its turn and then finds many datagrams;
+/// otherwise it would preempt another thread for every few of them.
 fn share_cores(process: u32) -> Result<(), String> {
     let mut command = Command::new("chrt");
     command.args(["--batch", "--all-tasks", "--pid", "0", &process.to_string()]);
@@ -253,7 +257,7 @@ fn object(options: &ConnectionsOptions, measured: &Measured) -> Value {
     merged(object, &of_balancer)
 }
 
-/// What must not happen.
+/// Checks that nothing happened that must not.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let Measured { load, errors, drops, .. } = measured;
     let faults = [

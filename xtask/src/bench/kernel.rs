@@ -1,4 +1,4 @@
-//! What the kernel says about datagrams that did not reach their program.
+//! The kernel's counters of datagrams that did not reach their program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::fs;
 pub(super) struct UdpErrors {
     /// `InErrors`: datagrams that could not be delivered for any reason.
     pub(super) input: u64,
-    /// `RcvbufErrors`: those of them for which a socket had no room.
+    /// `RcvbufErrors`: the part of them that did not fit into a socket's buffer.
     pub(super) receive_buffer: u64,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn udp_errors() -> Result<UdpErrors, String> {
     udp_errors_in(&text).ok_or_else(|| format!("{path} does not have InErrors and RcvbufErrors"))
 }
 
-/// The first line that begins with `Udp:` has the names, the second the values.
+/// Parses the counters. The first line that begins with `Udp:` has the names, the second the
+/// values.
 fn udp_errors_in(text: &str) -> Option<UdpErrors> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -38,7 +39,8 @@ fn udp_errors_in(text: &str) -> Option<UdpErrors> {
     Some(UdpErrors { input: value("InErrors")?, receive_buffer: value("RcvbufErrors")? })
 }
 
-/// How many datagrams the IPv4 UDP sockets of a process have dropped since they exist.
+/// Returns the number of datagrams that the IPv4 UDP sockets of a process have dropped since they
+/// were created.
 pub(super) fn socket_drops(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/fd");
     let open = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
@@ -51,7 +53,8 @@ pub(super) fn socket_drops(process: u32) -> Result<u64, String> {
     Ok(drops_in(&read("/proc/net/udp")?, &inodes))
 }
 
-/// The sum of the last column over the sockets with these inodes, which are in the tenth.
+/// Returns the sum of the last column over the sockets with these inodes, which are in the tenth
+/// column.
 fn drops_in(table: &str, inodes: &BTreeSet<String>) -> u64 {
     let drops = table.lines().skip(1).filter_map(|line| {
         let columns: Vec<&str> = line.split_whitespace().collect();
@@ -61,12 +64,12 @@ fn drops_in(table: &str, inodes: &BTreeSet<String>) -> u64 {
     drops.sum()
 }
 
-/// Whether a UDP socket over IPv4 has this port.
+/// Returns whether an IPv4 UDP socket has this port.
 pub(super) fn is_bound(port: u16) -> Result<bool, String> {
     Ok(has_port(&read("/proc/net/udp")?, port))
 }
 
-/// The second column has address and port, in hexadecimal digits.
+/// Returns whether the table has this port. The second column has address and port in hexadecimal.
 fn has_port(table: &str, port: u16) -> bool {
     let port = format!(":{port:04X}");
     let mut locals = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));

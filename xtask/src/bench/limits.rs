@@ -1,4 +1,5 @@
-//! `cargo xtask bench limits`: what this machine can do at most, and what part of it bulk transfers reach.
+//! `cargo xtask bench limits`: the limits of this machine, and what fraction of them bulk transfers
+//! reach.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::measure::{self, Failure, Process};
 use crate::options::positive;
 
 const DATAGRAM_SIZES: [u16; 2] = [1452, 8952];
-/// What bulk transfers are compared with.
+/// The measurement that bulk transfers are compared with.
 const BOTH: &str = "encrypt + send / receive + decrypt";
 
 #[derive(clap::Args)]
@@ -25,16 +26,16 @@ pub(super) struct LimitsOptions {
     pub(super) size: u64,
 }
 
-/// The face that is said to reach something.
+/// The API for which the reached fraction is reported.
 const IN_THE_SHARD: &str = "in the shard";
 
 /// Something to measure.
 enum Subject {
-    /// On one core: a command of our program, with its options.
+    /// On one core: a command of Clearway's program, with its options.
     Alone(&'static str, Option<u16>),
     /// A sender on one core, a receiver on the other.
     Datagrams { size: u16, protected: bool },
-    /// A bulk transfer of ours.
+    /// A bulk transfer with Clearway at both ends.
     Bulk(Transfer, &'static str),
 }
 
@@ -95,7 +96,7 @@ impl Subject {
     }
 }
 
-/// Gigabits per second.
+/// Returns gigabits per second.
 fn rate(result: &Value) -> Option<f64> {
     let (bytes, seconds) = (result["bytes"].as_f64()?, result["seconds"].as_f64()?);
     (bytes > 0.0 && seconds > 0.0).then(|| bytes * 8.0 / seconds / 1e9)
@@ -111,7 +112,7 @@ fn alone(ours: &Path, part: &str, size: Option<u16>) -> Result<f64, String> {
     rate(&result).ok_or_else(|| format!("{part} did not end well: {result}"))
 }
 
-/// What arrives in a second, while the sender sends for longer than that.
+/// Returns the receive rate, while the sender sends for longer than the measurement.
 fn datagrams(ours: &Path, size: u16, protected: bool) -> Result<f64, Failure> {
     let size = size.to_string();
     let mut common = vec!["--size", &size];
@@ -126,7 +127,7 @@ fn datagrams(ours: &Path, size: u16, protected: bool) -> Result<f64, Failure> {
     result.ok_or_else(|| Failure::Failed(format!("a receiver did not end well: {line:?}")))
 }
 
-/// A transfer with this face at both ends, as far as there is one.
+/// Measures a transfer with this API at each end that supports it.
 fn bulk(
     transfer: &Transfer,
     face: &str,
@@ -147,7 +148,7 @@ fn bulk(
     }
 }
 
-/// Bulk transfers beside the datagrams of their size.
+/// Compares bulk transfers with datagrams of the same size.
 fn report(subjects: &[Subject], values: Vec<Vec<f64>>) -> Results {
     let mut results = Results::default();
     let protected = |wanted: u16| {
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn bulk_is_beside_the_datagrams_of_its_size() {
         let subjects = subjects();
-        // Every subject has its place as its rate.
+        // Every subject's rate is its position.
         let values = (1..=subjects.len()).map(|rate| vec![rate as f64; 3]).collect();
         let results = report(&subjects, values);
         assert_eq!(results.figures.len(), 9);

@@ -1,17 +1,17 @@
-//! What a run measures.
+//! The measured values of a run.
 
 /// The result of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
-    /// In the plan's unit.
+    /// The rate in the plan's unit.
     pub(super) per_second: f64,
-    /// Processor time, as the plan's unit counts it: of the server, and of the client.
+    /// CPU time in the plan's unit: of the server, and of the client.
     pub(super) cpu: [f64; 2],
-    /// What operations take at half of this rate, if that was measured.
+    /// The latency at half of this rate, if it was measured.
     pub(super) latency: Option<Latency>,
 }
 
-/// What operations take that are made at a fixed rate, counted from when they were due.
+/// The latency of operations that are made at a fixed rate, measured from their due times.
 #[derive(Clone, Copy)]
 pub(super) struct Latency {
     /// Operations per second.
@@ -20,16 +20,16 @@ pub(super) struct Latency {
     pub(super) microseconds: [f64; 2],
 }
 
-/// How results are counted.
+/// The units of results.
 pub(super) struct Unit {
     /// The unit of [`Run::per_second`].
     pub(super) rate: &'static str,
-    /// How many digits after the point of a rate a person wants to see.
+    /// Number of decimal places of a rate for readers.
     pub(super) digits: usize,
     /// The unit of [`Run::cpu`].
     pub(super) cpu: &'static str,
-    /// The same in the name of a JSON field.
+    /// The CPU unit in the name of a JSON field.
     pub(super) cpu_key: &'static str,
-    /// A second of processor time for each unit is so many of that.
+    /// The factor from CPU seconds per unit to this unit.
     pub(super) cpu_scale: f64,
 }

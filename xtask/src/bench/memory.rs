@@ -1,4 +1,5 @@
-//! `cargo xtask bench memory`: what a server keeps in memory for each idle connection, on which one request was answered.
+//! `cargo xtask bench memory`: a server's memory per idle connection on which one request was
+//! answered.
 
 use super::place::{CLIENT_CORE, Place, SERVE_HTTP3};
 use super::report::{Ratio, Results, Row};
@@ -7,7 +8,7 @@ use super::text;
 use crate::measure::{Failure, Process};
 use crate::options::positive;
 
-/// Before these are open, a server has not yet allocated what it needs only once.
+/// Number of connections after which the server has made its one-time allocations.
 const FIRST: usize = 200;
 
 #[derive(clap::Args)]
@@ -46,7 +47,7 @@ pub(super) fn results(options: &MemoryOptions) -> Result<Results, String> {
     Ok(results)
 }
 
-/// The bytes of a server for each idle connection of a client of ours.
+/// Returns a server's bytes per idle connection of a Clearway client.
 fn measure(server: &Stack, client: &Stack, count: usize, place: &Place) -> Result<f64, Failure> {
     let listening = place.serve(server, &SERVE_HTTP3)?;
     let open = |count: usize| {

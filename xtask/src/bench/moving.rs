@@ -1,4 +1,5 @@
-//! `cargo xtask bench moving`: clients that move to another local address every second while they make requests.
+//! `cargo xtask bench moving`: clients that migrate to another local address every second while
+//! they make requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use super::steered::Steered;
 use super::{counted, latency, merged, text};
 use crate::measure::Process;
 
-/// As many as the program takes: each hundred has a thread.
+/// The maximum of the program: every hundred connections need a thread.
 const MAX_CONNECTIONS: u64 = 2000;
 const MAX_SECONDS: u64 = 24 * 60 * 60;
 const MAX_SHARDS: u64 = 256;
-/// How long everything but the moves may take.
+/// Time limit for everything but the migrations.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub(super) struct MovingOptions {
 }
 
 struct Measured {
-    /// What the clients have printed.
+    /// The clients' output.
     load: Value,
     steered: Steered,
     /// CPU seconds of the server.
@@ -68,7 +69,7 @@ fn measure(options: &MovingOptions, program: &Path, place: &Place) -> Result<Mea
     Ok(Measured { load, steered: Steered::ask(&mut server)?, server_cpu })
 }
 
-/// Starts a server with so many shards on all cores, which ends with its standard input.
+/// Starts a server with this many shards on all cores, which exits when its standard input closes.
 pub(super) fn serve(program: &Path, place: &Place, shards: &str) -> Result<Process, String> {
     let around = ["--cpu-list", ALL_CORES, text(program)];
     let identity = ["--cert", text(&place.certificate), "--key", text(&place.key)];
@@ -115,8 +116,8 @@ fn report(options: &MovingOptions, json: bool, measured: &Measured) {
     println!("processor    {server_cpu:.2} s of the server, which has {} shards", options.shards);
 }
 
-/// What must not happen. A connection that could not move has stayed where it was, and is not lost; if none has moved,
-/// nothing was measured.
+/// Checks that nothing happened that must not. A connection that could not migrate has stayed on
+/// its path, and is not lost; if none has migrated, nothing was measured.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let load = &measured.load;
     let faults = [("lost", "connections lost"), ("failed", "requests failed")];

@@ -1,10 +1,11 @@
-//! `cargo xtask bench overload`: a server with 100 connections that make requests, while first Initial packets of clients
-//! that never answer arrive from many addresses.
+//! `cargo xtask bench overload`: a server with 100 connections that make requests, during a flood
+//! of first Initial packets from many addresses whose clients never answer.
 //!
-//! The server has one core. The flood, the load and a client that connects during the flood share the other one; the flood and
-//! the client have the policy SCHED_IDLE, so that they take what the load leaves. Server and load come before all other
-//! programs of the machine, as far as that is permitted: p99 is decided by 10 ms in a second, and a kernel that compacts
-//! memory takes 1.7 ms twice a second.
+//! The server has one core. The flood, the load and a client that connects during the flood share
+//! the other one; the flood and the client have the policy SCHED_IDLE, so that they get what the
+//! load leaves. Server and load have priority over all other programs of the machine, as far as
+//! permitted: 10 ms per second decide the p99, and a kernel that compacts memory takes 1.7 ms twice
+//! a second.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,14 +21,16 @@ use crate::options::positive;
 
 /// How long requests are counted before and after the flood.
 const PHASE: Duration = Duration::from_secs(5);
-/// With so many half-open connections, clients must validate their address: the library's default.
+/// Number of half-open connections above which clients must validate their address: the library's
+/// default.
 const RETRY_ABOVE: u64 = 1000;
-/// What the server may grow by, in bytes: 64 KiB for each half-open connection, and 2 MiB for clients that wait, as
-/// `ServerConfig::retry_above` states.
+/// Maximum growth of the server in bytes: 64 KiB for each half-open connection, and 2 MiB for
+/// waiting clients, as documented at `ServerConfig::retry_above`.
 const MEMORY_BOUND: u64 = (RETRY_ABOVE * 64 + 2048) * 1024;
-/// By how much the flood may lengthen what 99 of 100 requests take, in the median of the rounds.
+/// Maximum factor by which the flood may increase the 99th percentile of the latency, in the median
+/// of the rounds.
 const MAX_RATIO: f64 = 2.0;
-/// A half-open connection lasts for 20 seconds.
+/// Time limit of the recovery; a half-open connection lasts for 20 seconds.
 const MAX_RECOVERY: Duration = Duration::from_secs(60);
 const POLLING: Duration = Duration::from_millis(100);
 
@@ -46,21 +49,21 @@ pub(super) struct OverloadOptions {
 
 /// The measured values.
 struct Measured {
-    /// What the load printed before, during and after the flood.
+    /// The load's output before, during and after the flood.
     phases: [Value; 3],
-    /// What the flood printed.
+    /// The flood's output.
     flood: Value,
-    /// What the server has counted when the flood ended.
+    /// The server's counters at the end of the flood.
     counts: Value,
-    /// What a client needed that connected during the flood, in seconds.
+    /// The connect time in seconds of a client that connected during the flood.
     client: Result<f64, String>,
-    /// Bytes by which the server has grown at most, since before the flood.
+    /// Maximum growth of the server in bytes since before the flood.
     growth: u64,
-    /// Datagrams that the server's socket had no room for.
+    /// Datagrams dropped because the server's socket buffer was full.
     socket_drops: u64,
-    /// How long after the flood clients needed not validate their address any more.
+    /// Time from the end of the flood until clients no longer had to validate their address.
     recovery: Option<Duration>,
-    /// The server's processor seconds during the flood.
+    /// The server's CPU seconds during the flood.
     server_cpu: f64,
 }
 
@@ -114,7 +117,7 @@ fn measure(options: &OverloadOptions, program: &Path, place: &Place) -> Result<M
     })
 }
 
-/// Starts the flood, which waits.
+/// Starts the flood, which waits for a command.
 fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Process, String> {
     let initials = options.initials.to_string();
     let mut arguments = vec!["flood", "--connect", address, "--initials", &initials];
@@ -126,7 +129,8 @@ fn flood(options: &OverloadOptions, program: &Path, address: &str) -> Result<Pro
     idle(program, &arguments)
 }
 
-/// Starts a part that other programs do not delay, if that is permitted: otherwise nice(1) says so, and starts it all the same.
+/// Starts a part with priority over other programs, if that is permitted: otherwise nice(1) reports
+/// it, and starts the part anyway.
 fn preferred(
     program: &Path,
     arguments: &[&str],
@@ -137,13 +141,13 @@ fn preferred(
     Ok(Process::start(Path::new("nice"), &arguments, core, ready)?)
 }
 
-/// Starts a part that takes what the load leaves. It waits.
+/// Starts a part with SCHED_IDLE, which waits for a command.
 fn idle(program: &Path, arguments: &[&str]) -> Result<Process, String> {
     let arguments = [&["--idle", "0", text(program), "overload"], arguments].concat();
     Ok(Process::start(Path::new("chrt"), &arguments, CLIENT_CORE, "ready")?)
 }
 
-/// Has the client connect a moment from now: how many seconds that takes.
+/// Makes the client connect a moment from now, and returns how many seconds that takes.
 fn connect(mut client: Process) -> std::thread::JoinHandle<Result<f64, String>> {
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(500));
@@ -152,7 +156,7 @@ fn connect(mut client: Process) -> std::thread::JoinHandle<Result<f64, String>> 
     })
 }
 
-/// How long after `ended` there were few half-open connections again.
+/// Returns the time from `ended` until there were few half-open connections again.
 fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, String> {
     while ended.elapsed() < MAX_RECOVERY {
         let half_open = server.ask()?["half_open"].as_u64();
@@ -164,13 +168,13 @@ fn recovery(server: &mut Process, ended: Instant) -> Result<Option<Duration>, St
     Ok(None)
 }
 
-/// Lets a process go on, and returns what it says next.
+/// Lets a process continue, and returns its next line.
 fn step(process: &mut Process) -> Result<String, String> {
     process.go_on()?;
     process.next_line().ok_or_else(|| "a program has ended; the reason is said above".to_owned())
 }
 
-/// The bytes of memory that a process has had at most (proc(5): VmHWM).
+/// Returns the peak resident memory of a process in bytes (proc(5): VmHWM).
 fn greatest_resident_bytes(process: &Process) -> Result<u64, String> {
     let path = format!("/proc/{}/status", process.id());
     let status = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
@@ -236,7 +240,7 @@ fn report(json: bool, measured: &Measured) {
     }
 }
 
-/// Returns how many times as long as before 99 of 100 requests took during the flood.
+/// Returns the ratio of the 99th percentile during the flood to that before.
 fn check(measured: &Measured) -> Result<f64, String> {
     let value = |phase: usize, name: &str| measured.phases[phase][name].as_f64();
     let failed: f64 = (0..3).filter_map(|phase| value(phase, "failed")).sum();

@@ -1,4 +1,4 @@
-//! Servers with clients, so that a slow one on one side does not hide a fast one on the other.
+//! Pairs of servers and clients, so that a slow end does not hide that the other one is fast.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::report::{RATIO_LIMIT, Ratio, Results, Row};
 use super::stacks::{Stack, Stacks};
 use super::{median, sorted};
 
-/// What is measured.
+/// The measurements to make.
 pub(super) struct Plan<'a> {
     pub(super) cases: Vec<Case<'a>>,
     pub(super) rounds: usize,
@@ -20,7 +20,8 @@ pub(super) struct Case<'a> {
     pub(super) stacks: &'a Stacks,
 }
 
-/// Which pair ran which case: places in the plan's list of cases, and in the case's lists of servers and clients.
+/// The pair and case of a run: indices into the plan's cases, and into the case's servers and
+/// clients.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     case: usize,
@@ -30,7 +31,7 @@ struct Key {
 
 type Runs = BTreeMap<Key, Vec<Run>>;
 
-/// The place of a line of the result: which end is compared, beside which other one.
+/// The meaning of a result line: the compared end, and the other one.
 struct Comparison {
     case: usize,
     place: String,
@@ -41,8 +42,8 @@ struct Comparison {
 }
 
 impl Plan<'_> {
-    /// Runs every case with every pair as often as there are rounds. What is not offered, or has failed, is said and left out
-    /// from then on. `measure` gets the place of the case in the list.
+    /// Runs every case with every pair, once per round. Pairs that are not offered, or have failed,
+    /// are reported and then left out. `measure` is called with the index of the case.
     pub(super) fn run(
         &self,
         measure: impl Fn(usize, &Stack, &Stack) -> Result<Run, Problem>,
@@ -88,7 +89,7 @@ impl Plan<'_> {
         Results { rows: self.rows(&runs), failures, ..Results::default() }
     }
 
-    /// All pairs of all cases.
+    /// Returns all pairs of all cases.
     fn keys(&self) -> Vec<Key> {
         let mut keys = Vec::new();
         for (case, Case { stacks, .. }) in self.cases.iter().enumerate() {
@@ -103,7 +104,8 @@ impl Plan<'_> {
         keys
     }
 
-    /// The order of a round: the first run of a case has the cooler machine, so the servers take turns.
+    /// Returns the order of a round: the machine is cooler in the first run of a case, so the
+    /// servers take turns.
     fn in_turn(&self, keys: &[Key], round: usize) -> Vec<Key> {
         let mut keys = keys.to_vec();
         let turn = |key: &Key| {
@@ -139,7 +141,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Clearway beside each peer: as a server of the same client, as a client of the same server, and at both ends.
+    /// Returns the rows that compare Clearway with each peer: as a server of the same client, as a
+    /// client of the same server, and at both ends.
     fn rows(&self, runs: &Runs) -> Vec<Row> {
         let mut rows = Vec::new();
         for (&key, ours) in runs {
@@ -163,7 +166,7 @@ impl Plan<'_> {
                 let both = peer_client.map(|client| Key { client, ..as_server });
                 let place = format!("server of {}", client.name);
                 compare(Some(End::Server), place, server.face, Some(as_server));
-                // Clearway's server differs by its face, also if its clients do not.
+                // Clearway's server differs by its API, even if its clients do not.
                 let place = format!("client of {}", server.title());
                 compare(Some(End::Client), place, client.face, as_client);
                 if client.is_ours() {
@@ -201,7 +204,8 @@ impl Plan<'_> {
             (format!("clearway_cpu_{cpu_key}"), cpu[0]),
             (format!("peer_cpu_{cpu_key}"), cpu[1]),
         ];
-        // With Clearway as the compared end, the other one takes so much of its only core; with all of that it can do no more.
+        // If Clearway is the compared end, the other end uses this much of its only core; using all
+        // of it, it cannot do more than this.
         let limits = ours.iter().zip(theirs).filter_map(|(run, theirs)| {
             let other = match comparison.end? {
                 End::Server => run.cpu[1],
@@ -272,7 +276,7 @@ mod tests {
         Plan { cases: vec![case("small"), case("large")], rounds, unit: UNIT }
     }
 
-    /// Clearway does everything twice as fast.
+    /// Returns a run in which Clearway does everything twice as fast.
     fn measured(server: &Stack, client: &Stack) -> Run {
         let speed = |stack: &Stack| if stack.is_ours() { 2.0 } else { 1.0 };
         let latency = Some(Latency { rate: 1.0, microseconds: [100.0, 200.0] });
@@ -307,7 +311,8 @@ mod tests {
         assert_eq!(cpu(0), ("clearway_cpu_us".to_owned(), 1.0));
         assert_eq!(cpu(3).1, 3.0);
         assert_eq!(cpu(6).1, 4.0);
-        // The client takes 3 us of the processor and the server 1, and the peer has 2 a second as either of them.
+        // The client needs 3 us of CPU time and the server 1 us, and the peer reaches 2 per second
+        // in either role.
         let limit = |row: usize| results.rows[row].more.get(2).map(|(_, limit)| limit.round());
         assert_eq!([0, 3, 6].map(limit), [Some(166_667.0), Some(500_000.0), None]);
     }

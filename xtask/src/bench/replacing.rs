@@ -17,16 +17,18 @@ use crate::options::positive;
 
 const CONNECTIONS: u64 = 50;
 const SHARDS: &str = "2";
-/// The size of what is asked for, in bytes.
+/// The size of the requested file in bytes.
 const SIZE: usize = 1024;
 const FILE: &str = "small";
-/// How long there is only one server between two replacements, and before the first and after the last.
+/// How long there is only one server between two replacements, before the first one, and after the
+/// last one.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a server may take to answer its last requests. A client's connections notice GOAWAY within milliseconds.
+/// Time limit for a server to answer its last requests. Clients' connections notice GOAWAY within
+/// milliseconds.
 const MAX_DRAINING: Duration = Duration::from_secs(30);
 const POLLING: Duration = Duration::from_millis(2);
-/// How long the longest replacement may take from the start of the program to the end of the old one, before it is certain that
-/// something waits forever.
+/// Time limit of a replacement, from the start of the program to the exit of the old one; after it,
+/// something certainly waits forever.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 #[derive(clap::Args)]
@@ -39,17 +41,17 @@ pub(super) struct ReplacingOptions {
     rate: u64,
 }
 
-/// What one replacement took, in seconds.
+/// The duration of one replacement in seconds.
 struct Replaced {
     /// From the start of the new process until it serves.
     started: f64,
-    /// From then until the old process has ended.
+    /// From then until the old process has exited.
     drained: f64,
 }
 
 struct Measured {
     replaced: Vec<Replaced>,
-    /// What the load has printed.
+    /// The load generator's output.
     load: Value,
     seconds: f64,
 }
@@ -65,11 +67,12 @@ pub(super) fn run(options: &ReplacingOptions, json: bool) -> Result<(), String> 
     verdict(&measured)
 }
 
-/// What the servers serve, each in the place of the one before.
+/// The common parameters of the servers, each of which replaces the previous one.
 struct Site<'a> {
     program: &'a Path,
     place: &'a Place,
-    /// Where they are started. A unix socket's path must be short, so it is relative.
+    /// The folder in which servers are started. The path of a Unix socket must be short, so it is
+    /// relative.
     folder: PathBuf,
     socket: String,
 }
@@ -85,7 +88,7 @@ impl<'a> Site<'a> {
         Ok(Self { program, place, folder, socket: format!("socket-{}", std::process::id()) })
     }
 
-    /// Starts a server in the place of the one that runs, if there is one, and waits until it serves.
+    /// Starts a server that replaces the running one, if there is one, and waits until it serves.
     fn serve(&self, listen: &str) -> Result<Process, String> {
         let Place { certificate, key, .. } = self.place;
         let around = ending_with_this(text(&self.folder), ALL_CORES);
@@ -97,7 +100,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The address in what a server has said after `listening`.
+/// Returns the address in a server's output after `listening`.
 fn address(said: &str) -> Result<&str, String> {
     let address = said.strip_prefix("on https://").and_then(|rest| rest.split(' ').next());
     address.ok_or_else(|| format!("the server says where it listens in unknown words: {said}"))
@@ -142,7 +145,8 @@ fn measure(
     Ok(Measured { replaced, load, seconds })
 }
 
-/// Waits until a server that was replaced at this time ends by itself, and returns how many seconds that took.
+/// Waits until a server that was replaced at `replaced` exits by itself, and returns how many
+/// seconds that took.
 fn drain(mut old: Process, replaced: Instant) -> Result<f64, String> {
     loop {
         match old.ended()? {
@@ -203,7 +207,7 @@ fn report(options: &ReplacingOptions, json: bool, measured: &Measured) {
     );
 }
 
-/// What must not happen.
+/// Checks that nothing happened that must not.
 fn verdict(measured: &Measured) -> Result<(), String> {
     let faults =
         [("cut", "connections cut"), ("refused", "clients refused"), ("failed", "requests failed")];

@@ -1,4 +1,4 @@
-//! What benchmarks found: as lines, as JSON, and as Markdown tables.
+//! The results of benchmarks: as lines, as JSON, and as Markdown tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,30 +7,30 @@ use serde_json::{Map, Value, json};
 
 use super::{median, round, sorted};
 
-/// Clearway beside a peer.
+/// A comparison of Clearway with a peer.
 pub(super) struct Row {
     pub(super) case: String,
-    /// Which end is compared, and what the other end is. Empty where there is no other end.
+    /// The compared end, and the other end. Empty if there is no other end.
     pub(super) place: String,
-    /// Where Clearway's code ran.
+    /// The API that Clearway's code used.
     pub(super) face: &'static str,
     pub(super) peer: &'static str,
     pub(super) unit: String,
     /// The values of Clearway and of the peer: medians over the rounds.
     pub(super) values: [f64; 2],
     pub(super) ratio: Ratio,
-    /// How many digits after the point a person wants to see.
+    /// Number of decimal places for readers.
     pub(super) digits: usize,
-    /// What is said beside the two values.
+    /// Remarks on the two values.
     pub(super) notes: [String; 2],
-    /// More fields of the JSON object.
+    /// Additional fields of the JSON object.
     pub(super) more: Vec<(String, f64)>,
 }
 
-/// The JSON field that says what the other end of a pair permits: the ratio if it used all of its core.
+/// The JSON field for what the other end of a pair permits: the ratio if it used all of its core.
 pub(super) const RATIO_LIMIT: &str = "ratio_limit";
 
-/// Clearway's value divided by the peer's, of each round.
+/// Clearway's value divided by the peer's, per round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Ratio {
     pub(super) median: f64,
@@ -39,36 +39,37 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Those of the pairs of values that were measured in the same round.
+    /// Returns the ratios of the pairs of values that were measured in the same round.
     pub(super) fn of(ours: &[f64], theirs: &[f64]) -> Self {
         let ratios = sorted(ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect());
         Self { median: median(&ratios), least: ratios[0], most: ratios[ratios.len() - 1] }
     }
 }
 
-/// A value of the machine's, beside nothing.
+/// A value of the machine that is not compared with a peer.
 pub(super) struct Figure {
     pub(super) case: String,
     pub(super) unit: &'static str,
-    /// In the order in which they were measured.
+    /// The values, in order of measurement.
     pub(super) values: Vec<f64>,
 }
 
-/// What a benchmark found.
+/// The results of a benchmark.
 #[derive(Default)]
 pub(super) struct Results {
     pub(super) figures: Vec<Figure>,
     pub(super) rows: Vec<Row>,
-    /// Sentences for people, without line feeds.
+    /// Sentences for readers, without line feeds.
     pub(super) conclusions: Vec<String>,
-    /// What went wrong; the rest is as good as it is.
+    /// Failures; the other results are still valid.
     pub(super) failures: Vec<String>,
 }
 
 impl Results {
-    /// Prints everything, a line each.
+    /// Prints everything, one item per line.
     ///
     /// # Errors
+    ///
     /// If something has failed.
     pub(super) fn print(&self, as_json: bool) -> Result<(), String> {
         for figure in &self.figures {
@@ -83,7 +84,10 @@ impl Results {
         self.verdict()
     }
 
+    /// Checks that nothing has failed.
+    ///
     /// # Errors
+    ///
     /// If something has failed.
     pub(super) fn verdict(&self) -> Result<(), String> {
         match self.failures.as_slice() {
@@ -92,7 +96,7 @@ impl Results {
         }
     }
 
-    /// A table with a column for each peer.
+    /// Returns a table with a column for each peer.
     pub(super) fn markdown(&self) -> String {
         let mut text = String::new();
         if !self.figures.is_empty() {
@@ -116,7 +120,7 @@ impl Results {
     }
 }
 
-/// Rows that differ only in the peer are one line.
+/// Returns a table in which rows that differ only in the peer are one line.
 fn table(rows: &[Row]) -> String {
     let mut peers = Vec::new();
     let mut lines: Vec<[String; 3]> = Vec::new();
@@ -237,7 +241,7 @@ mod tests {
     fn ratios_are_those_of_rounds() {
         let ratio = Ratio::of(&[12.0, 11.0, 14.0], &[6.0, 5.0, 8.0]);
         assert_eq!(ratio, Ratio { median: 2.0, least: 1.75, most: 2.2 });
-        // A run that failed ends the series of one of them.
+        // A failed run ends one of the series.
         assert_eq!(Ratio::of(&[1.0, 9.0], &[2.0]).most, 0.5);
     }
 

@@ -15,7 +15,7 @@ const UNIT: Unit = Unit {
     cpu_scale: 1e6,
 };
 
-/// How many connections there are, and how many requests are in flight on each.
+/// Number of connections, and number of requests in flight on each.
 const CASES: [(usize, usize); 4] = [(1, 1), (1, 100), (64, 1), (64, 100)];
 
 #[derive(clap::Args)]

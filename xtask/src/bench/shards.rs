@@ -1,11 +1,13 @@
-//! `cargo xtask bench shards`: how much a port gains from a second shard.
+//! `cargo xtask bench shards`: the gain from a port's second shard.
 //!
-//! The machine may have only two cores, which the clients need too. So each shard's thread has a fixed share of a core, and the
-//! rest is the clients'; what one shard and what two shards do with their shares is compared.
+//! The machine may have only two cores, which the clients need too. So each shard's thread has a
+//! fixed share of a core, and the clients have the rest; the throughput of one shard and of two
+//! shards with their shares is compared.
 //!
-//! One shard with all connections has other batches than two with half of them each, and the clients are less busy. So two
-//! shards are also compared with two servers of one shard each, which have the same shares of the same cores: whatever is
-//! less with the shards comes from what they have in common.
+//! One shard with all connections has other batches than two with half of them each, and the
+//! clients are less busy. So two shards are also compared with two servers of one shard each, which
+//! have the same shares of the same cores: if the shards reach less, it is because of what they
+//! share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,23 +25,25 @@ use super::{median, round, sorted, text, threads};
 use crate::measure::Process;
 use crate::options::positive;
 
-/// Which part of a core each shard's thread has.
+/// The share of a core that each shard's thread has, in percent.
 const PERCENT: u64 = 25;
-/// Where the clients are.
+/// The cores of the clients.
 const CORES: [usize; 2] = [SERVER_CORE, CLIENT_CORE];
-/// What the second shard must gain.
+/// Minimum throughput of two shards relative to one.
 const MIN_GAIN: f64 = 1.8;
-/// What two shards must do at least for each unit that two servers do: half of that.
+/// Minimum throughput of two shards relative to two servers: half of that.
 const MIN_PART: f64 = MIN_GAIN / 2.0;
-/// By how much a request or a byte may need more processor time with two shards than with two servers, if only that can be measured.
+/// Maximum CPU time per request or byte with two shards relative to two servers, if only that can
+/// be measured.
 const MAX_COST: f64 = 1.1;
-/// Shards that did not use as much of their shares were not what limited the rate.
+/// Fraction of its share that a shard must use; below it, the shard was not what limited the rate.
 const BUSY: f64 = 0.9;
-/// A thread that used more of a core than this times its share was not kept to it. The handshakes are not part of the time.
+/// A thread that used more of a core than this times its share was not limited to it. The
+/// handshakes are not part of the measured time.
 const EXCEEDED: f64 = 1.3;
-/// If the clients had less of their processor time left, they may have been the limit.
+/// Minimum unused fraction of the clients' CPU time; below it, the clients may have been the limit.
 const MIN_IDLE: f64 = 0.05;
-/// How long a run may take beside what it measures.
+/// Time limit of a run, in addition to the measured time.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The name of the threads that run shards.
 const THREAD: &str = "clearway-shard";
@@ -54,20 +58,21 @@ pub(super) struct ShardsOptions {
     seconds: u64,
 }
 
-/// What the clients do.
+/// The load that the clients generate.
 struct Case {
     name: &'static str,
     connections: u64,
-    /// On how many local ports of each core, with a process each: a hash of it finds the shard of a new connection.
+    /// Number of local ports per core, each with a process: a hash of the port selects the shard of
+    /// a new connection.
     ports: u64,
     streams: u64,
     /// Bytes in each response.
     size: u64,
-    /// What a rate counts, and how many of the client's units that is.
+    /// The unit of a rate, and the result field in which the client counts it.
     unit: &'static str,
     field: &'static str,
     scale: f64,
-    /// What processor time is counted for.
+    /// The unit for which CPU time is reported.
     cost_unit: &'static str,
 }
 
@@ -100,11 +105,11 @@ const CASES: [Case; 2] = [
 struct Run {
     /// Units per second.
     rate: f64,
-    /// Processor microseconds of the server for each unit.
+    /// CPU microseconds of the server per unit.
     cost: f64,
-    /// Which part of a core each shard used.
+    /// The fraction of a core that each shard used.
     used: Vec<f64>,
-    /// Which part of the processor time that the server left the clients did not use.
+    /// The unused fraction of the CPU time that the server left to the clients.
     idle: f64,
     drops: u64,
     steered: Steered,
@@ -114,20 +119,20 @@ struct Run {
 struct Round {
     /// A server with one shard.
     one: Run,
-    /// A server with two.
+    /// A server with two shards.
     two: Run,
-    /// Two servers with one each, and half of the clients each.
+    /// Two servers with one shard each, and half of the clients each.
     apart: Run,
 }
 
-/// How many servers there are, and how many shards each has.
+/// The number of servers, and of shards of each.
 type Setup = (usize, usize);
 
-/// A server whose threads have their shares.
+/// A server whose threads are limited to their shares.
 struct Served {
     server: Process,
     threads: Vec<u32>,
-    /// Removed after the server has ended.
+    /// Removed after the server has exited.
     _shares: Option<Shares>,
 }
 
@@ -230,7 +235,7 @@ fn measure(
     })
 }
 
-/// Whether the kernel has kept the shards to their shares.
+/// Checks that the kernel has limited the shards to their shares.
 fn check_shares(used: &[f64]) -> Result<(), String> {
     let most = used.iter().copied().fold(0.0, f64::max);
     match most > PERCENT as f64 / 100.0 * EXCEEDED {
@@ -243,8 +248,8 @@ fn check_shares(used: &[f64]) -> Result<(), String> {
     }
 }
 
-/// Starts clients on each core, as many for each server, and waits until all of them have opened their connections: where cores
-/// are slow, what that takes would count otherwise.
+/// Starts clients on each core, equally many for each server, and waits until all of them have
+/// opened their connections: on slow cores the measurement would otherwise include that time.
 fn open(
     options: &ShardsOptions,
     case: &Case,
@@ -277,7 +282,8 @@ fn open(
     })
 }
 
-/// Lets all clients make requests at the same time: what each has done, and the CPU seconds that it has used for it.
+/// Lets all clients make requests at the same time. Returns the results of each, and the CPU
+/// seconds that it has used.
 fn make_requests(mut clients: Vec<Process>) -> Result<Vec<(Value, f64)>, String> {
     let before: Vec<f64> = clients.iter().map(Process::cpu_seconds).collect::<Result<_, _>>()?;
     clients.iter_mut().try_for_each(Process::go_on)?;
@@ -288,7 +294,7 @@ fn make_requests(mut clients: Vec<Process>) -> Result<Vec<(Value, f64)>, String>
     ended.collect()
 }
 
-/// The CPU seconds of each shard's thread so far.
+/// Returns the CPU seconds of each shard's thread so far.
 fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
     let all = servers.iter().flat_map(|Served { server, threads, .. }| {
         threads.iter().map(|thread| (server.id(), *thread))
@@ -296,31 +302,31 @@ fn cpu_of(servers: &[Served]) -> Result<Vec<f64>, String> {
     all.map(|(process, thread)| threads::cpu_seconds(process, thread)).collect()
 }
 
-/// The median over the rounds, the least and the most.
+/// Returns the median, the minimum and the maximum over the rounds.
 fn spread(rounds: &[Round], value: impl Fn(&Round) -> f64) -> [f64; 3] {
     let all = sorted(rounds.iter().map(value).collect());
     [median(&all), all[0], all[all.len() - 1]]
 }
 
-/// How much two shards do for each unit that one does.
+/// Returns the throughput of two shards relative to one.
 fn gain(rounds: &[Round]) -> [f64; 3] {
     spread(rounds, |round| round.two.rate / round.one.rate)
 }
 
-/// How much two shards do for each unit that two servers do.
+/// Returns the throughput of two shards relative to two servers.
 fn part(rounds: &[Round]) -> [f64; 3] {
     spread(rounds, |round| round.two.rate / round.apart.rate)
 }
 
-/// The processor time of two shards beside that of two servers.
+/// Returns the CPU time of two shards relative to two servers.
 fn cost(rounds: &[Round]) -> [f64; 3] {
     spread(rounds, |round| round.two.cost / round.apart.cost)
 }
 
-/// Finds the run of a setup.
+/// Selects the run of a setup.
 type Find = fn(&Round) -> &Run;
 
-/// The setups as they are printed.
+/// The setups, with their names in the output.
 const SETUPS: [(&str, Find); 3] = [
     ("1 shard", |round| &round.one),
     ("2 shards", |round| &round.two),
@@ -349,7 +355,7 @@ fn report(json: bool, case: &Case, rounds: &[Round], has_shares: bool) {
     println!("  they need {} the processor time of two servers", times(cost(rounds)));
 }
 
-/// What one setup has done: the medians, and what the last run has counted.
+/// Prints the results of one setup: the medians, and the counters of the last run.
 fn report_setup(case: &Case, rounds: &[Round], setup: &str, run: Find) {
     let Some(Run { used, drops, steered, .. }) = rounds.last().map(run) else { return };
     let middle = |value: fn(&Run) -> f64| spread(rounds, |round| value(run(round)))[0];
@@ -420,7 +426,7 @@ fn object(case: &Case, rounds: &[Round], has_shares: bool) -> Value {
     })
 }
 
-/// What is too little, or was not measured.
+/// Checks that the results suffice and were measured.
 fn verdict(case: &Case, rounds: &[Round], has_shares: bool) -> Result<(), String> {
     let name = case.name;
     if !has_shares {

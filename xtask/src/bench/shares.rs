@@ -1,5 +1,5 @@
-//! A fixed share of a core for each of some threads: cgroups that are made for them, and removed when they have ended, also
-//! if this process is interrupted.
+//! A fixed share of a core for each of some threads: cgroups that are created for them, and removed
+//! when they have exited, even if this process is interrupted.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,14 +11,16 @@ use std::thread;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// In which time a thread gets its share, in microseconds: so short that what waits meanwhile fits in a socket's buffer.
+/// The period of the limit in microseconds: so short that what waits meanwhile fits into a socket's
+/// buffer.
 const PERIOD: u64 = 20_000;
-/// Removes folders when its standard input ends: a cgroup can be removed as soon as nothing runs in it.
+/// Removes folders when its standard input closes: a cgroup can be removed as soon as no process is
+/// in it.
 const GUARDIAN: &str = "cat > /dev/null; try=0; while [ $try -lt 100 ]; do rmdir \"$@\" 2> /dev/null; \
     left=; for folder; do [ -e \"$folder\" ] && left=yes; done; [ $left ] || exit 0; \
     sleep 0.1; try=$((try + 1)); done; exit 1";
 
-/// Which of the two kinds of cgroups this machine has for processors (cgroups(7)).
+/// The kind of cgroups for CPUs that this machine has (cgroups(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     One,
@@ -30,17 +32,18 @@ pub(super) struct Shares {
     version: Version,
     /// One for each thread.
     folders: Vec<PathBuf>,
-    /// Of version 2: that of the process, in which those of the threads are.
+    /// For version 2: the cgroup of the process, which contains those of the threads.
     parent: Option<PathBuf>,
     guardian: Child,
 }
 
 impl Shares {
-    /// Makes cgroups for `count` threads of a process, each of which has `percent` of a core. `name` tells them from those of
-    /// another process.
+    /// Creates cgroups for `count` threads of a process, each limited to `percent` of a core.
+    /// `name` distinguishes them from those of another process.
     ///
     /// # Errors
-    /// If this machine has none for processors, or this user cannot write there.
+    ///
+    /// If this machine has no CPU cgroups, or this user cannot write there.
     pub(super) fn new(name: &str, count: usize, percent: u64) -> Result<Self, String> {
         let (version, root) = find(Path::new("/sys/fs/cgroup"))?;
         let name = format!("clearway-bench-{}-{name}", std::process::id());
@@ -50,7 +53,7 @@ impl Shares {
             None => root.join(format!("{name}-{index}")),
         };
         let folders: Vec<PathBuf> = (0..count).map(folder).collect();
-        // The inner ones first, as they are removed.
+        // The inner ones first, in the order of removal.
         let guardian = guard(folders.iter().chain(&parent))?;
         let shares = Self { version, folders, parent, guardian };
         shares.make(percent)?;
@@ -81,7 +84,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Gives each of these threads of a process its share.
+    /// Moves each of these threads of a process into its cgroup.
     pub(super) fn give(&self, process: u32, threads: &[u32]) -> Result<(), String> {
         if let Some(parent) = &self.parent {
             write(&parent.join("cgroup.procs"), &process.to_string())?;
@@ -108,7 +111,8 @@ impl Drop for Shares {
     }
 }
 
-/// Puts each thread on one core, the first on this one, and each on its own while there are as many.
+/// Pins each thread to one core: to successive cores, beginning with `first`, and again from core 0
+/// after the last one.
 pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     for (index, thread) in threads.iter().enumerate() {
@@ -120,7 +124,7 @@ pub(super) fn pin(threads: &[u32], first: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Which cgroups there are, and in which folder new ones are made.
+/// Returns the kind of cgroups, and the folder in which new ones are created.
 fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
     let controllers = fs::read_to_string(mounted.join("cgroup.subtree_control"));
     if controllers.is_ok_and(|all| all.split_whitespace().any(|it| it == "cpu")) {
@@ -135,7 +139,7 @@ fn find(mounted: &Path) -> Result<(Version, PathBuf), String> {
 
 fn guard<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Child, String> {
     let mut command = Command::new("sh");
-    // An interrupt by the terminal goes to the other processes of this group.
+    // An interrupt from the terminal goes to the other processes of this group.
     command.args(["-c", GUARDIAN, "sh"]).args(folders).process_group(0).stdin(Stdio::piped());
     command.spawn().map_err(|error| format!("sh: {error}"))
 }

@@ -27,17 +27,17 @@ pub(super) struct PairOptions {
     pub(super) rounds: usize,
 }
 
-/// A program that serves or asks, with the arguments that choose how.
+/// A program that is a server or a client, with the arguments that select the role.
 pub(super) struct Stack {
     pub(super) name: &'static str,
-    /// Where code of Clearway's runs; `None` for a peer.
+    /// The API that Clearway's code uses; `None` for a peer.
     pub(super) face: Option<&'static str>,
     pub(super) program: PathBuf,
     pub(super) arguments: &'static [&'static str],
 }
 
 impl Stack {
-    /// Clearway's program.
+    /// Returns Clearway's program.
     pub(super) fn ours(
         program: &Path,
         face: &'static str,
@@ -50,7 +50,7 @@ impl Stack {
         self.face.is_some()
     }
 
-    /// Its name, and its face if it has one.
+    /// Returns its name, with the API if it has one.
     pub(super) fn title(&self) -> String {
         match self.face {
             Some(face) => format!("{}, {face}", self.name),
@@ -59,28 +59,29 @@ impl Stack {
     }
 }
 
-/// Clearway's program with each of its faces, and the peers'.
+/// Clearway's program with each of its APIs, and the peers' programs.
 pub(super) struct Stacks {
     pub(super) servers: Vec<Stack>,
     pub(super) clients: Vec<Stack>,
 }
 
-/// A face of Clearway with the arguments that choose it.
+/// An API of Clearway with the arguments that select it.
 type Face = (&'static str, &'static [&'static str]);
 
 const IN_THE_SHARD: Face = ("in the shard", &["--face", "shard"]);
 const ASYNC: Face = ("async", &["--face", "async"]);
 
-/// For how many microseconds they look for datagrams before they sleep, in requests.
+/// Busy polling time before a sleep in microseconds, for requests.
 pub(super) const BUSY_POLL: &str = "100";
 
 impl Stacks {
-    /// Those of commands that have only one client of ours, which runs in tasks on its shard.
+    /// Returns the stacks of commands that have only one Clearway client, which runs in tasks on
+    /// its shard.
     pub(super) fn with_one_client(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[("async", &[])])
     }
 
-    /// The same with ends of ours that look for datagrams before they sleep.
+    /// The same with busy polling in Clearway's servers and clients.
     pub(super) fn with_busy_poll(ours: &Path, peers: &[Peer]) -> Self {
         let servers = [
             ("in the shard", ["--face", "shard", "--busy-poll", BUSY_POLL].as_slice()),
@@ -89,12 +90,12 @@ impl Stacks {
         Self::new(ours, peers, servers, &[("async", &["--busy-poll", BUSY_POLL])])
     }
 
-    /// Those of bulk transfers over HTTP/3.
+    /// Returns the stacks of bulk transfers over HTTP/3.
     pub(super) fn http3(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[ASYNC])
     }
 
-    /// Those of raw streams.
+    /// Returns the stacks of raw streams.
     pub(super) fn raw(ours: &Path, peers: &[Peer]) -> Self {
         Self::new(ours, peers, [IN_THE_SHARD, ASYNC], &[IN_THE_SHARD, ASYNC])
     }
@@ -113,8 +114,9 @@ impl Stacks {
         Self { servers: all(&servers), clients: all(clients) }
     }
 
-    /// Whether this pair is run: Clearway with itself, a peer with itself, or Clearway with a peer. Two faces of Clearway
-    /// meet only if the client does not have that of the server.
+    /// Returns whether this pair is run: Clearway with itself, a peer with itself, or Clearway with
+    /// a peer. Different APIs of Clearway are paired only if no client has the server's API, or if
+    /// there is only one Clearway client.
     pub(super) fn is_pair(&self, server: &Stack, client: &Stack) -> bool {
         match (server.is_ours(), client.is_ours()) {
             (true, true) => {
@@ -134,7 +136,7 @@ pub(super) struct Peer {
     program: PathBuf,
 }
 
-/// Builds our programs. Returns the path of the benchmarks' one.
+/// Builds Clearway's programs. Returns the path of the benchmark program.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = command::build("dist", &["clearway-bench", "clearway"]);
     show("building the programs", &mut build)?;
@@ -146,9 +148,10 @@ pub(super) fn clearway() -> PathBuf {
     target().join("dist/clearway")
 }
 
-/// Builds the programs of these peers. Those whose tools are missing are left out.
+/// Builds the programs of these peers. Peers whose tools are missing are left out.
 ///
 /// # Errors
+///
 /// If none is left.
 pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Peer>, String> {
     let folder =
@@ -169,7 +172,7 @@ pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Pee
     Ok(built)
 }
 
-/// The peer of this name.
+/// Returns the peer with this name.
 fn peer_named(name: &str) -> Result<&'static str, String> {
     let peer = PEERS.into_iter().find(|peer| *peer == name);
     peer.ok_or_else(|| format!("the peers are {}, not {name}", PEERS.join(", ")))
@@ -179,7 +182,7 @@ fn peer_named(name: &str) -> Result<&'static str, String> {
 pub(super) mod tests {
     use super::*;
 
-    /// A peer without a program.
+    /// Returns a peer without a program.
     pub(in super::super) fn peer(name: &'static str) -> Peer {
         Peer { name, program: PathBuf::new() }
     }

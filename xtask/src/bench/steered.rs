@@ -1,33 +1,34 @@
-//! What the shards of a server have counted, as `clearway-bench server --attached` prints it: how they received and sent, and
-//! which datagrams the kernel gave to the right one.
+//! Counters of a server's shards, as `clearway-bench server --attached` prints them: how they
+//! received and sent, and which datagrams the kernel steered to the right one.
 
 use serde_json::Value;
 
 use crate::measure::Process;
 
-/// What the shards of a server have counted together.
+/// The combined counters of a server's shards.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Steered {
-    /// How the kernel finds the shard of a datagram; empty with one shard.
+    /// How the kernel steers datagrams to shards; empty with one shard.
     pub(super) method: String,
-    /// Datagrams that arrived at the shard that they were for.
+    /// Datagrams that arrived at the right shard.
     pub(super) right: u64,
-    /// Those that another shard has given to theirs.
+    /// Datagrams that another shard has forwarded to the right one.
     pub(super) handed_over: u64,
-    /// Those that were lost because too many waited for that.
+    /// Datagrams that were dropped because too many waited to be forwarded.
     pub(super) dropped: u64,
-    /// How many connections each shard has accepted.
+    /// Number of connections that each shard has accepted.
     pub(super) accepted: Vec<u64>,
     pub(super) work: Work,
 }
 
-/// How the shards received and sent: larger batches and fewer wake-ups make a request cheaper, lost packets dearer.
+/// How the shards received and sent: larger batches and fewer wake-ups make a request cheaper, lost
+/// packets make it more expensive.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Work {
-    /// UDP payloads, and the calls to the kernel that received them.
+    /// UDP payloads, and the system calls that received them.
     pub(super) received: u64,
     pub(super) receiving_calls: u64,
-    /// UDP payloads, and the calls to the kernel that sent them.
+    /// UDP payloads, and the system calls that sent them.
     pub(super) sent: u64,
     pub(super) sending_calls: u64,
     pub(super) wakeups: u64,
@@ -47,26 +48,26 @@ impl Work {
         self.probe_timeouts += other.probe_timeouts;
     }
 
-    /// Datagrams in a call that receives.
+    /// Returns the mean number of datagrams per receive call.
     pub(super) fn received_at_once(&self) -> f64 {
         self.received as f64 / self.receiving_calls.max(1) as f64
     }
 
-    /// Datagrams in a call that sends.
+    /// Returns the mean number of datagrams per send call.
     pub(super) fn sent_at_once(&self) -> f64 {
         self.sent as f64 / self.sending_calls.max(1) as f64
     }
 }
 
 impl Steered {
-    /// Asks a server that was started with `--attached`.
+    /// Queries a server that was started with `--attached`.
     pub(super) fn ask(server: &mut Process) -> Result<Self, String> {
         let counts = server.ask()?;
         Self::read(&counts)
             .ok_or_else(|| format!("the server has printed unknown counts: {counts}"))
     }
 
-    /// What several servers have counted together.
+    /// Returns the combined counters of several servers.
     pub(super) fn sum(servers: Vec<Self>) -> Self {
         let mut sum = Self::default();
         for server in servers {
@@ -106,7 +107,7 @@ impl Steered {
         })
     }
 
-    /// For a person.
+    /// Describes the counters for the reader.
     pub(super) fn text(&self) -> String {
         let Self { method, right, handed_over, dropped, .. } = self;
         let method = if method.is_empty() { "one shard" } else { method };

@@ -1,15 +1,15 @@
-//! The threads of other processes: their names, and the processor time that each has used.
+//! The threads of other processes: their names, and their CPU time.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long the threads of a program may take to have their names.
+/// Time limit for a program's threads to set their names.
 const NAMING: Duration = Duration::from_secs(5);
-/// The kernel keeps so many bytes of a name (`TASK_COMM_LEN`, without the last).
+/// Number of bytes that the kernel keeps of a name (`TASK_COMM_LEN`, without the terminating one).
 const NAME_LEN: usize = 15;
 
-/// The threads of a process with this name, once there are as many. Each gives itself its name, maybe after the program has
-/// said that it is ready.
+/// Returns the threads of a process with this name, once there are `count`. Each sets its own name,
+/// possibly after the program has reported that it is ready.
 pub(super) fn named(process: u32, name: &str, count: usize) -> Result<Vec<u32>, String> {
     let began = Instant::now();
     loop {
@@ -44,19 +44,20 @@ fn all(process: u32) -> Result<Vec<u32>, String> {
     Ok(threads)
 }
 
-/// The CPU seconds of a thread so far.
+/// Returns the CPU seconds of a thread so far.
 pub(super) fn cpu_seconds(process: u32, thread: u32) -> Result<f64, String> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     cpu_seconds_in(&text).ok_or_else(|| format!("{path} is not as expected: {text}"))
 }
 
-/// The CPU seconds that the threads which a process has now have used so far, more exactly than `stat` gives them.
+/// Returns the CPU seconds that the current threads of a process have used so far, more precisely
+/// than `stat` reports them.
 pub(super) fn cpu_seconds_of_all(process: u32) -> Result<f64, String> {
     all(process)?.into_iter().map(|thread| cpu_seconds(process, thread)).sum()
 }
 
-/// The first field of `schedstat`, which is in nanoseconds.
+/// Parses the first field of `schedstat`, which is in nanoseconds.
 fn cpu_seconds_in(schedstat: &str) -> Option<f64> {
     let first = schedstat.split_whitespace().next()?;
     Some(first.parse::<f64>().ok()? / 1e9)

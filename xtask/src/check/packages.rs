@@ -1,4 +1,4 @@
-//! The workspace's packages, and which of them a change concerns.
+//! The workspace's packages, and which of them a change affects.
 
 use core::fmt;
 use std::collections::BTreeSet;
@@ -13,9 +13,9 @@ use crate::command::{self, cargo, root};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Package {
     pub(super) name: String,
-    /// Its folder, from the root of the repository.
+    /// Its folder, relative to the repository root.
     pub(super) folder: PathBuf,
-    /// The packages of the workspace that it uses, also in tests.
+    /// The workspace packages that it depends on, including for tests.
     uses: Vec<String>,
     /// The names of its integration tests.
     tests: Vec<String>,
@@ -28,7 +28,7 @@ impl Package {
     }
 }
 
-/// All packages of the workspace.
+/// Returns all packages of the workspace.
 pub(super) fn read() -> Result<Vec<Package>, String> {
     let mut metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
     let text = command::output("reading the workspace", &mut metadata)?;
@@ -62,7 +62,8 @@ fn git(arguments: &[&str]) -> Result<String, String> {
     command::output("git", Command::new("git").args(arguments).current_dir(root()))
 }
 
-/// What a change is compared with where nothing is named: where it left the main branch, or on that branch the last commit.
+/// Returns the default base of the comparison: where the current branch left the main branch, or on
+/// the main branch the last commit.
 pub(super) fn default_base() -> Result<String, String> {
     let head = git(&["rev-parse", "HEAD"])?;
     for main in ["origin/main", "main"] {
@@ -74,27 +75,28 @@ pub(super) fn default_base() -> Result<String, String> {
     Ok("HEAD".to_owned())
 }
 
-/// The files that differ from `base`, new ones included, from the root of the repository.
+/// Returns the files that differ from `base`, including new ones, relative to the repository root.
 pub(super) fn changed_files(base: &str) -> Result<Vec<PathBuf>, String> {
     let changed = git(&["diff", "--name-only", base, "--"])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
     Ok(changed.lines().chain(new.lines()).map(PathBuf::from).collect())
 }
 
-/// The packages that a change concerns.
+/// The packages that a change affects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Scope {
     /// Packages with a changed file.
     changed: BTreeSet<String>,
-    /// Packages that use one of these, and no other package that does.
+    /// Dependents of these that do not also depend on another dependent.
     near: BTreeSet<String>,
-    /// All other packages that use one of these, directly or not.
+    /// All other direct and indirect dependents.
     far: BTreeSet<String>,
 }
 
 impl Scope {
-    /// The scope of a change of these files. Files outside of all packages concern the package `xtask`, which tests documents and the
-    /// like; the workspace's manifest concerns all packages.
+    /// Returns the scope of a change to these files. Files outside of all packages affect the
+    /// package `xtask`, which tests documents and the like; the workspace's manifest affects all
+    /// packages.
     pub(super) fn of(packages: &[Package], files: &[PathBuf]) -> Self {
         let owner = |file: &PathBuf| {
             let inside = packages.iter().filter(|package| file.starts_with(&package.folder));
@@ -125,7 +127,7 @@ impl Scope {
         let is_far = |name: &&String| {
             let package = packages.iter().find(|package| package.name == **name);
             let uses = package.into_iter().flat_map(|package| &package.uses);
-            // Some packages use themselves in tests, with other features.
+            // Some packages depend on themselves in tests, with other features.
             uses.into_iter().any(|used| used != *name && dependents.contains(used))
         };
         let far: BTreeSet<String> = dependents.iter().filter(is_far).cloned().collect();
@@ -136,22 +138,22 @@ impl Scope {
         self.changed.is_empty()
     }
 
-    /// Whether anything depends on what changed.
+    /// Returns whether anything depends on the changed packages.
     pub(super) fn has_dependents(&self) -> bool {
         !self.near.is_empty()
     }
 
-    /// The arguments with which Cargo selects the packages that changed.
+    /// Returns the Cargo arguments that select the changed packages.
     pub(super) fn select_changed(&self) -> impl Iterator<Item = &str> {
         self.changed.iter().flat_map(|name| ["--package", name])
     }
 
-    /// The same, with those next to them.
+    /// The same, including the direct dependents.
     pub(super) fn select_tested(&self) -> impl Iterator<Item = &str> {
         self.changed.union(&self.near).flat_map(|name| ["--package", name])
     }
 
-    /// The names of the integration tests of what changed.
+    /// Returns the names of the integration tests of the changed packages.
     pub(super) fn integration_tests<'a>(
         &'a self,
         packages: &'a [Package],
@@ -160,17 +162,18 @@ impl Scope {
         changed.flat_map(|package| package.tests.iter().map(String::as_str))
     }
 
-    /// Whether a package whose tests are run has a library: without one, Cargo rejects `--lib`.
+    /// Returns whether a package whose tests are run has a library: without one, Cargo rejects
+    /// `--lib`.
     pub(super) fn has_library(&self, packages: &[Package]) -> bool {
         packages.iter().any(|package| package.has_library && self.includes(&package.name, false))
     }
 
-    /// Whether these tests of a package are to be run.
+    /// Returns whether to run these tests of a package.
     pub(super) fn includes(&self, package: &str, is_integration: bool) -> bool {
         self.changed.contains(package) || !is_integration && self.near.contains(package)
     }
 
-    /// What is not run of the tests.
+    /// Describes the tests that are not run.
     pub(super) fn left_out(&self) -> String {
         let part = |what: &str, names: &BTreeSet<String>| match names.is_empty() {
             true => String::new(),

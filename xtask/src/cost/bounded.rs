@@ -1,29 +1,30 @@
-//! Programs that get a limited time for whatever is expected of them.
+//! Programs with a time limit for each expected action.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it prints what is waited for, and until it ends.
+/// Time limit for a program to print the expected line, and to exit.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// A running program, whose standard input stays open until its end is waited for. It is killed when dropped.
+/// A running program, whose standard input stays open until its exit is awaited. Killed when
+/// dropped.
 pub(super) struct Bounded {
     child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// What it printed to standard error, once it has ended.
+    /// Its standard error output, available once it has exited.
     errors: Receiver<String>,
     /// The command, for error messages.
     command: String,
     bound: Duration,
 }
 
-/// A program that has ended.
+/// A program that has exited.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
-    /// What it printed to standard error.
+    /// Its standard error output.
     pub(super) errors: String,
 }
 
@@ -40,7 +41,7 @@ impl Bounded {
         let input = child.stdin.take();
         let ((line, lines), (text, errors)) = (channel(), channel());
         if let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) {
-            // Nobody may be waiting for what they send.
+            // The receivers may be gone.
             std::thread::spawn(move || {
                 let printed = BufReader::new(output).lines().map_while(Result::ok);
                 printed.for_each(|printed| drop(line.send(printed)));
@@ -54,7 +55,8 @@ impl Bounded {
         Ok(Self { child, input, lines, errors, command: format!("{command:?}"), bound })
     }
 
-    /// Waits for a line of standard output that begins with the word `ready`, and returns the rest of it.
+    /// Waits for a line on standard output that begins with the word `ready`, and returns the rest
+    /// of the line.
     pub(super) fn wait_for(&mut self, ready: &str) -> Result<String, String> {
         let end = Instant::now() + self.bound;
         loop {
@@ -80,7 +82,7 @@ impl Bounded {
         }
     }
 
-    /// Closes its standard input, and waits until it ends.
+    /// Closes its standard input, and waits until it exits.
     pub(super) fn end(mut self) -> Result<Ended, String> {
         self.input = None;
         let Ok(errors) = self.errors.recv_timeout(self.bound) else {
@@ -101,7 +103,7 @@ impl Bounded {
     }
 }
 
-/// A program that has ended is not affected.
+/// Has no effect on a program that has already exited.
 impl Drop for Bounded {
     fn drop(&mut self) {
         let _ = self.child.kill();

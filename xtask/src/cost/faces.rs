@@ -1,10 +1,12 @@
-//! The instructions of one small HTTP/3 request on each face of the library, with its sockets: of a whole program that answers
-//! or makes requests over loopback, while the other end runs without valgrind.
+//! The instructions of one small HTTP/3 request with each API of the library, including its
+//! sockets: measured for a whole program that answers or makes requests over loopback, while the
+//! other end runs without valgrind.
 //!
-//! A run with twice as many requests has the same start, handshake and end, so the difference is that of the requests alone.
-//! The client makes them in rounds (`bench/src/rounds.rs`): how they are divided into datagrams does not depend on how
-//! fast either end is. What does, such as a probe while a program waits for a processor, only adds instructions: the least
-//! of three runs is taken.
+//! A run with twice as many requests has the same start, handshake and end, so the difference is
+//! that of the requests alone. The client makes them in rounds (`bench/src/rounds.rs`): how they
+//! are divided into datagrams does not depend on how fast either end is. Timing-dependent events,
+//! such as a probe while a program waits for a CPU, only add instructions: the minimum of three
+//! runs is used.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,36 +15,36 @@ use super::bounded::Bounded;
 use super::{collected, valgrind};
 use crate::command::{self, target};
 
-/// Rounds in the shorter of two runs; there are twice as many in the longer.
+/// Number of rounds in the shorter of two runs; the longer one has twice as many.
 const ROUNDS: u64 = 60;
-/// Requests of a round.
+/// Number of requests per round.
 const STREAMS: u64 = 16;
-/// How often each run is made.
+/// Number of times that each run is made.
 const RUNS: usize = 3;
 
 /// An end of a connection whose instructions are counted.
 #[derive(Clone, Copy)]
 enum Counted {
-    /// The server, on this face.
+    /// The server, with this API.
     Server(&'static str),
     Client,
 }
 
-/// One face of the library.
+/// One API of the library.
 pub(super) struct Face {
     /// The name of its request in the file.
     pub(super) name: &'static str,
     counted: Counted,
 }
 
-/// All faces whose requests are counted.
+/// All APIs whose requests are counted.
 pub(super) const ALL: [Face; 3] = [
     Face { name: "answer a request of 1 KiB in the shard", counted: Counted::Server("shard") },
     Face { name: "answer a request of 1 KiB in a task", counted: Counted::Server("async") },
     Face { name: "make a request of 1 KiB", counted: Counted::Client },
 ];
 
-/// The program that is both ends, and the certificate of the server.
+/// The program that is both ends, and the server's certificate.
 pub(super) struct Place {
     program: PathBuf,
     certificate: PathBuf,
@@ -50,7 +52,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes a certificate.
+    /// Creates a certificate.
     pub(super) fn new() -> Result<Self, String> {
         let folder = target().join("cost");
         std::fs::create_dir_all(&folder)
@@ -63,8 +65,8 @@ impl Place {
         Ok(Self { program, certificate, key })
     }
 
-    /// The number of instructions of one request. A short and a long run are made at the same time: most of either is its
-    /// start.
+    /// Returns the number of instructions of one request. A short and a long run are made at the
+    /// same time: most of each is startup.
     pub(super) fn cost(&self, face: &Face) -> Result<u64, String> {
         let (mut short, mut long) = (u64::MAX, u64::MAX);
         for _ in 0..RUNS {
@@ -80,7 +82,7 @@ impl Place {
         Ok(long.saturating_sub(short) / (ROUNDS * STREAMS))
     }
 
-    /// The number of instructions of one end of a connection with so many rounds.
+    /// Returns the number of instructions of one end of a connection with this many rounds.
     fn count(&self, counted: Counted, rounds: u64) -> Result<u64, String> {
         let (mut server, mut client) = match counted {
             Counted::Server(_) => (valgrind(&[], &self.program), Command::new(&self.program)),
@@ -98,7 +100,7 @@ impl Place {
         if !client.status.success() {
             return Err(format!("the client failed ({}):\n{}", client.status, client.errors));
         }
-        // A server ends with its standard input, and not with success.
+        // A server exits when its standard input closes, with an error status.
         let server = server.end()?;
         collected(if matches!(counted, Counted::Client) { &client.errors } else { &server.errors })
     }

@@ -1,4 +1,4 @@
-//! The faults, and what the doctor should say of each.
+//! The faults, and the expected verdict for each.
 
 mod device;
 mod ip;
@@ -11,24 +11,24 @@ use clearway_doctor::Stage;
 use super::scene::Scene;
 use super::site::Place;
 
-/// What the doctor should say.
+/// The expected verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     /// Nothing is lost.
     NoLoss,
-    /// Nothing is lost as far as can be seen from outside, and this stage could not be seen.
+    /// Nothing is lost as far as can be seen from outside, and this stage could not be observed.
     NotSeen(Stage),
-    /// It cannot tell: the host has nothing to do.
+    /// Undecidable: the host is idle.
     Unknown,
-    /// Nothing is lost, and much of what arrives has no socket.
+    /// Nothing is lost, but many arriving datagrams have no socket.
     Stray,
-    /// This stage loses most, for this cause.
+    /// This stage loses the most datagrams, for this cause.
     Loss(Stage, &'static str),
-    /// The same, and another one loses, too, but less.
+    /// The same, and another stage loses fewer datagrams.
     Two([(Stage, &'static str); 2]),
 }
 
-/// What is needed to make a fault happen.
+/// The requirements for injecting a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Needs {
     /// Namespaces.
@@ -41,22 +41,22 @@ pub(super) enum Needs {
 #[derive(Clone, Copy)]
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    /// For a person.
+    /// Description for the reader.
     pub(super) what: &'static str,
-    /// Where the doctor looks.
+    /// The host that the doctor observes.
     pub(super) place: Place,
     /// Whether a router is between sender and receiver.
     pub(super) is_routed: bool,
-    /// Whether it is the first reader that carries the doctor's engine, and says what it found.
+    /// Whether the doctor's engine runs in the first reader, which reports what it found.
     pub(super) is_carried: bool,
     pub(super) expected: Expected,
     pub(super) needs: Needs,
-    /// Makes it happen, until the scene ends.
+    /// Injects the fault, until the scene ends.
     pub(super) inject: fn(&mut Scene<'_>) -> Result<(), String>,
 }
 
 impl Fault {
-    /// One that the receiver sees.
+    /// Returns a fault that is visible on the receiver.
     const fn new(
         name: &'static str,
         what: &'static str,
@@ -67,31 +67,31 @@ impl Fault {
         Self { name, what, place, is_routed: false, is_carried: false, expected, needs, inject }
     }
 
-    /// The same for a doctor who looks elsewhere.
+    /// Returns the fault, observed on another host.
     const fn seen_at(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
-    /// The same with a router.
+    /// Returns the fault, with a router.
     const fn routed(mut self) -> Self {
         self.is_routed = true;
         self
     }
 
-    /// The same as the reader itself sees it.
+    /// Returns the fault, observed by the reader itself.
     const fn carried(mut self) -> Self {
         self.is_carried = true;
         self
     }
 
-    /// The same with a setting of the whole host.
+    /// Returns the fault, with a setting of the whole host.
     const fn of_host(mut self) -> Self {
         self.needs = Needs::Host;
         self
     }
 
-    /// All faults, in the order of the path.
+    /// Returns all faults, in the order of the receive path.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let parts = [device::FAULTS, ip::FAULTS, socket::FAULTS, queue::FAULTS, sending::FAULTS];
         parts.into_iter().flatten().copied()

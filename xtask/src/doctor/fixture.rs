@@ -1,4 +1,5 @@
-//! Snapshots of a fault as a fixture: a file that is small enough for the repository, with what decides the verdict.
+//! Test fixtures from the snapshots of a fault: files that are small enough for the repository,
+//! with everything that decides the verdict.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,9 +7,9 @@ use std::path::Path;
 use clearway_doctor::{Snapshot, Verdict, decode, diagnose, encode};
 use serde_json::Value;
 
-/// The last snapshots are kept: more than a verdict needs to be certain.
+/// Number of snapshots to keep, the last ones: more than a verdict needs to be certain.
 const SNAPSHOTS: usize = 14;
-/// Counters whose absence means something, with and without the prefix of IPv6.
+/// Counters whose absence is meaningful, with and without the IPv6 prefix.
 const NEEDED: [&str; 7] = [
     "InReceives",
     "InDelivers",
@@ -19,10 +20,11 @@ const NEEDED: [&str; 7] = [
     "rx_packets",
 ];
 
-/// Writes those of the saved snapshots that the fixture needs, without counters that are always zero.
+/// Writes the snapshots that the fixture needs, without counters that are always zero.
 ///
 /// # Errors
-/// If that changes what they mean.
+///
+/// If that changes their meaning.
 pub(super) fn write(saved: &Path, fixture: &Path) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let bytes = std::fs::read(saved).map_err(|error| failed(saved, error))?;
@@ -46,7 +48,7 @@ fn without_zeros(snapshots: &[Snapshot]) -> Result<Vec<Snapshot>, serde_json::Er
     values.into_iter().map(serde_json::from_value).collect()
 }
 
-/// Notes the places of all numbers that are not zero.
+/// Collects the paths of all nonzero numbers.
 fn note(value: &Value, place: &str, nonzero: &mut BTreeSet<String>) {
     match value {
         Value::Object(object) => {
@@ -65,7 +67,8 @@ fn note(value: &Value, place: &str, nonzero: &mut BTreeSet<String>) {
     }
 }
 
-/// Removes counters that are zero everywhere. Only maps of counters may lose entries: those below these names.
+/// Removes counters that are zero everywhere. Only maps of counters may lose entries: those below
+/// these names.
 fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters: bool) {
     const COUNTERS: [&str; 8] =
         ["statistics", "ip", "ip_ext", "tcp_ext", "icmp", "udp", "ipv6", "counters"];
@@ -78,7 +81,7 @@ fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters
             });
             for (key, inner) in object {
                 let inside = COUNTERS.contains(&key.as_str());
-                // What was read is in an object of its own.
+                // What was read is in a separate object.
                 let inside = inside || (key == "seen" && place.ends_with("/drop_reasons"));
                 prune(inner, &format!("{place}/{key}"), nonzero, inside);
             }
@@ -92,7 +95,7 @@ fn prune(value: &mut Value, place: &str, nonzero: &BTreeSet<String>, is_counters
     }
 }
 
-/// What does not depend on how long was looked.
+/// Returns the part of a verdict that does not depend on the duration of the observation.
 fn meaning(verdict: &Verdict) -> String {
     let first: Vec<_> = verdict
         .findings

@@ -1,4 +1,4 @@
-//! What has to be changed outside of the namespaces for a fault, and is put back when it is dropped.
+//! Host settings that a fault changes outside of the namespaces, and that are restored on drop.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use crate::waiting::wait_until;
 
-/// The number of entries that connection tracking of all namespaces may have.
+/// Maximum number of conntrack entries of all namespaces.
 const CONNTRACK_MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
-/// How many there are in the namespace of this program.
+/// Current number of conntrack entries in this program's namespace.
 const CONNTRACK_COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
 /// The memory of UDP sockets of all namespaces: low, pressure, maximum, in pages.
 const UDP_MEMORY: &str = "/proc/sys/net/ipv4/udp_mem";
 const SOCKET_STATISTICS: &str = "/proc/net/sockstat";
-/// Where groups of processes with a limited CPU time are made, with version 2 and with version 1 of cgroups.
+/// The parent folders of CPU cgroups, for version 2 and version 1.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/cpu"];
 /// The period of the limit, in microseconds.
 const PERIOD: u32 = 100_000;
-/// How long the kernel may take until a group whose processes have ended can be removed.
+/// Time limit for the kernel until a cgroup whose processes have exited can be removed.
 const REMOVING: Duration = Duration::from_secs(2);
 
-/// A setting of the kernel that is put back.
+/// A kernel setting that is restored on drop.
 pub(super) struct Setting {
     path: &'static str,
     before: String,
@@ -35,10 +35,12 @@ impl Setting {
         Ok(setting)
     }
 
-    /// Permits so few connections to be tracked.
+    /// Limits the number of tracked connections.
     ///
     /// # Errors
-    /// If connections of the host itself are tracked, which would fail then; or if it is not permitted.
+    ///
+    /// If connections of the host itself are tracked, which would fail then; or if it is not
+    /// permitted.
     pub(super) fn few_connections(count: u32) -> Result<Self, String> {
         let tracked = fs::read_to_string(CONNTRACK_COUNT);
         match tracked.as_deref().map(str::trim) {
@@ -48,7 +50,7 @@ impl Setting {
         }
     }
 
-    /// Permits UDP sockets so many pages more than they have.
+    /// Limits UDP sockets to this many pages more than they currently use.
     pub(super) fn little_udp_memory(pages: u64) -> Result<Self, String> {
         let text = fs::read_to_string(SOCKET_STATISTICS)
             .map_err(|error| format!("{SOCKET_STATISTICS}: {error}"))?;
@@ -73,13 +75,13 @@ impl Drop for Setting {
     }
 }
 
-/// A group of processes with a limited CPU time.
+/// A cgroup with limited CPU time.
 pub(super) struct Group {
     path: PathBuf,
 }
 
 impl Group {
-    /// A group that may run for so many microseconds of 100,000.
+    /// Creates a cgroup that may run for `quota` microseconds of 100,000.
     pub(super) fn create(name: &str, quota: u32) -> Result<Self, String> {
         let [unified, separate] = GROUPS.map(Path::new);
         let enabled = fs::read_to_string(unified.join("cgroup.subtree_control"));
@@ -100,7 +102,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Moves a process there.
+    /// Moves a process into the cgroup.
     pub(super) fn add(&self, process: u32) -> Result<(), String> {
         self.write("cgroup.procs", &process.to_string())
     }
@@ -111,7 +113,7 @@ impl Group {
     }
 }
 
-/// Its processes have ended.
+/// Its processes have exited by then.
 impl Drop for Group {
     fn drop(&mut self) {
         let is_removed = wait_until(REMOVING, || Ok(fs::remove_dir(&self.path).is_ok()));

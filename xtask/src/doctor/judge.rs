@@ -1,39 +1,39 @@
-//! Whether a verdict is right.
+//! Judges whether a verdict is correct.
 
 use clearway_doctor::{Cause, Certainty, Finding, Outcome, Stage, Verdict};
 
 use super::faults::Expected;
 
-/// How good a verdict is.
+/// The quality of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Grade {
-    /// It is what was expected.
+    /// As expected.
     Right,
-    /// It says that it cannot tell, or names the stage and leaves the cause open.
+    /// It is undecided, or names the stage and leaves the cause open.
     Open,
-    /// It is wrong, and says that it is only possible.
+    /// It is wrong, but stated as only possible.
     Wrong,
-    /// It is wrong and stated as certain; so is "no loss" where there is one.
+    /// It is wrong and stated as certain; so is "no loss" if there is loss.
     CertainlyWrong,
 }
 
-/// A verdict in short, and how good it is.
+/// A verdict in short, and its quality.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Judgement {
     pub(super) grade: Grade,
     /// `no loss`, `stray`, `unknown`, or the cause of the worst loss.
     pub(super) said: String,
-    /// What is wrong beside the cause.
+    /// What is wrong apart from the cause.
     pub(super) faults: Vec<String>,
 }
 
-/// A verdict as JSON.
+/// Parses a verdict from JSON.
 pub(crate) fn read(output: &str) -> Result<Verdict, String> {
     serde_json::from_str(output)
         .map_err(|error| format!("the verdict cannot be read: {error}: {output}"))
 }
 
-/// Judges a verdict. A command that has said it ended with a status.
+/// Judges a verdict. The command that printed it has exited with `status`.
 pub(super) fn judge(expected: Expected, verdict: &Verdict, status: Option<i32>) -> Judgement {
     let mut faults = Vec::new();
     if status.is_some_and(|status| status != i32::from(verdict.outcome.exit_status())) {
@@ -77,7 +77,7 @@ fn grade(expected: Expected, verdict: &Verdict) -> Grade {
     }
 }
 
-/// The finding that decides a verdict of loss.
+/// Returns the finding that decides a verdict of loss.
 fn worst(verdict: &Verdict) -> Option<&Finding> {
     match verdict.outcome {
         Outcome::Loss => verdict.findings.first(),
@@ -85,7 +85,7 @@ fn worst(verdict: &Verdict) -> Option<&Finding> {
     }
 }
 
-/// Whether a finding leaves its cause open.
+/// Returns whether a finding leaves its cause open.
 fn is_open(finding: &Finding) -> bool {
     matches!(finding.cause, Cause::Other | Cause::Overflow(_))
 }

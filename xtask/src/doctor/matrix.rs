@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::judge::{Grade, Judgement};
 
-/// Who looks.
+/// The user that runs the doctor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rights {
     Root,
@@ -25,16 +25,16 @@ impl Rights {
     }
 }
 
-/// What came of one fault with all of its runs.
+/// The results of one fault in all of its runs.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// Why it could not be made to happen.
+    /// Why it could not be injected.
     pub(super) blocked: Option<String>,
     pub(super) judgements: Vec<(Rights, Judgement)>,
 }
 
-/// How many verdicts there were, and of which grade.
+/// The number of verdicts, in total and by grade.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Score {
     pub(super) all: usize,
@@ -52,7 +52,7 @@ impl Row {
         self.of(rights).filter(|judgement| judgement.grade == grade).count()
     }
 
-    /// What was said, with how often.
+    /// Returns the verdicts, each with its count.
     fn said(&self, rights: Rights) -> String {
         let mut counts = BTreeMap::<&str, usize>::new();
         for judgement in self.of(rights) {
@@ -64,7 +64,7 @@ impl Row {
         words.join(", ").replace('_', " ")
     }
 
-    /// One object for a script.
+    /// Returns a JSON object for scripts.
     pub(super) fn json(&self) -> Value {
         let judgement = |(rights, it): &(Rights, Judgement)| {
             json!({"rights": rights.name(), "said": it.said, "grade": format!("{:?}", it.grade),
@@ -75,14 +75,14 @@ impl Row {
     }
 }
 
-/// The score of all faults with these rights.
+/// Returns the score of all faults for this user.
 pub(super) fn score(rows: &[Row], rights: Rights) -> Score {
     let sum = |grade| rows.iter().map(|row| row.count(rights, grade)).sum();
     let all = rows.iter().map(|row| row.of(rights).count()).sum();
     Score { all, right: sum(Grade::Right), certainly_wrong: sum(Grade::CertainlyWrong) }
 }
 
-/// What a person reads, in Markdown.
+/// Returns the report for readers, in Markdown.
 pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for rights in Rights::BOTH {

@@ -1,5 +1,5 @@
-//! What happens on every host beside a fault, and decides no verdict: port scans, multicast that
-//! nobody has joined, a program that sends where there is no route, and one that loses a datagram
+//! Background events that occur on every host and decide no verdict: port scans, multicast that
+//! nothing has joined, a program that sends where there is no route, and one that loses a datagram
 //! now and then.
 
 use std::io;
@@ -13,25 +13,25 @@ use super::reader::Reader;
 use super::scene::Scene;
 use super::sender::Pace;
 
-/// Three ports are scanned each second.
+/// Three ports are scanned per second.
 const SCAN: Pace = Pace { rate: 3, burst: 1 };
 const SCANNED: [u16; 8] = [19, 53, 123, 137, 161, 1900, 5060, 11_211];
-/// What a neighbor announces each second.
+/// Announcements of a neighbor per second.
 const ANNOUNCEMENTS: Pace = Pace { rate: 2, burst: 1 };
 /// The group and port of multicast DNS.
 const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 251), 5353);
-/// Somebody asks for an address that is nowhere.
+/// A program sends to an address that has no route.
 const FAILURES: Pace = Pace { rate: 1, burst: 1 };
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 9), 53);
 /// One of five in 2.5 seconds is sent: less than one per second is lost.
 const RARE: Pace = Pace { rate: 2, burst: 5 };
-/// Where the program listens that loses something.
+/// The address of the program that loses datagrams.
 const LOSING: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4999);
-/// The least that the kernel gives; and more datagrams than it holds.
+/// The minimum that the kernel grants, and a number of datagrams that exceeds it.
 const SMALLEST_BUFFER: usize = 1;
 const ENOUGH: usize = 20;
 
-/// Makes the host noisy at which the doctor looks, until the scene ends.
+/// Adds background events to the host that the doctor observes, until the scene ends.
 pub(super) fn make(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     let failed = |error: io::Error| format!("noise: {error}");
     let (neighbor, from, to) = scene.site.neighbor_of(fault.place).ok_or("there is no router")?;
@@ -52,7 +52,7 @@ pub(super) fn make(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     }
 }
 
-/// A program that stands still, and whose buffer is full: whatever comes is lost.
+/// A stopped program whose buffer is full: whatever arrives is lost.
 fn lose(scene: &mut Scene<'_>, fault: &Fault) -> Result<(), String> {
     let losing = Reader { buffer: Some(SMALLEST_BUFFER), ..Reader::quick(LOSING) };
     let reader = scene.read_at(fault.place, &losing, &[])?;
@@ -73,7 +73,7 @@ fn open(host: &Namespace) -> io::Result<UdpSocket> {
     host.run(|| UdpSocket::bind("0.0.0.0:0"))?
 }
 
-/// A socket that sends to groups through the device with this address.
+/// Returns a socket that sends multicast through the device with this address.
 fn multicast(host: &Namespace, from: Ipv4Addr) -> io::Result<UdpSocket> {
     host.run(|| {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;

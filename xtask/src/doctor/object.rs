@@ -1,19 +1,20 @@
-//! An object file with an XDP program of two instructions, for `ip link set … xdp obj`. No compiler is needed for it.
+//! An object file with an XDP program of two instructions, for `ip link set … xdp obj`. It needs no
+//! compiler.
 
 /// The name of the section with the program.
 pub(super) const SECTION: &str = "xdp";
 
-/// `r0 = XDP_DROP; exit`, as the kernel encodes instructions of eBPF.
+/// `r0 = XDP_DROP; exit`, as the kernel encodes eBPF instructions.
 const PROGRAM: [u8; 16] = [0xb7, 0, 0, 0, 1, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0];
-/// The names that the file needs, each after an octet of zero.
+/// The names that the file needs, each after a zero octet.
 const NAMES: &[u8] = b"\0xdp\0license\0.symtab\0.strtab\0drop\0";
 const HEADER_LEN: u64 = 64;
 const SECTION_LEN: u16 = 64;
 const SYMBOL_LEN: u64 = 24;
-/// The machine of eBPF.
+/// The ELF machine number of eBPF.
 const MACHINE: u16 = 247;
 
-/// A section, as the table of sections describes it.
+/// A section, as the section header table describes it.
 #[derive(Default)]
 struct Section {
     name: &'static str,
@@ -26,7 +27,7 @@ struct Section {
     entry: u64,
 }
 
-/// An object file (ELF, 64 bits, little endian) with the program.
+/// Returns an object file (ELF, 64 bits, little endian) with the program.
 pub(super) fn dropping() -> Vec<u8> {
     // Kinds: 1 program, 2 symbols, 3 names. Flags: 2 in memory, 4 executable.
     let sections = [
@@ -79,12 +80,12 @@ pub(super) fn dropping() -> Vec<u8> {
     [header, content, table].concat()
 }
 
-/// Sections begin at a multiple of eight.
+/// Pads to a multiple of eight, where sections begin.
 fn pad(content: &mut Vec<u8>) {
     content.resize(content.len().next_multiple_of(8), 0);
 }
 
-/// The file's header, for a table of so many sections, of which the last has the names.
+/// Returns the file header for a table of `sections` sections, of which the last has the names.
 fn header(table: u64, sections: u16) -> Vec<u8> {
     let mut header = b"\x7fELF\x02\x01\x01".to_vec();
     header.resize(16, 0);
@@ -102,7 +103,7 @@ fn header(table: u64, sections: u16) -> Vec<u8> {
     header
 }
 
-/// The empty symbol, and the program's: a global function in the first section.
+/// Returns the empty symbol, and the program's: a global function in the first section.
 fn symbols() -> Vec<u8> {
     let mut symbols = vec![0; SYMBOL_LEN as usize];
     symbols.extend(position("drop").to_le_bytes());
@@ -112,7 +113,7 @@ fn symbols() -> Vec<u8> {
     symbols
 }
 
-/// Where a name is in [`NAMES`].
+/// Returns the offset of a name in [`NAMES`].
 fn position(name: &str) -> u32 {
     let wanted = [name.as_bytes(), &[0]].concat();
     let found = NAMES.windows(wanted.len()).position(|window| window == wanted);

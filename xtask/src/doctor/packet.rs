@@ -1,4 +1,4 @@
-//! Packets that no socket of UDP would send: what is wrong with them is written by hand.
+//! Packets that no UDP socket would send: their faults are encoded by hand.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -11,19 +11,19 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 const TTL: u8 = 64;
 const UDP: u8 = 17;
 
-/// What is wrong with a packet.
+/// The fault of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Damage {
     None,
-    /// The checksum of UDP.
+    /// A wrong UDP checksum.
     Checksum,
-    /// UDP's length says more than there is.
+    /// A UDP length field that exceeds the packet.
     Length,
-    /// It is the first of several fragments, and the others never come.
+    /// The first of several fragments; the others never arrive.
     Fragment,
 }
 
-/// A packet of IPv4 with a datagram of UDP. Its IP checksum is left to the kernel, which fills it in.
+/// Returns an IPv4 packet with a UDP datagram. The kernel fills in the IP checksum.
 pub(super) fn packet(
     from: SocketAddrV4,
     to: SocketAddrV4,
@@ -47,7 +47,7 @@ pub(super) fn packet(
     all.extend(short(said));
     let right = checksum(*from.ip(), *to.ip(), &[&all[IP_LEN..], &[0, 0], payload].concat());
     let sum = if damage == Damage::Checksum { right ^ 0x5555 } else { right };
-    // Zero would say that there is none.
+    // Zero would mean that there is no checksum.
     all.extend((if sum == 0 { 0xffff } else { sum }).to_be_bytes());
     all.extend(payload);
     all
@@ -57,7 +57,7 @@ fn short(length: usize) -> [u8; 2] {
     u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes()
 }
 
-/// The checksum of a datagram whose own checksum is still zero (RFC 768).
+/// Returns the checksum of a datagram whose checksum field is still zero (RFC 768).
 fn checksum(from: Ipv4Addr, to: Ipv4Addr, datagram: &[u8]) -> u16 {
     let length = short(datagram.len());
     let pseudo = [&from.octets()[..], &to.octets(), &[0, UDP], &length].concat();

@@ -1,5 +1,6 @@
-//! The program whose socket is looked at: it receives, and is busy with each datagram for a while. It is this program once
-//! more, as `xtask doctor-reader`, in a process of its own that can be stopped, throttled and owned by another user.
+//! The program whose socket is observed: it receives, and spends some time on each datagram. It is
+//! another process of this program, `xtask doctor-reader`, that can be stopped, throttled and owned
+//! by another user.
 
 use std::collections::BTreeMap;
 use std::io::{Write, stdin, stdout};
@@ -16,13 +17,13 @@ use rustix::net::{RecvFlags, recv};
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
-/// The largest datagram that is sent here.
+/// Maximum size of the datagrams that are sent here.
 const BUFFER_SIZE: usize = 2048;
-/// What a reader gives to the kernel that does not know how large a batch of GRO can be.
+/// The receive buffer size of a reader that is unaware of the size of GRO batches.
 const SMALL_BUFFER: usize = 1500;
-/// How often the doctor in it takes a snapshot.
+/// Interval between snapshots of the doctor in the reader.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// `return 0` of classic BPF: the socket takes nothing.
+/// `return 0` in classic BPF: the socket accepts nothing.
 const REJECT: u16 = 0x06;
 
 /// How the program behaves.
@@ -57,7 +58,7 @@ fn microseconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
 }
 
 impl Reader {
-    /// One that is quick, with a large buffer.
+    /// Returns a fast reader with a large buffer.
     pub(super) fn quick(listen: SocketAddrV4) -> Self {
         Self {
             listen,
@@ -71,12 +72,12 @@ impl Reader {
         }
     }
 
-    /// One that is busy with each datagram, and has the buffer that the kernel gives.
+    /// Returns a reader that spends time on each datagram, with the kernel's default buffer size.
     pub(super) fn busy(listen: SocketAddrV4, work: Duration) -> Self {
         Self { work, buffer: None, ..Self::quick(listen) }
     }
 
-    /// The arguments that make the program behave so.
+    /// Returns the program arguments for this behavior.
     pub(super) fn arguments(&self) -> Vec<String> {
         let mut all = vec!["doctor-reader".to_owned(), self.listen.to_string()];
         all.push(format!("--sockets={}", self.sockets));
@@ -90,10 +91,10 @@ impl Reader {
     }
 }
 
-/// Receives until standard input ends.
+/// Receives until standard input closes.
 pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("doctor-reader at {}: {error}", reader.listen);
-    // The doctor names the process.
+    // The doctor reports the process's name.
     let _ = set_name(c"doctor-reader");
     if let Some(cpu) = reader.cpu {
         let mut set = CpuSet::new();
@@ -118,7 +119,7 @@ pub(crate) fn run(reader: &Reader) -> Result<(), String> {
     Ok(())
 }
 
-/// What the reader has counted itself.
+/// The reader's own counters.
 #[derive(Default)]
 struct Counts {
     received: AtomicU64,
@@ -136,7 +137,7 @@ impl Counts {
     }
 }
 
-/// What the doctor in this program says, as JSON, after so many seconds.
+/// Runs the doctor in this program for `seconds`, and returns its verdict as JSON.
 fn examine(seconds: f64, counts: &Arc<Counts>) -> Result<String, String> {
     let told = counts.clone();
     let applications =
@@ -155,7 +156,7 @@ fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
     set_socket_reuseport(&socket, reader.sockets > 1)?;
     if let Some(bytes) = reader.buffer {
-        // The kernel gives less if it does not permit so much.
+        // The kernel grants less if it does not permit this size.
         set_socket_recv_buffer_size(&socket, bytes)?;
     }
     if reader.rejects {
@@ -171,7 +172,7 @@ fn open(reader: &Reader) -> std::io::Result<UdpSocket> {
 fn receive(socket: &UdpSocket, work: Duration, truncates: bool, counts: &Counts) {
     let mut buffer = [0; BUFFER_SIZE];
     let room = if truncates { SMALL_BUFFER } else { BUFFER_SIZE };
-    // An error is an ICMP message that somebody has answered with; the socket is as good as before.
+    // An error is due to an ICMP message that somebody has sent; the socket is still usable.
     loop {
         let Ok((_, length)) = recv(socket, &mut buffer[..room], RecvFlags::TRUNC) else { continue };
         counts.received.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A fault while it happens: hosts, readers, senders, and what else there is. All of it ends when this is dropped.
+//! A fault in progress: hosts, readers, senders, and everything else. All of it ends on drop.
 
 use std::io::{self, Write};
 use std::net::SocketAddrV4;
@@ -21,16 +21,18 @@ use crate::waiting::wait_until;
 
 /// The port that readers listen on.
 pub(super) const PORT: u16 = 4433;
-/// The port from which packets come that are written by hand.
+/// The source port of packets that are encoded by hand.
 const HAND: u16 = 4000;
-/// How much of a second is sent before the doctor looks.
+/// The fraction of a second, as a divisor, for which each sender must have sent before the doctor
+/// starts.
 const BEFORE: u64 = 5;
-/// How long that may take.
+/// Time limit for that.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The user without rights that owns the readers, and as whom the doctor looks without root.
+/// The unprivileged user that owns the readers, and that runs the doctor when it is not run as
+/// root.
 pub(super) const USER: &str = "65534";
 
-/// Programs that are started.
+/// The programs to start.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
     /// This program.
@@ -57,17 +59,17 @@ impl<'a> Scene<'a> {
         Self { senders, loads, readers, groups, settings, descriptors, site, programs, log }
     }
 
-    /// Where readers listen.
+    /// Returns the address that readers listen on.
     pub(super) fn target(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.site.address, PORT)
     }
 
-    /// Starts a reader on the receiver: its number.
+    /// Starts a reader on the receiver, and returns its index.
     pub(super) fn read(&mut self, reader: &Reader) -> Result<usize, String> {
         self.read_at(Place::Receiver, reader, &[])
     }
 
-    /// Starts a reader on a host, with a program before it, such as `nice`: its number.
+    /// Starts a reader on a host, prefixed with a program such as `nice`, and returns its index.
     pub(super) fn read_at(
         &mut self,
         place: Place,
@@ -87,14 +89,14 @@ impl<'a> Scene<'a> {
         Ok(self.readers.len().saturating_sub(1))
     }
 
-    /// Writes a file: its path.
+    /// Writes a file, and returns its path.
     pub(super) fn file(&self, name: &str, content: &[u8]) -> Result<String, String> {
         let path = self.log.with_file_name(name);
         std::fs::write(&path, content).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path.to_string_lossy().into_owned())
     }
 
-    /// What the first reader, which carries the engine, finds in so many seconds.
+    /// Returns what the first reader, in which the engine runs, finds in this many seconds.
     pub(super) fn ask(&mut self, seconds: &str) -> Result<String, String> {
         let reader = self.readers.first_mut().ok_or("there is no reader")?;
         reader.say(seconds)?;
@@ -106,7 +108,7 @@ impl<'a> Scene<'a> {
         self.readers[reader].signal(Signal::STOP)
     }
 
-    /// Limits a reader's CPU time to so many microseconds of 100,000.
+    /// Limits a reader's CPU time to `quota` microseconds of 100,000.
     pub(super) fn throttle(&mut self, reader: usize, quota: u32) -> Result<(), String> {
         let process = self.readers[reader].process();
         let group = Group::create(&format!("clearway-doctor-test-{process}"), quota)?;
@@ -125,7 +127,7 @@ impl<'a> Scene<'a> {
         self.settings.push(setting);
     }
 
-    /// Opens a socket of AF_XDP on the receiver, which is bound to nothing.
+    /// Opens an AF_XDP socket on the receiver, without binding it.
     pub(super) fn open_xdp_socket(&mut self) -> Result<(), String> {
         let open = || socket(AddressFamily::XDP, SocketType::RAW, None);
         let opened = self.site.receiver.run(open).map_err(|error| error.to_string())?;
@@ -145,7 +147,7 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Sends packets that are written by hand, from the sender's own address.
+    /// Sends packets that are encoded by hand, from the sender's own address.
     pub(super) fn send_damaged(&mut self, damage: Damage, pace: Pace) -> Result<(), String> {
         let ends = (SocketAddrV4::new(SENDER, HAND), self.target());
         let send = packets(&self.site.sender, ends, 100, damage).map_err(|it| it.to_string())?;
@@ -190,7 +192,7 @@ pub(super) fn run(host: &Namespace, words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Gives rules to nftables of a host.
+/// Adds nftables rules on a host.
 pub(super) fn filter(host: &Namespace, rules: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("nft: {error} (it is in the package nftables)");
     let start = || {

@@ -1,4 +1,4 @@
-//! Threads that send packets at a rate, whatever becomes of them.
+//! Threads that send packets at a fixed rate, regardless of whether they arrive.
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
@@ -13,22 +13,23 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packet::{Damage, packet};
 
-/// One that is later than this does not catch up: what it has missed would be a burst that nobody asked for.
+/// Lateness above which a sender does not catch up: what it has missed would be an unintended
+/// burst.
 const MAX_LATENESS: Duration = Duration::from_millis(5);
-/// How many identifications there are for packets.
+/// Number of different IP identification values.
 const IDENTIFICATIONS: u64 = 1 << 16;
 
-/// When packets are sent.
+/// The schedule of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Packets per second.
     pub(super) rate: u32,
-    /// How many of them are sent together.
+    /// Number of packets to send together.
     pub(super) burst: u32,
 }
 
 impl Pace {
-    /// As even as a thread that sleeps for a millisecond can.
+    /// Returns the most even pace for a thread that sleeps for a millisecond at a time.
     pub(super) fn even(rate: u32) -> Self {
         Self { rate, burst: rate.div_ceil(1000) }
     }
@@ -47,13 +48,13 @@ pub(super) struct Sender {
 #[derive(Default)]
 struct Shared {
     has_to_end: AtomicBool,
-    /// How many packets were tried.
+    /// Number of attempted packets.
     tried: AtomicU64,
 }
 
 impl Sender {
-    /// Calls `send` for each packet, with its number. What it returns does not matter: a fault may well be that nothing can be
-    /// sent.
+    /// Calls `send` for each packet, with its number. The result does not matter: the fault may be
+    /// that nothing can be sent.
     pub(super) fn start(
         pace: Pace,
         cpu: Option<usize>,
@@ -82,7 +83,7 @@ impl Sender {
         Self { shared, thread: Some(thread) }
     }
 
-    /// How many packets it has tried to send.
+    /// Returns the number of packets that it has tried to send.
     pub(super) fn tried(&self) -> u64 {
         self.shared.tried.load(Ordering::Relaxed)
     }
@@ -97,7 +98,7 @@ impl Drop for Sender {
     }
 }
 
-/// Threads that keep a CPU busy until this is dropped.
+/// Threads that keep a CPU busy until dropped.
 pub(super) struct Load {
     has_to_end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -128,14 +129,15 @@ impl Drop for Load {
     }
 }
 
-/// Keeps this thread on one CPU. If that is not permitted it runs where it can.
+/// Pins this thread to one CPU. If that is not permitted, it runs on any CPU.
 fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Sends datagrams of one flow from a namespace. A connected socket would be told of ICMP messages, so it is not connected.
+/// Sends datagrams of one flow from a namespace. The socket is not connected, since a connected one
+/// would report ICMP errors.
 pub(super) fn datagrams(
     host: &Namespace,
     to: SocketAddrV4,
@@ -146,7 +148,7 @@ pub(super) fn datagrams(
     Ok(move |_| socket.send_to(&payload, to).map(drop))
 }
 
-/// Sends packets that are written by hand.
+/// Sends packets that are encoded by hand.
 pub(super) fn packets(
     host: &Namespace,
     (from, to): (SocketAddrV4, SocketAddrV4),

@@ -1,5 +1,6 @@
-//! The network of a fault: a host that sends and one that receives, joined by a pair of virtual devices, or by a router
-//! between them. Nothing of it has a name outside of its namespaces, and these have none.
+//! The network of a fault: a sending host and a receiving host, joined by a pair of virtual
+//! devices, or by a router between them. The namespaces are unnamed, and nothing in them is visible
+//! outside.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,17 +9,17 @@ use clearway_namespaces::{Namespace, ip};
 
 /// The device of the sender and of the receiver.
 pub(super) const DEVICE: &str = "eth0";
-/// The router's devices, towards the sender and towards the receiver.
+/// The router's devices, facing the sender and the receiver.
 pub(super) const ROUTER_DEVICES: [&str; 2] = ["eth1", "eth2"];
 /// The address of the sender.
 pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The address of the receiver if it is the sender's neighbour.
+/// The address of the receiver if it is the sender's neighbor.
 pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// The address of the receiver if it is behind a router.
 pub(super) const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 254), Ipv4Addr::new(10, 0, 1, 254)];
 
-/// Where the doctor looks.
+/// The host that the doctor observes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Sender,
@@ -31,12 +32,12 @@ pub(crate) struct Site {
     pub(crate) sender: Namespace,
     router: Option<Namespace>,
     pub(crate) receiver: Namespace,
-    /// Where the receiver is.
+    /// The address of the receiver.
     pub(super) address: Ipv4Addr,
 }
 
 impl Site {
-    /// The receiver is the sender's neighbour.
+    /// Creates a network in which the receiver is the sender's neighbor.
     pub(crate) fn direct() -> io::Result<Self> {
         let (sender, receiver) = (Namespace::create()?, Namespace::create()?);
         join((&sender, DEVICE), (&receiver, DEVICE))?;
@@ -45,7 +46,7 @@ impl Site {
         Ok(Self { sender, router: None, receiver, address: NEIGHBOUR })
     }
 
-    /// The receiver is behind a router.
+    /// Creates a network in which the receiver is behind a router.
     pub(super) fn routed() -> io::Result<Self> {
         let (sender, router) = (Namespace::create()?, Namespace::create()?);
         let receiver = Namespace::create()?;
@@ -67,7 +68,7 @@ impl Site {
         Ok(Self { sender, router: Some(router), receiver, address: BEHIND })
     }
 
-    /// The host at this place, if there is one.
+    /// Returns the host at this place, if there is one.
     pub(super) fn at(&self, place: Place) -> Option<&Namespace> {
         match place {
             Place::Sender => Some(&self.sender),
@@ -78,7 +79,8 @@ impl Site {
 }
 
 impl Site {
-    /// A host beside the one at this place, its address there, and the address of that one.
+    /// Returns a host next to the one at this place, its address there, and the address of that
+    /// one.
     pub(super) fn neighbor_of(&self, place: Place) -> Option<(&Namespace, Ipv4Addr, Ipv4Addr)> {
         Some(match (place, &self.router) {
             (Place::Receiver, None) => (&self.sender, SENDER, NEIGHBOUR),
@@ -91,14 +93,14 @@ impl Site {
     }
 }
 
-/// Makes a pair of devices, one in each namespace.
+/// Creates a pair of devices, one in each namespace.
 fn join(here: (&Namespace, &str), there: (&Namespace, &str)) -> io::Result<()> {
     let process = there.0.process().to_string();
     let peer = ["peer", "name", there.1, "netns", &process];
     here.0.run(|| ip(&[&["link", "add", here.1, "type", "veth"][..], &peer].concat()))?
 }
 
-/// Gives a device an address and starts it, and the loopback.
+/// Assigns an address to a device, and brings up the device and the loopback.
 fn start(device: &str, address: Ipv4Addr) -> io::Result<()> {
     ip(&["link", "set", "lo", "up"])?;
     ip(&["addr", "add", &format!("{address}/24"), "dev", device])?;

@@ -1,4 +1,4 @@
-//! Runs the judges, the scenarios and tests that have to detect a bug.
+//! Runs the judges: the scenarios and tests that must detect a bug.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether no violation was reported.
+    /// Returns whether no violation was reported.
     pub(super) fn is_silent(&self) -> bool {
         self.violated.is_empty()
     }
@@ -33,7 +33,8 @@ impl Seen {
         self.took += other.took;
     }
 
-    /// Whether one of `properties` was violated; if there are none, as for a test, whether anything failed.
+    /// Returns whether one of `properties` was violated; if there are none, as for a test, whether
+    /// anything failed.
     pub(super) fn is_one_of(&self, properties: &[String]) -> bool {
         match properties {
             [] => !self.violated.is_empty(),
@@ -64,7 +65,7 @@ pub(super) fn build(tree: &Tree, judge: &Judge) -> Result<(), String> {
     }
 }
 
-/// Runs `judge`, whose program or test is built.
+/// Runs `judge`, whose program or test has been built.
 pub(super) fn run(tree: &Tree, judge: &Judge) -> Result<Seen, String> {
     let begin = Instant::now();
     let mut seen = match judge {
@@ -117,7 +118,8 @@ fn test(tree: &Tree, package: &str, target: &TestTarget, argument: &str) -> Comm
     command
 }
 
-/// The objects that `command` prints, one per line. Its exit status is ignored: it also fails if it finds a violation.
+/// Returns the objects that `command` prints, one per line. Its exit status is ignored: it also
+/// fails if it finds a violation.
 fn lines(command: &mut Command) -> Result<Vec<Value>, String> {
     let output = command.stderr(Stdio::piped()).output();
     let output = output.map_err(|error| format!("the lab cannot be run: {error}"))?;

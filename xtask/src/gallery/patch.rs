@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A published bug, as a diff against our own code.
+/// A published bug, as a diff against Clearway's code.
 #[derive(Clone, Debug)]
 pub(super) struct Patch {
     /// The name of its file, without `.patch`.
@@ -17,15 +17,15 @@ pub(super) struct Patch {
     pub(super) bug: String,
     /// The stack that had the bug, and where that was published.
     pub(super) whose: String,
-    /// The properties of which one has to be violated; empty if a test has to fail instead.
+    /// The properties, one of which must be violated; empty if a test must fail instead.
     pub(super) properties: Vec<String>,
-    /// The judges, each of which has to detect the bug.
+    /// The judges, each of which must detect the bug.
     pub(super) judges: Vec<Judge>,
     /// The reason why no judge detects it yet, if none does.
     pub(super) open: Option<String>,
 }
 
-/// What has to detect the bug.
+/// A check that must detect the bug.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Judge {
     /// A scenario of the lab.
@@ -40,7 +40,7 @@ pub(super) enum Judge {
     Test { package: String, target: TestTarget, name: String },
 }
 
-/// Where a test is. Only that is built.
+/// The location of a test. Only this target is built.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum TestTarget {
     /// In the package's library.
@@ -50,14 +50,14 @@ pub(super) enum TestTarget {
 }
 
 impl Patch {
-    /// The judges as readable text.
+    /// Describes the judges.
     pub(super) fn describe_judges(&self) -> String {
         self.judges.iter().map(Judge::describe).collect::<Vec<_>>().join("; ")
     }
 }
 
 impl Judge {
-    /// The judge as readable text.
+    /// Describes the judge.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Scenario { name, variant, controller, .. } if variant == "base" => {
@@ -125,7 +125,7 @@ fn parse(path: &Path, text: &str) -> Result<Patch, String> {
     })
 }
 
-/// The judges that a header names: one, or a scenario and the exhaustive search.
+/// Returns the judges that a header names: one, or a scenario and the exhaustive search.
 fn judges(name: &str, optional: &impl Fn(&str) -> Option<String>) -> Result<Vec<Judge>, String> {
     let controller = optional("Controller").unwrap_or_else(|| "all".to_owned());
     let named = ["Scenario", "Across", "Fleet", "Test"].map(optional);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::patch::Patch;
 
-/// A published bug that our design cannot express.
+/// A published bug that cannot be expressed in Clearway's design.
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
@@ -16,7 +16,7 @@ pub(super) struct Row {
     /// Whether the bug was described in full.
     pub(super) marked: bool,
     pub(super) bug: String,
-    /// The reason why no change of our code stands for it.
+    /// The reason why no change of the code corresponds to it.
     pub(super) why: String,
 }
 
@@ -26,7 +26,7 @@ struct Rows {
     row: Vec<Row>,
 }
 
-/// Reads all of them, sorted by number.
+/// Reads all rows, sorted by number.
 pub(super) fn read(folder: &Path) -> Result<Vec<Row>, String> {
     let file = folder.join("rows.toml");
     let named = |error: &dyn core::fmt::Display| format!("{}: {error}", file.display());
@@ -37,7 +37,7 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Checks that no row is said to have no patch although it has one.
+/// Checks that no row listed as having no patch has one.
 pub(super) fn check(rows: &[Row], patches: &[Patch]) -> Result<(), String> {
     for row in rows {
         if let Some(patch) = patches.iter().find(|patch| patch.row == row.row) {

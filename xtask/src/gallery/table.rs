@@ -1,4 +1,4 @@
-//! Writes the results into gallery/README.md, as a table.
+//! Writes the results to gallery/README.md, as a table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ pub(super) fn write(trials: &[Trial<'_>]) -> Result<(), String> {
     replace(&folder().join("README.md"), &text)
 }
 
-/// The table with a line for each patch.
+/// Returns the table with a line for each patch.
 fn table(trials: &[Trial<'_>]) -> String {
     let mut text = String::from(
         "| row | bug | found in | property | detected by | after seconds |\n|---|---|---|---|---|---|\n",
@@ -35,7 +35,7 @@ fn table(trials: &[Trial<'_>]) -> String {
     text
 }
 
-/// The expected properties that were violated.
+/// Returns the expected properties that were violated.
 fn property(trial: &Trial<'_>) -> String {
     match (trial.is_caught, trial.patch.properties.as_slice()) {
         (false, _) => "**open**".to_owned(),
@@ -64,7 +64,7 @@ fn score(trials: &[Trial<'_>]) -> String {
     )
 }
 
-/// The table of the rows without a patch, with the reasons.
+/// Returns the table of the rows without a patch, with the reasons.
 fn reasons(missing: &[Row]) -> String {
     let mut text = format!(
         "## Rows that our design cannot express\n\n{} rows have no patch:\n\n| row | bug | reason |\n|---|---|---|\n",

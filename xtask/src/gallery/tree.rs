@@ -1,4 +1,4 @@
-//! A scratch copy of the workspace, in which patches are tried.
+//! A scratch copy of the workspace, to which patches are applied.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -7,17 +7,18 @@ use std::process::{Command, Output};
 
 use crate::command::{GALLERY, cargo, root, target};
 
-/// The copy. Unchanged files are not written again, so that cargo rebuilds only what a patch changes.
+/// The copy. Unchanged files are not rewritten, so that cargo rebuilds only what a patch changes.
 pub(super) struct Tree {
     root: PathBuf,
-    /// The workspace's files as they were at the beginning: what is changed there during a run is not tried.
+    /// The workspace's files at the start: changes made there during a run are ignored.
     files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Locked for as long as the copy is in use: a second run would change the files between a patch and its build.
+    /// Locked for as long as the copy is in use: a second run would change the files between a
+    /// patch and its build.
     _lock: File,
 }
 
 impl Tree {
-    /// Copies the workspace as it is now. Fails if another run uses the copy.
+    /// Copies the current workspace. Fails if another run uses the copy.
     pub(super) fn new() -> Result<Self, String> {
         let folder = target().join("gallery");
         let lock = lock(&folder)?;
@@ -28,7 +29,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Makes the copy identical to what the workspace was.
+    /// Restores the copy to the initial state of the workspace.
     pub(super) fn restore(&self) -> Result<(), String> {
         for (file, content) in &self.files {
             let to = self.root.join(file);
@@ -43,7 +44,7 @@ impl Tree {
         self.remove_others(&self.root)
     }
 
-    /// Removes files that the workspace does not have.
+    /// Removes files that are not in the workspace.
     fn remove_others(&self, folder: &Path) -> Result<(), String> {
         let failed = |error| format!("{}: {error}", folder.display());
         for entry in fs::read_dir(folder).map_err(failed)? {
@@ -71,7 +72,8 @@ impl Tree {
     fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut git = Command::new("git");
         git.arg("apply").args(options).arg(patch).current_dir(&self.root);
-        // The copy is in a folder of the repository, but is not a repository: git must not look for one further up.
+        // The copy is in a folder of the repository, but is not a repository: git must not look for
+        // one in a parent folder.
         git.env("GIT_CEILING_DIRECTORIES", target());
         let Output { status, stderr, .. } =
             git.output().map_err(|error| format!("git cannot be run: {error}"))?;
@@ -81,7 +83,8 @@ impl Tree {
         }
     }
 
-    /// `cargo` within the copy, with the target folder of the original, where what both depend on is compiled once.
+    /// Returns a `cargo` command within the copy, with the original's target folder, where common
+    /// dependencies are compiled once.
     pub(super) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = cargo(arguments);
         command.current_dir(&self.root).env("CARGO_TARGET_DIR", target());
@@ -90,7 +93,7 @@ impl Tree {
         command
     }
 
-    /// The program `clearway-lab` that [`Self::cargo`] built.
+    /// Returns the program `clearway-lab` that [`Self::cargo`] built.
     pub(super) fn program(&self) -> Command {
         let mut command = Command::new(target().join(GALLERY).join("clearway-lab"));
         command.current_dir(&self.root);
@@ -114,8 +117,9 @@ fn lock(folder: &Path) -> Result<File, String> {
     }
 }
 
-/// Gives the packages of the copy another version. For cargo they would be those of the workspace otherwise: both are built into one
-/// folder, and a file that is older than what was built from the other's would not be compiled again.
+/// Changes the version of the copy's packages. Otherwise cargo would consider them to be those of
+/// the workspace: both are built into one folder, and a file that is older than the build of the
+/// other's would not be recompiled.
 fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
     for (name, change) in
         [("Cargo.toml", manifest as fn(&str) -> String), ("Cargo.lock", lock_file)]
@@ -131,7 +135,7 @@ fn set_apart(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), String> {
     Ok(())
 }
 
-/// The workspace's manifest, with the version of its packages changed.
+/// Returns the workspace's manifest with its packages' version changed.
 fn manifest(text: &str) -> String {
     match text.split_once("[workspace.package]") {
         Some((before, after)) => format!("{before}[workspace.package]{}", with_version(after)),
@@ -139,7 +143,8 @@ fn manifest(text: &str) -> String {
     }
 }
 
-/// The lock file, with the versions of those packages changed that come from no registry.
+/// Returns the lock file with the versions of those packages changed that do not come from a
+/// registry.
 fn lock_file(text: &str) -> String {
     let change = |package: &str| match package.contains("\nsource = ") {
         true => package.to_owned(),
@@ -150,8 +155,8 @@ fn lock_file(text: &str) -> String {
     format!("{head}[[package]]{}", packages.join("[[package]]"))
 }
 
-/// Changes the first version in `text`. What depends on the packages accepts the new one: the text after the plus sign says nothing
-/// of the order of versions.
+/// Changes the first version in `text`. Dependents of the packages accept the new one: build
+/// metadata after the plus sign does not affect the order of versions.
 fn with_version(text: &str) -> String {
     let begin = "\nversion = \"";
     match text.split_once(begin).and_then(|(before, after)| Some((before, after.split_once('"')?)))
@@ -161,7 +166,7 @@ fn with_version(text: &str) -> String {
     }
 }
 
-/// The workspace's files: those that git tracks, and new ones that are not ignored.
+/// Returns the workspace's files: those tracked by git, and new ones that are not ignored.
 fn tracked() -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());

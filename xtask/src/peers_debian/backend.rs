@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::files::verdict;
 
-/// How long a connection may be silent.
+/// Read timeout of a connection.
 const SILENCE: Duration = Duration::from_secs(20);
-/// The most that a request may consist of.
+/// Maximum size of a request in bytes.
 const REQUEST: u64 = 64 << 20;
 
 /// Starts the server, which runs as long as this program, and returns its address.
@@ -19,7 +19,7 @@ pub(crate) fn start(folder: PathBuf) -> Result<SocketAddr, String> {
     let address = listener.local_addr().map_err(failed)?;
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // A connection that fails is the test's failure, which the client reports.
+            // A failed connection makes the test fail, as the client reports.
             let folder = folder.clone();
             std::thread::spawn(move || answer(stream, &folder));
         }

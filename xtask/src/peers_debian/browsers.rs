@@ -10,7 +10,7 @@ use super::test::{Client, Test, link, path};
 use crate::bounded::Server as Process;
 use crate::command::output;
 
-/// The request with which the page reports.
+/// The path of the request with which the page reports.
 const REPORT: &str = "/report/";
 
 pub(crate) fn run(
@@ -72,7 +72,7 @@ fn port(address: &str) -> &str {
     address.rsplit(':').next().unwrap_or_default()
 }
 
-/// What the page has reported, given the server's log.
+/// Returns what the page has reported, given the server's log.
 fn reported(log: &str) -> String {
     let text = log.split_once(REPORT).map_or("", |(_, text)| text);
     let text = text.split(['"', ' ', '\n']).next().unwrap_or_default();
@@ -100,7 +100,8 @@ fn chromium(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Co
     Ok(command)
 }
 
-/// The hash of the server's public key. Chromium accepts no private authority's certificate over QUIC without it.
+/// Returns the hash of the server's public key. Without it Chromium does not accept certificates of
+/// a private CA over QUIC.
 fn key_hash(bench: &Bench) -> Result<String, Problem> {
     let pipeline = "openssl pkey -in \"$0\" -pubout -outform der | openssl dgst -sha256 -binary \
         | openssl base64";
@@ -109,7 +110,8 @@ fn key_hash(bench: &Bench) -> Result<String, Problem> {
     Ok(output("the key's hash", &mut command)?.trim().to_owned())
 }
 
-/// Firefox trusts the authority by a policy, and speaks HTTP/3 because a preference says that the server does.
+/// Returns the command for Firefox, which trusts the CA because of a policy, and uses HTTP/3
+/// because a preference says that the server supports it.
 fn firefox(bench: &Bench, profile: &str, address: &str, url: &str) -> Result<Command, Problem> {
     let failed = |error: std::io::Error| Problem::Failed(format!("Firefox's profile: {error}"));
     let policies = bench.chroot.outside("/etc/firefox/policies");

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::command;
 
-/// What is installed. H2O is not in sid.
+/// The packages to install. H2O is not in sid.
 const PACKAGES: [&str; 7] = ["curl", "nginx", "haproxy", "caddy", "firefox", "chromium", "openssl"];
-/// The file in the chroot that says that everything is installed.
+/// The file in the chroot that marks the installation as complete.
 const COMPLETE: &str = "var/lib/clearway-peers";
 /// Keeps packages from starting their services in the chroot.
 const NO_SERVICES: &str = "usr/sbin/policy-rc.d";
@@ -21,7 +21,7 @@ pub(crate) struct Chroot {
 }
 
 impl Chroot {
-    /// Makes the chroot in `folder`, unless it is there and complete.
+    /// Creates the chroot in `folder`, unless it exists and is complete.
     pub(crate) fn prepare(folder: &Path) -> Result<Self, String> {
         let chroot = Self { root: folder.join("root") };
         if !chroot.root.join(COMPLETE).exists() {
@@ -64,8 +64,8 @@ impl Chroot {
         command
     }
 
-    /// Returns a command that runs `name` in the chroot with `/proc`, in namespaces of its own. When the command is killed,
-    /// the kernel ends all processes in them.
+    /// Returns a command that runs `name` in the chroot with `/proc`, in its own namespaces. When
+    /// the command is killed, the kernel kills all processes in them.
     pub(crate) fn isolated(&self, name: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child=KILL"]);
@@ -74,22 +74,22 @@ impl Chroot {
         command
     }
 
-    /// The path on the host of the folder that the tests use.
+    /// Returns the path on the host of the folder that the tests use.
     pub(crate) fn shared(&self) -> PathBuf {
         self.root.join(SHARED)
     }
 
-    /// The path in the chroot of a file in the folder that the tests use.
+    /// Returns the path in the chroot of a file in the folder that the tests use.
     pub(crate) fn inside(&self, name: &str) -> String {
         format!("/{SHARED}/{name}")
     }
 
-    /// The host's path of a path in the chroot.
+    /// Returns the host's path of a path in the chroot.
     pub(crate) fn outside(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// The installed version of each peer, one a line.
+    /// Returns the installed version of each peer, one per line.
     pub(crate) fn versions(&self) -> Result<String, String> {
         let mut query = self.program("dpkg-query");
         query.args(["--show", "--showformat=${Package} ${Version}\n"]).args(PACKAGES);
@@ -97,7 +97,8 @@ impl Chroot {
     }
 }
 
-/// The host's proxy and certificate settings for apt, as options. Everything else that apt needs comes with the environment.
+/// Returns the host's proxy and certificate settings for apt, as options. Everything else that apt
+/// needs is in the environment.
 fn apt_settings() -> Vec<String> {
     let dump = command::output("apt-config", Command::new("apt-config").arg("dump"));
     let dump = dump.unwrap_or_default();
@@ -111,7 +112,8 @@ fn apt_settings() -> Vec<String> {
     dump.lines().filter(wanted).filter_map(option).flatten().collect()
 }
 
-/// The Debian mirror: that of the environment variable `MIRROR`, or the one that the host's apt uses.
+/// Returns the Debian mirror: the one in the environment variable `MIRROR`, or the one that the
+/// host's apt uses.
 fn mirror() -> Result<String, String> {
     if let Ok(mirror) = std::env::var("MIRROR") {
         return Ok(mirror);
@@ -126,7 +128,7 @@ fn mirror() -> Result<String, String> {
     })
 }
 
-/// The first Debian mirror in a file of apt's configuration, in either format.
+/// Returns the first Debian mirror in an apt configuration file, in either format.
 fn debian(text: &str) -> Option<String> {
     let active = text
         .lines()

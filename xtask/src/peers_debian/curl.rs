@@ -41,7 +41,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
     }
 }
 
-/// The URL of a path at an address, with the name in the certificate.
+/// Returns the URL of a path at an address, with the name in the certificate.
 fn url(address: &str, path: &str) -> String {
     format!("https://localhost:{}/{path}", address.rsplit(':').next().unwrap_or_default())
 }
@@ -59,7 +59,7 @@ fn download(address: &str, name: &str, bench: &Bench) -> Result<(), Problem> {
     Ok(bench.files.compare(name)?)
 }
 
-/// The path of a request that a server answers only with code of its own.
+/// Returns the path of a request that a server can answer only with custom code.
 fn service(server: Server, name: &str) -> Result<String, Problem> {
     match server {
         Server::Serve => Err(Problem::Unsupported("serve only serves files")),
@@ -73,7 +73,7 @@ fn upload(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {
     let file = bench.chroot.inside("www/5m");
     let text = curl(bench, &["--data-binary", &format!("@{file}"), &url])?.success()?;
     ensure(text.contains("5000000 good"), || format!("the server received {text}"))?;
-    // Without a length that is known before.
+    // Without announcing the length.
     let text = curl(bench, &["-X", "POST", "-T", "-", "-H", "Expect:", &url]);
     let text = text?.success()?;
     ensure(text.contains("0 good"), || format!("the server received {text} for no content"))
@@ -114,8 +114,8 @@ fn shows(
     ensure(text.contains(line), || format!("no {line:?} in {}", last_lines(&text)))
 }
 
-/// Makes two requests on a connection each. The second uses the address explicitly, which keeps curl from using the first
-/// connection.
+/// Makes two requests, each on its own connection. The second uses the address explicitly, which
+/// keeps curl from reusing the first connection.
 fn resume(site: &Site, bench: &Bench, is_early: bool) -> Result<String, Problem> {
     let url = url(&site.address.to_string(), "1k");
     let mut words = vec!["-v", "-o", "/dev/null"];
@@ -140,7 +140,8 @@ fn resume(site: &Site, bench: &Bench, is_early: bool) -> Result<String, Problem>
     Ok(text)
 }
 
-/// Whether a request in early data was answered is visible in the response, or in the qlog of `clearway serve`.
+/// Checks whether a request in early data was answered, which is visible in the response, or in the
+/// qlog of `clearway serve`.
 fn early_data(server: Server, site: &Site, bench: &Bench) -> Result<(), Problem> {
     let text = resume(site, bench, true)?;
     let is_early = match server {

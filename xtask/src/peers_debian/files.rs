@@ -1,4 +1,4 @@
-//! The certificates, and the files that are transferred.
+//! The certificates, and the transferred files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use super::chroot::Chroot;
 
 /// The files that are served, by name and length.
 const CONTENT: [(&str, usize); 3] = [("1k", 1_000), ("5m", 5_000_000), ("20m", 20_000_000)];
-/// The number of small files, which are requested at once.
+/// Number of small files, which are requested concurrently.
 pub(crate) const MANY: usize = 300;
 /// The folder for the qlog of `clearway serve`.
 pub(crate) const QLOG: &str = "qlog";
 /// The page with which a browser makes requests.
 const PAGE: &str = include_str!("page.html");
 
-/// The folder that is served, and the certificates. All of them are in the chroot.
+/// The served folder, and the certificates. All of them are in the chroot.
 pub(crate) struct Files {
     pub(crate) folder: PathBuf,
-    /// Where downloads go.
+    /// The folder for downloads.
     pub(crate) downloads: PathBuf,
 }
 
@@ -32,7 +32,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The path of a file in the shared folder.
+    /// Returns the path of a file in the shared folder.
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -72,13 +72,13 @@ impl Files {
     /// Empties the folders of downloads and of the qlog of `clearway serve`.
     pub(crate) fn clear(&self) -> Result<(), String> {
         [self.downloads.clone(), self.folder.join(QLOG)].into_iter().try_for_each(|folder| {
-            // It may not be there yet.
+            // It may not exist yet.
             let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))
         })
     }
 
-    /// Whether the qlog of `clearway serve` contains a text.
+    /// Returns whether the qlog of `clearway serve` contains a text.
     pub(crate) fn serve_logged(&self, text: &str) -> bool {
         let entries = fs::read_dir(self.folder.join(QLOG)).into_iter().flatten().flatten();
         let mut logs = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
@@ -108,12 +108,12 @@ impl Files {
     }
 }
 
-/// Content that each receiver can verify: byte `i` is `i % 251`.
+/// Returns content that each receiver can verify: byte `i` is `i % 251`.
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index % 251) as u8).collect()
 }
 
-/// Describes uploaded content as the library's example does: `LENGTH good` or `LENGTH bad`.
+/// Describes uploaded content like the library's example: `LENGTH good` or `LENGTH bad`.
 pub(crate) fn verdict(content: &[u8]) -> String {
     let is_good = content.iter().enumerate().all(|(index, byte)| usize::from(*byte) == index % 251);
     format!("{} {}", content.len(), if is_good { "good" } else { "bad" })

@@ -16,7 +16,7 @@ pub(crate) fn run(test: Test, server: Server, bench: &Bench) -> Result<(), Probl
         Test::Upload | Test::EarlyAnswer | Test::EarlyHints | Test::Trailers => {
             return Err(BY_LIBRARY);
         }
-        // The client starts the update.
+        // The client initiates the update.
         Test::KeyUpdate => super::servers::Variant::Usual,
         _ => test.variant(),
     };
@@ -65,7 +65,7 @@ fn download(bench: &Bench, address: &str, options: &[&str], name: &str) -> Resul
     Ok(text)
 }
 
-/// Downloads paths to the folder of downloads, and returns what was printed.
+/// Downloads paths to the downloads folder, and returns the output.
 fn get(bench: &Bench, address: &str, words: &[&str], paths: &[&str]) -> Result<String, Problem> {
     let mut command = Command::new(&bench.program);
     command.args(["get", "-v", "-O", "--ca", &bench.files.path("ca.pem"), "--connect", address]);

@@ -1,4 +1,4 @@
-//! Failures that were looked into, and whose they are.
+//! Failures that were investigated, and the endpoint that causes each.
 
 use super::rows::Pair;
 use super::servers::Server;
@@ -78,7 +78,7 @@ const KNOWN: [Known; 6] = [
     },
 ];
 
-/// The owner of a failure that was looked into, and why.
+/// Returns the owner of a failure that was investigated, and why.
 pub(crate) fn known(pair: Pair, test: Test, text: &str) -> Option<(Owner, &'static str)> {
     let known = KNOWN.iter().find(|known| {
         let is_pair = known.pairs.contains(&(pair.client, pair.server));

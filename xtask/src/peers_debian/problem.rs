@@ -1,10 +1,10 @@
-//! What keeps a test from passing.
+//! The reasons why a test does not pass.
 
 /// The outcome of a test that did not pass.
 #[derive(Debug)]
 pub(crate) enum Problem {
     Failed(String),
-    /// One of the endpoints cannot do it, and why.
+    /// One of the endpoints does not support it, and why.
     Unsupported(&'static str),
 }
 
@@ -14,8 +14,11 @@ impl From<String> for Problem {
     }
 }
 
+/// Checks a condition.
+///
 /// # Errors
-/// With the text if the condition does not hold.
+///
+/// Fails with the text if the condition does not hold.
 pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), Problem> {
     if holds { Ok(()) } else { Err(Problem::Failed(text())) }
 }

@@ -1,4 +1,4 @@
-//! The matrix of pairs and tests, and whose each failure is.
+//! The matrix of pairs and tests, with the owner of each failure.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) struct Cell {
     pub(crate) seconds: f64,
 }
 
-/// The most characters of a failure that the report shows.
+/// Maximum number of characters of a failure in the report.
 const LINE: usize = 400;
 
 pub(crate) fn name(test: Test) -> &'static str {
@@ -24,7 +24,7 @@ pub(crate) fn name(test: Test) -> &'static str {
 }
 
 impl Cell {
-    /// One line for a person.
+    /// Returns one line for the reader.
     pub(crate) fn line(&self) -> String {
         let outcome = match &self.outcome {
             Ok(()) => "ok".to_owned(),
@@ -43,7 +43,7 @@ impl Cell {
     }
 }
 
-/// The owner of a failure and the reason for that judgment.
+/// Returns the owner of a failure and the reason for that judgment.
 fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     if text.starts_with(NOT_STARTED) {
         return (Owner::Ours, "the test's own; the peer was not tested".to_owned());
@@ -80,7 +80,7 @@ fn owner(cell: &Cell, text: &str, cells: &[Cell]) -> (Owner, String) {
     (Owner::Unknown, compared)
 }
 
-/// The report, and the number of failures that are not the peer's.
+/// Returns the report, and the number of failures that are not the peer's.
 pub(crate) fn report(versions: &str, cells: &[Cell]) -> (String, usize) {
     let mut text = matrix(cells);
     text.push_str("\nok: passed; failed: see below; -: not supported; blank: not run\n");

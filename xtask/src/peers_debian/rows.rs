@@ -1,4 +1,4 @@
-//! The pairs of a client and a server, which run the tests.
+//! The pairs of a client and a server that run the tests.
 
 use super::Bench;
 use super::problem::Problem;
@@ -14,7 +14,8 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// All pairs: each peer with Clearway in the other role, and curl with the other peers, which shows whose a failure is.
+    /// Returns all pairs: each peer with Clearway in the other role, and curl with the other peers,
+    /// which shows the owner of a failure.
     pub(crate) fn all() -> Vec<Self> {
         let with = |clients: &[Client], servers: &[Server]| {
             let pairs = clients
@@ -34,7 +35,7 @@ impl Pair {
         format!("{}-{}", self.client.name(), self.server.name())
     }
 
-    /// Whether neither end is Clearway's.
+    /// Returns whether neither end is Clearway's.
     pub(crate) fn is_control(self) -> bool {
         !self.server.is_ours() && self.client == Client::Curl
     }

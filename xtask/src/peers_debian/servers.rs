@@ -10,10 +10,10 @@ use super::files::QLOG;
 use super::problem::Problem;
 use crate::bounded::Server as Process;
 
-/// How many ports are tried before none counts as free.
+/// Maximum number of ports to try when looking for a free one.
 const PORTS_TRIED: usize = 16;
 
-/// The beginning of an error that is the test's own.
+/// The prefix of an error that is caused by the test itself.
 pub(crate) const NOT_STARTED: &str = "the server does not start";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub(crate) enum Server {
     Caddy,
 }
 
-/// What a server does differently for a test.
+/// A server's special behavior for a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Variant {
     Usual,
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// Whether the server is Clearway's.
+    /// Returns whether the server is Clearway's.
     pub(crate) fn is_ours(self) -> bool {
         matches!(self, Self::Serve | Self::Library)
     }
@@ -82,7 +82,8 @@ impl Server {
     }
 }
 
-/// An address whose port is free for UDP and TCP. The kernel gives the ports of closed TCP connections to UDP sockets.
+/// Returns an address whose port is free for UDP and TCP. The kernel assigns the ports of closed
+/// TCP connections to UDP sockets.
 fn free_address() -> Result<SocketAddr, String> {
     let failed = |error: io::Error| format!("cannot find a free port: {error}");
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
@@ -179,7 +180,7 @@ fn haproxy(bench: &Bench, address: SocketAddr, variant: Variant) -> Result<Comma
         Variant::Retry => " quic-force-retry",
         Variant::KeyUpdate => return Err(Problem::Unsupported("haproxy never starts an update")),
     };
-    // HAProxy serves no files: Clearway's own backend stands behind it.
+    // HAProxy serves no files: Clearway's own backend is behind it.
     let text = format!(
         "global
     maxconn 2000

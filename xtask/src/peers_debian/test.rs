@@ -1,4 +1,4 @@
-//! The tests, the clients that make them, and the path that they take.
+//! The tests, their clients, and the network path.
 
 use super::Bench;
 use super::problem::Problem;
@@ -43,7 +43,7 @@ impl Test {
         (Self::Version2, "version-2"),
     ];
 
-    /// What the server has to do differently.
+    /// Returns the special behavior of the server.
     pub(crate) fn variant(self) -> Variant {
         match self {
             Self::Retry => Variant::Retry,
@@ -53,7 +53,7 @@ impl Test {
         }
     }
 
-    /// How `clearway link` impairs the path, if it does.
+    /// Returns the `clearway link` options that impair the path, if any.
     fn impairment(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Loss => Some(&["--delay", "10ms", "--loss", "2%"]),
@@ -72,7 +72,7 @@ impl Test {
         }
     }
 
-    /// How `clearway link` imitates a NAT that gives the client another port in the middle of a download.
+    /// The `clearway link` options that simulate a NAT rebinding in the middle of a download.
     pub(crate) const REBINDING: &[&str] =
         &["--delay", "5ms", "--rate", "40mbit", "--queue", "100", "--rebind-after", "300ms"];
     /// A path on which a download takes long enough for the client to migrate.

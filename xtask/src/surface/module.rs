@@ -1,4 +1,4 @@
-//! A module of a crate with its submodules, and what it makes public.
+//! A module of a crate with its submodules, and its public items.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use super::text;
 
 /// The items of a file, and the modules in it.
 pub(super) struct Module {
-    /// Its name if it is public, so that it is part of the paths that users write.
+    /// Its name if it is public, and therefore part of the paths that users write.
     public_name: Option<String>,
     items: Vec<Item>,
     modules: Vec<Module>,
@@ -52,7 +52,7 @@ impl Module {
         Ok(Self { public_name, items, modules })
     }
 
-    /// The names of all public types and traits.
+    /// Returns the names of all public types and traits.
     pub(super) fn types(&self) -> BTreeSet<String> {
         let named = |item: &Item| match item {
             Item::Struct(it) if is_public(&it.vis) => Some(it.ident.to_string()),
@@ -64,7 +64,8 @@ impl Module {
         self.items.iter().filter_map(named).chain(inner).collect()
     }
 
-    /// Adds a line for every public item of this module, whose parent is `path`, and of the modules in it.
+    /// Adds a line for every public item of this module, whose parent is `path`, and of its
+    /// submodules.
     pub(super) fn describe(
         &self,
         path: &str,
@@ -165,7 +166,7 @@ fn of_impl(item: &ItemImpl, types: &BTreeSet<String>) -> Vec<String> {
     public.collect()
 }
 
-/// A line for every field that users can name.
+/// Returns a line for every field that users can name.
 fn fields(of: &str, fields: &Fields, is_shown: impl Fn(&Visibility) -> bool) -> Vec<String> {
     let shown = fields.iter().enumerate().filter(|(_, field)| is_shown(&field.vis));
     let line = |(index, field): (usize, &syn::Field)| {
@@ -175,7 +176,8 @@ fn fields(of: &str, fields: &Fields, is_shown: impl Fn(&Visibility) -> bool) -> 
     shown.map(line).collect()
 }
 
-/// What a `pub use` exports: with its path if it comes from another crate, otherwise only its name.
+/// Returns what a `pub use` exports: with its path if it comes from another crate, otherwise only
+/// its name.
 fn exports(tree: &UseTree, path: &str) -> Vec<String> {
     let line = |name: &str| match path.starts_with("clearway_") || path.is_empty() {
         true => format!("export {path}{name}"),
@@ -190,7 +192,7 @@ fn exports(tree: &UseTree, path: &str) -> Vec<String> {
     }
 }
 
-/// The attributes that matter to users.
+/// Returns the attributes that matter to users.
 fn marks(attributes: &[Attribute]) -> String {
     let is_seen = |it: &&Attribute| {
         ["derive", "non_exhaustive", "must_use"].iter().any(|name| it.path().is_ident(name))
@@ -206,7 +208,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether an item is compiled only for tests or fuzz targets.
+/// Returns whether an item is compiled only for tests or fuzz targets.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     let is_one = |it: &Attribute| {
         let condition = it.meta.to_token_stream().to_string();
@@ -216,7 +218,7 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_one)
 }
 
-/// The last name in a type's path.
+/// Returns the last name in a type's path.
 fn name_of(of: &Type) -> Option<String> {
     match of {
         Type::Path(path) => path.path.segments.last().map(|segment| segment.ident.to_string()),

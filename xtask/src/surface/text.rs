@@ -2,7 +2,7 @@
 
 use quote::ToTokens;
 
-/// The tokens of `item`, with spaces only where rustfmt puts them.
+/// Returns the tokens of `item`, with spaces only where rustfmt puts them.
 pub(super) fn of(item: &impl ToTokens) -> String {
     let mut text = item.to_token_stream().to_string().replace('\n', " ");
     for (wide, narrow) in [

@@ -1,4 +1,4 @@
-//! A program in a namespace that ends by itself, and what it has printed then.
+//! A program in a namespace that exits by itself, and its output.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,23 +9,23 @@ use clearway_namespaces::Namespace;
 
 use crate::waiting::wait_until;
 
-/// A program that runs; killed when dropped.
+/// A running program; killed when dropped.
 pub(super) struct Attendant {
     name: &'static str,
     child: Option<Child>,
 }
 
-/// What has become of it.
+/// The result of an exited program.
 pub(super) struct Ended {
     pub(super) at: Instant,
-    /// Its exit status, if no signal has ended it.
+    /// Its exit status, unless a signal has killed it.
     pub(super) status: Option<i32>,
-    /// What it has printed to standard output, and to standard error.
+    /// Its standard output and standard error.
     pub(super) said: [String; 2],
 }
 
 impl Attendant {
-    /// Starts it. What it prints has to fit into a pipe.
+    /// Starts the program. Its output must fit into a pipe.
     pub(super) fn start(
         name: &'static str,
         namespace: &Namespace,
@@ -36,14 +36,14 @@ impl Attendant {
         command.arg(format!("--net=/proc/{}/ns/net", namespace.process()));
         command.args(["setpriv", "--pdeathsig", "KILL"]).arg(program).args(arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // In a group of its own, so that Ctrl-C ends only this program, which then ends it.
+        // In its own process group, so that Ctrl-C ends only this program, which then ends it.
         let child = command.process_group(0).spawn().map_err(|error| {
             format!("{name}: nsenter: {error} (it is in the package util-linux)")
         })?;
         Ok(Self { name, child: Some(child) })
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has exited.
     pub(super) fn finish(mut self, limit: Duration) -> Result<Ended, String> {
         let name = self.name;
         let failed = |error: std::io::Error| format!("{name}: {error}");

@@ -1,36 +1,36 @@
-//! A picture of what each proxy loses over time, and of when the doctor had its verdict: SVG, with a background of its own, so
-//! that it is readable on light and dark pages.
+//! A chart of the loss of each proxy over time, and of the time of the doctor's verdict: SVG with
+//! its own background, so that it is readable on light and dark pages.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The time that a bar stands for.
+/// The duration that a bar represents.
 pub(super) const STEP: Duration = Duration::from_millis(100);
 
-/// One proxy.
+/// The data of one proxy.
 pub(super) struct Panel {
     pub(super) title: String,
     /// Datagrams lost in each step.
     pub(super) lost: Vec<u64>,
-    /// For how long datagrams came.
+    /// The time in seconds during which datagrams arrived.
     pub(super) seconds: f64,
-    /// After how long the first was lost.
+    /// The time until the first one was lost.
     pub(super) first_lost: Option<Duration>,
-    /// When the doctor had its verdict, in seconds, and what it is.
+    /// The time of the doctor's verdict in seconds, and the verdict.
     pub(super) verdict: (f64, String),
     /// Whether the verdict is that datagrams are lost.
     pub(super) has_loss: bool,
 }
 
 const WIDTH: f64 = 860.0;
-/// The edges of what the axes enclose.
+/// The edges of the plot area.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 830.0;
-/// The top of the first panel's axes, the height of each, and how far the next one is.
+/// The top of the first panel's axes, the height of each panel, and the distance to the next one.
 const TOP: f64 = 84.0;
 const HEIGHT: f64 = 92.0;
 const DISTANCE: f64 = 156.0;
-/// What is below the last panel.
+/// The height of what is below the last panel.
 const FOOT: f64 = 62.0;
 
 const LOSS: &str = "#ec6a5e";
@@ -68,11 +68,11 @@ pub(super) fn draw(panels: &[Panel]) -> String {
     svg + "</g></svg>\n"
 }
 
-/// What the ends of the axes mean.
+/// The values at the ends of the axes.
 struct Scale {
     seconds: f64,
     lost: f64,
-    /// How far the lines of the grid are from each other.
+    /// The distance between grid lines.
     line: u64,
 }
 
@@ -90,7 +90,7 @@ impl Scale {
         LEFT + (seconds / self.seconds).clamp(0.0, 1.0) * (RIGHT - LEFT)
     }
 
-    /// How high a bar is.
+    /// Returns the height of a bar.
     fn height(&self, lost: u64) -> f64 {
         (lost as f64 / self.lost).clamp(0.0, 1.0) * HEIGHT
     }
@@ -135,7 +135,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64, scale: &Scale) {
     verdict(svg, panel, top, scale);
 }
 
-/// One path for all bars: steps from left to right.
+/// Draws one path for all bars: steps from left to right.
 fn bars(svg: &mut String, panel: &Panel, bottom: f64, scale: &Scale) {
     let mut path = format!("M{LEFT:.1} {bottom:.1}");
     for (number, lost) in panel.lost.iter().enumerate() {
@@ -150,12 +150,12 @@ fn bars(svg: &mut String, panel: &Panel, bottom: f64, scale: &Scale) {
     let _ = writeln!(svg, "<path d=\"{path}V{bottom:.1}Z\" fill=\"{LOSS}\" fill-opacity=\"0.8\"/>");
 }
 
-/// A line at the moment of the verdict, with its words on a ground of their own.
+/// Draws a line at the time of the verdict, with its text on a background.
 fn verdict(svg: &mut String, panel: &Panel, top: f64, scale: &Scale) {
     let (seconds, words) = &panel.verdict;
     let (x, colour) = (scale.x(*seconds), colour(panel));
     let text = format!("the doctor, after {seconds:.1} s: {words}");
-    // About the width of such letters.
+    // The approximate width of the letters.
     let width = 7.1 * text.chars().count() as f64 + 16.0;
     let left = if x + width + 6.0 > RIGHT { x - width - 6.0 } else { x + 6.0 };
     let _ = writeln!(
@@ -184,13 +184,13 @@ fn losses(panel: &Panel) -> String {
     }
 }
 
-/// For those who do not see the picture.
+/// Returns a text alternative for the chart.
 fn summary(panel: &Panel) -> String {
     let (seconds, words) = &panel.verdict;
     format!("{}: {}; the doctor, after {seconds:.1} s: {words}", panel.title, losses(panel))
 }
 
-/// A number with a comma before each three digits.
+/// Formats a number with thousands separators.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

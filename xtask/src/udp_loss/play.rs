@@ -1,4 +1,4 @@
-//! One proxy between clients and servers, with the doctor looking on.
+//! One proxy between clients and servers, observed by the doctor.
 //!
 //! ```text
 //! clients and servers   10.0.0.1
@@ -21,29 +21,30 @@ use crate::doctor::site::{NEIGHBOUR, SENDER, Site};
 use crate::program::Program;
 use crate::waiting::pause;
 
-/// How many times the default receive buffer the larger one has, if the host permits it.
+/// The factor by which the larger receive buffer exceeds the default, if the host permits it.
 pub(super) const LARGER: u64 = 40;
 /// The port of the proxy.
 const PORT: u16 = 4433;
-/// Datagrams in a second, and for how many seconds they come.
+/// Datagrams per second, and the duration in seconds.
 const RATE: u32 = 30_000;
 const SECONDS: u64 = 11;
-/// For how long the proxy is busy with each datagram, in microseconds: so it takes less than 25,000 in a second.
+/// Time that the proxy spends on each datagram in microseconds, which limits it to 25,000 per
+/// second.
 const WORK_US: u32 = 40;
-/// The servers' IDs of QUIC-LB.
+/// The servers' QUIC-LB server IDs.
 const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
 const NONCE_LENGTH: u32 = 6;
-/// How long what runs may take beside that.
+/// Time limit of the programs, in addition to that duration.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// How long what waits in a buffer may take to the servers.
+/// Time for buffered datagrams to reach the servers.
 const REST: Duration = Duration::from_millis(500);
-/// The second of which the counters are told.
+/// The second for which the counters are reported.
 const SECOND: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(3)];
 
-/// What forwards.
+/// The forwarding program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
-    /// A loop in one thread, with a receive buffer of so many bytes.
+    /// A single-threaded loop, with a receive buffer of this many bytes.
     Loop(u64),
     Balancer,
 }
@@ -62,31 +63,31 @@ impl Subject {
     }
 }
 
-/// Where the programs are, and where their files go.
+/// The programs, and the folder of their files.
 pub(super) struct Programs {
     pub(super) clearway: PathBuf,
     pub(super) bench: PathBuf,
     pub(super) folder: PathBuf,
 }
 
-/// What has happened.
+/// The results of one proxy.
 pub(super) struct Play {
     pub(super) subject: Subject,
     /// The commands of the proxy, the clients and the doctor.
     commands: [String; 3],
     pub(super) samples: Samples,
-    /// How many datagrams were sent, and how many came to the servers.
+    /// Number of datagrams sent, and number that arrived at the servers.
     sent: u64,
     received: u64,
-    /// What the proxy said at its end.
+    /// The proxy's output when it exits.
     farewell: Vec<String>,
     doctor: Ended,
-    /// When the doctor had its verdict, since the first datagram arrived.
+    /// The time of the doctor's verdict, since the first datagram arrived.
     pub(super) judged: Duration,
     pub(super) verdict: Verdict,
 }
 
-/// What comes to the proxy, in words.
+/// Describes the load of the proxy.
 pub(super) fn traffic() -> String {
     format!(
         "{RATE} datagrams of 1200 bytes come each second for {SECONDS} s, from {SENDER} to {NEIGHBOUR}:{PORT}, and go on to \
@@ -94,12 +95,14 @@ pub(super) fn traffic() -> String {
     )
 }
 
-/// Lets datagrams come to a proxy until the doctor has its verdict. `name` tells its files from others'.
+/// Sends datagrams to a proxy until the doctor has its verdict. `name` distinguishes its files from
+/// others.
 pub(super) fn play(subject: Subject, programs: &Programs, name: &str) -> Result<Play, String> {
     let file = |ending: &str| programs.folder.join(format!("{name}.{ending}"));
     let site = Site::direct().map_err(|error| format!("the network: {error}"))?;
     for host in [&site.sender, &site.receiver] {
-        // Else its own multicast packets are in the counters for the first seconds, which are no part of the story.
+        // Otherwise the host's own multicast packets would be in the counters for the first
+        // seconds, which are not part of the experiment.
         set(host, "ipv6/conf/all/disable_ipv6", "1")?;
     }
     let (log, saved, backends) = (file("log"), file("jsonl"), file("toml"));
@@ -146,7 +149,7 @@ fn since(later: Instant, earlier: Instant) -> Duration {
     later.saturating_duration_since(earlier)
 }
 
-/// The program and the arguments of a proxy.
+/// Returns the program and the arguments of a proxy.
 fn proxy<'a>(
     subject: Subject,
     programs: &'a Programs,
@@ -170,7 +173,8 @@ fn proxy<'a>(
     }
 }
 
-/// The file of the balancer's `--backends`. The servers only count, so that they have no health to ask for.
+/// Returns the content of the balancer's `--backends` file. The servers only count, so health
+/// checks are off.
 fn settings(servers: &str) -> String {
     let length = SERVER_IDS[0].len() / 2;
     let mut file = format!(
@@ -192,7 +196,7 @@ fn source() -> Vec<String> {
     owned(&[&arguments[..], &more].concat())
 }
 
-/// Ends the proxy; the balancer then says what it has done.
+/// Stops the proxy; the balancer then prints its statistics.
 fn farewell(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, String> {
     if subject != Subject::Balancer {
         return Ok(Vec::new());
@@ -205,7 +209,7 @@ fn farewell(subject: Subject, proxy: &mut Program) -> Result<Vec<String>, String
     Ok(lines)
 }
 
-/// The doctor's verdict once more, of the snapshots that it has saved.
+/// Recomputes the doctor's verdict from the snapshots that it has saved.
 fn verdict(programs: &Programs, again: &[&str], doctor: &Ended) -> Result<Verdict, String> {
     let failed = |why: &str| format!("the doctor: {why}: {}", doctor.said[1].trim());
     if !matches!(doctor.status, Some(0..=2)) {
@@ -216,7 +220,7 @@ fn verdict(programs: &Programs, again: &[&str], doctor: &Ended) -> Result<Verdic
     judge::read(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// A number in what a program of the benchmark says.
+/// Returns a number in the output of a benchmark program.
 fn counted(line: &str, name: &str) -> Result<u64, String> {
     let value: Value =
         serde_json::from_str(line.trim()).map_err(|error| format!("{name}: {error}: {line}"))?;
@@ -231,7 +235,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap_or_default()
 }
 
-/// A command as a person would type it: files without their folders.
+/// Returns a command as a user would type it: files without their folders.
 fn shown(program: &Path, arguments: &[&str]) -> String {
     let bare = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
     let mut words = vec![bare(text(program))];
@@ -244,7 +248,7 @@ fn shown(program: &Path, arguments: &[&str]) -> String {
 }
 
 impl Play {
-    /// What has happened, for a person.
+    /// Describes the results for the reader.
     pub(super) fn story(&self) -> String {
         let [proxy, clients, doctor] = &self.commands;
         let counters = self.samples.rose(SECOND[0], SECOND[1]);
@@ -263,7 +267,7 @@ impl Play {
         let farewell: String = self.farewell.iter().map(|line| format!("    {line}\n")).collect();
         let status = self.doctor.status.map_or_else(String::new, |status| status.to_string());
         let [verdict, messages] = &self.doctor.said;
-        // It says first for how long it looks.
+        // It prints first how long it observes.
         let (begin, end) = messages.split_once('\n').unwrap_or(("", messages));
         let said = begin.lines().chain(verdict.lines()).chain(end.lines());
         let said: String =
@@ -280,7 +284,7 @@ impl Play {
         )
     }
 
-    /// The verdict in a few words.
+    /// Returns the verdict in a few words.
     pub(super) fn verdict_in_short(&self) -> String {
         match (self.verdict.outcome, self.verdict.findings.first()) {
             (Outcome::Loss, Some(finding)) => {

@@ -1,4 +1,4 @@
-//! What a namespace counts while a proxy runs in it, every few milliseconds.
+//! Counters of a namespace, sampled every few milliseconds while a proxy runs in it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use clearway_namespaces::Namespace;
 
-/// How often it is looked.
+/// The sampling interval.
 pub(super) const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What was counted at one time.
+/// The counters at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Sample {
     at: Duration,
     /// `InDatagrams`, `InErrors` and `RcvbufErrors` of UDP.
     udp: [u64; 3],
-    /// Datagrams that the sockets at the port have dropped.
+    /// Datagrams dropped by the sockets at the port.
     drops: u64,
 }
 
-/// Looks until it is told to end.
+/// Samples until stopped.
 pub(super) struct Sampler {
     thread: Option<JoinHandle<Result<Vec<Sample>, String>>>,
     is_ended: Arc<AtomicBool>,
@@ -29,7 +29,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins to look at a namespace, and there at the sockets at a port.
+    /// Starts sampling a namespace, including the sockets at a port of it.
     pub(super) fn start(namespace: &Namespace, port: u16) -> Self {
         let folder = PathBuf::from(format!("/proc/{}/net", namespace.process()));
         let (is_ended, began) = (Arc::new(AtomicBool::new(false)), Instant::now());
@@ -52,7 +52,7 @@ impl Sampler {
         Self { thread: Some(thread), is_ended, began }
     }
 
-    /// When it began: samples are counted from there.
+    /// Returns the start time, relative to which samples are timed.
     pub(super) fn began(&self) -> Instant {
         self.began
     }
@@ -71,7 +71,7 @@ impl Drop for Sampler {
     }
 }
 
-/// Samples from the one before the first datagram arrived, to the one after the last.
+/// The samples from the last one before the first arrival to the first one after the last arrival.
 #[derive(PartialEq, Debug)]
 pub(super) struct Samples(Vec<Sample>);
 
@@ -91,28 +91,29 @@ impl Samples {
         self.0.first().copied().unwrap_or_default()
     }
 
-    /// When the first datagram arrived, at the earliest, since the sampler began.
+    /// Returns the earliest time at which the first datagram may have arrived, since the start of
+    /// the sampler.
     pub(super) fn begin(&self) -> Duration {
         self.first().at
     }
 
-    /// For how long datagrams arrived.
+    /// Returns how long datagrams arrived, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.0.last().map_or(0.0, |last| (last.at - self.begin()).as_secs_f64())
     }
 
-    /// How many datagrams were lost at the sockets.
+    /// Returns the number of datagrams lost at the sockets.
     pub(super) fn lost(&self) -> u64 {
         self.0.last().map_or(0, |last| last.drops - self.first().drops)
     }
 
-    /// After how long the first was lost, at the latest.
+    /// Returns the latest time at which the first datagram may have been lost.
     pub(super) fn first_lost(&self) -> Option<Duration> {
         let lost = self.0.iter().find(|it| it.drops > self.first().drops)?;
         Some(lost.at - self.begin())
     }
 
-    /// How many were lost in each step of time.
+    /// Returns the number of datagrams lost in each time step.
     pub(super) fn lost_each(&self, step: Duration) -> Vec<u64> {
         let mut lost = Vec::new();
         for pair in self.0.windows(2) {
@@ -124,7 +125,8 @@ impl Samples {
         lost
     }
 
-    /// How far the counters of UDP rose in a part of the time: the names are those of `nstat`.
+    /// Returns how much the UDP counters increased in an interval, with the names that `nstat`
+    /// uses.
     pub(super) fn rose(&self, from: Duration, to: Duration) -> [(&'static str, u64); 3] {
         let at = |time: Duration| {
             let found = self.0.iter().rev().find(|it| it.at - self.begin() <= time);
@@ -136,7 +138,7 @@ impl Samples {
     }
 }
 
-/// `InDatagrams`, `InErrors` and `RcvbufErrors` in `/proc/net/snmp`.
+/// Parses `InDatagrams`, `InErrors` and `RcvbufErrors` in `/proc/net/snmp`.
 fn counters(snmp: &str) -> Option<[u64; 3]> {
     let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -147,7 +149,7 @@ fn counters(snmp: &str) -> Option<[u64; 3]> {
     Some([of("InDatagrams")?, of("InErrors")?, of("RcvbufErrors")?])
 }
 
-/// What the sockets at a port have dropped, of `/proc/net/udp`.
+/// Returns the number of datagrams that the sockets at a port have dropped, from `/proc/net/udp`.
 fn drops(udp: &str, port: u16) -> u64 {
     let end = format!(":{port:04X}");
     let of = |line: &str| {

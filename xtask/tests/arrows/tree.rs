@@ -9,17 +9,18 @@ use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Macro, Meta, Token, UseTree, Visibility};
 
-/// The names of a path, from the root of its crate.
+/// The names in a path, from the root of its crate.
 pub(crate) type Names = Vec<String>;
 
 /// One module.
 #[derive(Default, Debug)]
 pub(crate) struct Module {
-    /// The names that `use` brings into the module, and the paths that they stand for.
+    /// The names that `use` imports into the module, and the paths that they refer to.
     imports: BTreeMap<String, Names>,
-    /// The modules of which `use` brings in all names.
+    /// The modules from which `use` imports all names.
     globs: Vec<Names>,
-    /// Every path in the code of the module. Those that begin with a name in its scope are below the module here.
+    /// Every path in the code of the module. Paths that begin with a name in its scope are recorded
+    /// as below the module.
     pub(crate) used: BTreeSet<Names>,
     /// The names that the module defines.
     defined: BTreeSet<String>,
@@ -37,7 +38,7 @@ impl Tree {
         tree
     }
 
-    /// Reads a crate from the text of its root file, which has all modules.
+    /// Parses a crate from the text of its root file, which contains all modules.
     pub(crate) fn parse(text: &str) -> Self {
         let mut tree = Self::default();
         let file = syn::parse_file(text).expect("the text is Rust");
@@ -74,7 +75,8 @@ impl Tree {
         }
     }
 
-    /// The module that defines what this path names. Names that a module imports lead on to where they come from.
+    /// Returns the module that defines what this path names. Imported names are followed to their
+    /// definition.
     pub(crate) fn module_of(&self, path: &[String]) -> Names {
         self.follow(path, 0)
     }
@@ -97,7 +99,7 @@ impl Tree {
         at
     }
 
-    /// The path that a name stands for in the module `at`, if that imports it.
+    /// Returns the path that a name refers to in the module `at`, if that imports it.
     fn import(&self, at: &[String], name: &str, depth: usize) -> Option<Names> {
         let module = self.0.get(at)?;
         if let Some(import) = module.imports.get(name) {
@@ -118,7 +120,7 @@ fn below(path: &[String], name: &str) -> Names {
     [path, &[name.to_owned()]].concat()
 }
 
-/// Whether something with these attributes is compiled for tests, or by a fuzzer, alone.
+/// Returns whether an item with these attributes is compiled only for tests or by a fuzzer.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -142,7 +144,7 @@ fn needs_test(condition: &Meta) -> bool {
     }
 }
 
-/// The attributes of an item that may be for tests.
+/// Returns the attributes of an item that may be for tests.
 fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
@@ -160,7 +162,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// The name that an item defines, if it is of a kind that other modules import.
+/// Returns the name that an item defines, if it is of a kind that other modules import.
 fn name(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,
@@ -182,7 +184,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The path from the root of the crate.
+    /// Returns the path from the root of the crate.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let ups = path.iter().take_while(|name| *name == "super").count();
         match path.first()?.as_str() {
@@ -229,7 +231,7 @@ impl Reader {
             name => below(before, name),
         };
         let Some(known) = known.or_else(|| path.last().cloned()) else { return };
-        // The name of another crate leads nowhere, also if a module of this one has it.
+        // The name of another crate is ignored, even if a module of this one has the same name.
         let Some(absolute) = self.absolute(&path) else { return };
         self.module.used.insert(absolute.clone());
         if absolute != below(&self.path, &known) {
@@ -237,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// Notes the paths in the tokens of a macro.
+    /// Records the paths in the tokens of a macro.
     fn scan(&mut self, tokens: TokenStream) {
         let (mut path, mut colons) = (Names::new(), 0);
         for token in tokens {

@@ -1,4 +1,4 @@
-//! How much each proxy forwards with one core, while the clients send as much as they can.
+//! The forwarding rate of each proxy on one core, while the clients send as fast as they can.
 
 use super::super::place::{CLIENT_CORE, SERVER_CORE};
 use super::super::report::{Ratio, Results, Row};
@@ -6,15 +6,16 @@ use super::super::{median, sorted};
 use super::proxy::{Kind, Loop, Programs, Proxy};
 use super::traffic::{self, Run, SIZE, Servers, Traffic};
 
-/// What the balancer must forward at least for each datagram of the plain loop, if datagrams come in batches.
+/// Minimum number of datagrams that the balancer must forward per datagram of the plain loop, if
+/// datagrams arrive in batches.
 const MIN_RATIO: f64 = 3.0;
-/// Where it must.
+/// The plain loop.
 const PLAIN_LOOP: &str = "recvfrom loop";
 
-/// How many datagrams the clients send in one call to the kernel.
+/// The cases, with the number of datagrams that the clients send per system call.
 const CASES: [(&str, usize); 2] = [("batches", 64), ("single datagrams", 1)];
 
-/// What is compared. Those of ours are the first.
+/// The compared proxies, Clearway's first.
 const SUBJECTS: [(&str, Kind); 5] = [
     ("with prefaces", Kind::Balancer { has_preface: true, threads: 1 }),
     ("without prefaces", Kind::Balancer { has_preface: false, threads: 1 }),
@@ -31,21 +32,21 @@ const fn is_ours(kind: Kind) -> bool {
     matches!(kind, Kind::Balancer { .. })
 }
 
-/// Something that was measured in a run.
+/// A measured value of a run.
 type Value = fn(&Run) -> f64;
 
-/// The runs of a subject in a case, one for each round.
+/// The runs of a subject in a case, one per round.
 struct Series {
     case: &'static str,
     name: &'static str,
     kind: Kind,
     batch: usize,
     runs: Vec<Run>,
-    /// It is not run any more.
+    /// Whether a run has failed; then there are no further runs.
     has_failed: bool,
 }
 
-/// Runs all in turn, round by round; another one begins each time.
+/// Runs all subjects in turn, round by round; each round starts with another one.
 pub(super) fn measure(programs: &Programs, rounds: u64, seconds: u64, results: &mut Results) {
     let mut all = all(programs.nginx.is_ok());
     results.conclusions.extend(left_out(programs));
@@ -90,14 +91,14 @@ fn all(has_nginx: bool) -> Vec<Series> {
     CASES.into_iter().flat_map(series).collect()
 }
 
-/// What there is nothing to say about, and why.
+/// Returns which proxies are left out, and why.
 fn left_out(programs: &Programs) -> Vec<String> {
     let others = "HAProxy and Envoy are left out: HAProxy 2.6, which Debian has, does not forward \
                   datagrams, and Debian has no package of Envoy";
     programs.nginx.as_ref().err().cloned().into_iter().chain([others.to_owned()]).collect()
 }
 
-/// One run with a new proxy, which has a core of its own. Clients and servers share the other one.
+/// Runs a new proxy once, on its own core. Clients and servers share the other one.
 pub(super) fn once(programs: &Programs, kind: Kind, traffic: Traffic) -> Result<Run, String> {
     let others = [CLIENT_CORE];
     let mut servers = Servers::start(&programs.bench, &others)?;
@@ -108,7 +109,7 @@ pub(super) fn once(programs: &Programs, kind: Kind, traffic: Traffic) -> Result<
     Ok(run)
 }
 
-/// Whether the balancer has done what it is for.
+/// Checks that the balancer has routed correctly.
 pub(super) fn check(kind: Kind, run: &Run) -> Result<(), String> {
     let Run { misrouted, unreadable, prefaced, received, .. } = *run;
     if unreadable > 0 {
@@ -175,7 +176,7 @@ fn row(ours: &Series, theirs: &Series) -> Row {
     }
 }
 
-/// What became of the datagrams that were sent.
+/// Describes what happened to the sent datagrams.
 fn conclusion(series: &Series) -> Option<String> {
     let last = series.runs.last()?;
     let Series { case, name, .. } = series;

@@ -1,5 +1,5 @@
-//! What is lost of what is offered: by a loop that is busy with each datagram for a while, by the same with a larger receive
-//! buffer, and by the balancer.
+//! The loss rate at increasing load: of a loop that spends some time on each datagram, of the same
+//! loop with a larger receive buffer, and of the balancer.
 
 use std::fs;
 
@@ -12,24 +12,24 @@ use super::traffic::{Run, Traffic};
 
 /// Datagrams per second.
 const OFFERED: [f64; 10] = [10e3, 20e3, 30e3, 40e3, 60e3, 100e3, 200e3, 400e3, 800e3, 1600e3];
-/// How many datagrams of a client arrive together.
+/// Number of datagrams of a client that arrive together.
 const BATCH: usize = 16;
-/// What the loop does with each datagram besides.
+/// Additional work of the loop per datagram.
 const WORK_US: u64 = 20;
-/// How much larger the other receive buffer is.
+/// The factor by which the other receive buffer is larger.
 const TIMES: u64 = 4;
-/// The size of receive buffers unless programs ask for another.
+/// The kernel's default receive buffer size.
 const DEFAULT_BUFFER: &str = "/proc/sys/net/core/rmem_default";
 
-/// Something that is measured at each rate.
+/// A proxy that is measured at each rate.
 struct Series {
     name: String,
     kind: Kind,
-    /// For each rate, what was offered and which part of it was lost, in each round.
+    /// For each rate, the offered rate and the lost fraction in each round.
     points: Vec<Vec<(f64, f64)>>,
 }
 
-/// Measures, and draws the picture in `file`.
+/// Measures, and draws the chart to `file`.
 pub(super) fn measure(
     programs: &Programs,
     rounds: u64,
@@ -85,7 +85,7 @@ fn figures(series: &Series) -> Vec<Figure> {
     OFFERED.into_iter().zip(&series.points).map(figure).collect()
 }
 
-/// The medians.
+/// Returns the line of the medians.
 fn line(series: &Series) -> Line {
     let middle = |points: &Vec<(f64, f64)>| {
         let (offered, lost): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();

@@ -1,25 +1,25 @@
-//! A picture of which part of the offered datagrams is lost: SVG, with a background of its own, so that it is readable on
-//! light and dark pages.
+//! A chart of the lost fraction of the offered datagrams: SVG with its own background, so that it
+//! is readable on light and dark pages.
 
 use std::fmt::Write;
 
-/// Something that was measured at several rates.
+/// The results of one proxy at several rates.
 pub(super) struct Line {
     pub(super) name: String,
-    /// Datagrams offered in a second, and which part of them was lost.
+    /// Datagrams offered per second, and the fraction that was lost.
     pub(super) points: Vec<(f64, f64)>,
 }
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
-/// The edges of what the axes enclose.
+/// The edges of the plot area.
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 830.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 370.0;
-/// The rates at the ends of the axis, which is logarithmic.
+/// The rates at the ends of the logarithmic axis.
 const RATES: (f64, f64) = (8e3, 2e6);
-/// The rates that are written at the axis.
+/// The rates that are labeled on the axis.
 const MARKED: [(f64, &str); 8] = [
     (10e3, "10,000"),
     (20e3, "20,000"),
@@ -31,13 +31,13 @@ const MARKED: [(f64, &str); 8] = [
     (2e6, ""),
 ];
 
-/// The look of each line: its colour, its dashes, and the radius of its points.
+/// The style of each line: its color, its dashes, and the radius of its points.
 const LOOKS: [(&str, &str, f64); 3] =
     [("#ec6a5e", "none", 6.0), ("#f4bf4f", "7 6", 3.5), ("#8fd3ff", "none", 4.5)];
 
 const TITLE: &str = "Datagrams offered and datagrams lost";
 
-/// Draws lines, each with a look of its own.
+/// Draws the lines, each in its own style.
 pub(super) fn draw(lines: &[Line; 3]) -> String {
     let said: Vec<String> = lines.iter().map(summary).collect();
     let mut svg = format!(
@@ -108,7 +108,7 @@ fn curve(svg: &mut String, line: &Line, (colour, dashes, radius): (&str, &str, f
     }
 }
 
-/// In the upper left, where no line is: nothing is lost at low rates.
+/// Draws the legend in the upper left, where there are no lines: nothing is lost at low rates.
 fn legend(
     svg: &mut String,
     index: usize,
@@ -128,7 +128,7 @@ fn legend(
     );
 }
 
-/// For those who do not see the picture.
+/// Returns a text alternative for the chart.
 fn summary(line: &Line) -> String {
     let Line { name, points } = line;
     let without = points.iter().filter(|(_, lost)| *lost < 0.005).map(|(rate, _)| *rate);
@@ -183,7 +183,7 @@ mod tests {
                 assert!((TOP..=BOTTOM).contains(&y.parse().unwrap()), "{point}");
             }
         }
-        // 55 % of 100,000 are lost; nothing is by the balancer.
+        // 55 % of 100,000 are lost; the balancer loses nothing.
         assert!(lines[0].contains(&format!("{:.1},{:.1}", x(100e3), y(0.55))));
         assert!(lines[2].contains(&format!("{:.1},{BOTTOM:.1}", x(1600e3))));
     }

@@ -1,4 +1,4 @@
-//! What forwards: the balancer, the loops that it is compared with, and nginx.
+//! The proxies: the balancer, the loops that it is compared with, and nginx.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -14,56 +14,56 @@ use super::super::{text, threads};
 use crate::command::target;
 use crate::measure::Process;
 
-/// The server IDs of the servers, whose addresses the sinks choose.
+/// The servers' IDs; the sinks choose the addresses.
 pub(super) const SERVER_IDS: [&str; 4] = ["0001", "0002", "0003", "0004"];
-/// In octets.
+/// The length in octets.
 pub(super) const SERVER_ID_LENGTH: usize = 2;
 pub(super) const NONCE_LENGTH: usize = 6;
-/// The module of nginx where Debian's package libnginx-mod-stream has it.
+/// The path of nginx's stream module in Debian's package libnginx-mod-stream.
 const MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
-/// How long nginx may take until it listens.
+/// Time limit for nginx to start listening.
 const STARTING: Duration = Duration::from_secs(5);
 const POLLING: Duration = Duration::from_millis(5);
-/// The name of the threads with which the balancer forwards.
+/// The name of the balancer's forwarding threads.
 pub(super) const THREAD: &str = "clearway-forward";
 
-/// What is measured.
+/// The measured proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// `clearway balance`.
     Balancer {
-        /// Whether the servers get a preface with each datagram.
+        /// Whether the servers receive a preface with each datagram.
         has_preface: bool,
         threads: usize,
     },
-    /// A loop in one thread.
+    /// A single-threaded loop.
     Loop(Loop),
-    /// nginx's proxy for UDP, in one process.
+    /// nginx's UDP proxy, in one process.
     Nginx,
 }
 
 /// A loop of `clearway-bench`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Loop {
-    /// How it receives.
+    /// The receive method.
     pub(super) method: &'static str,
-    /// Microseconds for which it is busy with each datagram besides.
+    /// Additional work per datagram in microseconds.
     pub(super) work_us: u64,
     /// The size of its receive buffer in bytes; `None` for the kernel's default.
     pub(super) receive_buffer: Option<u64>,
 }
 
-/// The programs, and where their files are.
+/// The programs, and the folder of their files.
 pub(super) struct Programs {
     pub(super) bench: PathBuf,
     balancer: PathBuf,
     folder: PathBuf,
-    /// The directive of nginx that loads what it needs; an error says why it is left out.
+    /// The nginx directive that loads the module; the error says why nginx is left out.
     pub(super) nginx: Result<String, String>,
 }
 
 impl Programs {
-    /// Where ours are, which have been built, and the others if they are installed.
+    /// Finds Clearway's programs, which have been built, and the others if they are installed.
     pub(super) fn find(bench: PathBuf) -> Result<Self, String> {
         let folder = target().join("bench/balance");
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -76,17 +76,19 @@ impl Programs {
     }
 }
 
-/// What forwards, while this exists.
+/// A running proxy.
 pub(super) struct Proxy {
     process: Process,
-    /// Where clients send to.
+    /// The address that clients send to.
     pub(super) address: String,
-    /// The threads whose processor time is counted by itself; without any, that of the process is.
+    /// The threads whose CPU time is counted individually; if there are none, that of the process
+    /// is counted.
     pub(super) threads: Vec<u32>,
 }
 
 impl Proxy {
-    /// Starts it on these cores, in front of servers at these addresses. `name` tells its files from those of another one.
+    /// Starts a proxy on these cores, in front of servers at these addresses. `name` distinguishes
+    /// its files from those of another one.
     pub(super) fn start(
         kind: Kind,
         programs: &Programs,
@@ -124,7 +126,7 @@ impl Proxy {
                 let address = format!("127.0.0.1:{port}");
                 let load = programs.nginx.as_deref().map_err(Clone::clone)?;
                 programs.write(&file, &nginx(load, &address, servers))?;
-                // nginx does not say when it is ready.
+                // nginx does not report when it is ready.
                 let script = "echo \"listening $1\"; exec nginx -p . -e stderr -c \"$0\"";
                 let process = start(&["sh", "-c", script, &file, &address])?;
                 wait_until_bound(port)?;
@@ -134,12 +136,13 @@ impl Proxy {
         Ok(Self { process, address, threads: Vec::new() })
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     pub(super) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The CPU seconds that it has used so far: of each thread that is counted by itself, or of all together.
+    /// Returns the CPU seconds used so far: of each thread that is counted individually, or of all
+    /// together.
     pub(super) fn cpu_seconds(&self) -> Result<Vec<f64>, String> {
         let process = self.id();
         match self.threads.is_empty() {
@@ -149,13 +152,13 @@ impl Proxy {
     }
 }
 
-/// The address in what the balancer says after `listening`.
+/// Returns the address in the balancer's output after `listening`.
 fn address(said: &str) -> Result<&str, String> {
     let words = said.split(' ').find(|word| word.parse::<std::net::SocketAddr>().is_ok());
     words.ok_or_else(|| format!("the balancer says where it listens in unknown words: {said}"))
 }
 
-/// The file of the balancer's `--backends`.
+/// Returns the content of the balancer's `--backends` file.
 fn backends(servers: &str, has_preface: bool) -> String {
     let mut file = format!(
         "[[config]]\nid = 0\nserver-id-length = {SERVER_ID_LENGTH}\nnonce-length = {NONCE_LENGTH}\n"
@@ -170,8 +173,8 @@ fn backends(servers: &str, has_preface: bool) -> String {
     file + "\n[health]\noff = true\n"
 }
 
-/// A configuration of nginx that forwards in one process. A client's datagrams go to one server, until nothing came from it
-/// for a minute.
+/// Returns an nginx configuration that forwards in one process. A client's datagrams go to one
+/// server, until nothing has arrived from it for a minute.
 fn nginx(load: &str, listen: &str, servers: &str) -> String {
     let servers = servers.split(',').map(|address| format!("        server {address};\n"));
     let servers: String = servers.collect();
@@ -199,14 +202,15 @@ stream {{
     )
 }
 
-/// Finds nginx with its module for streams: the directive that loads it.
+/// Finds nginx with its stream module, and returns the directive that loads it.
 fn find_nginx() -> Result<String, String> {
     let asked = Command::new("nginx").arg("-V").output();
     let said = asked.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
     stream_module(said.ok().as_deref(), Path::new(MODULE).exists())
 }
 
-/// From what nginx says of how it was built, if there is one, and whether the module is where Debian has it.
+/// Returns the directive, given the build options that nginx has printed, if it is installed, and
+/// whether the module is where Debian has it.
 fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String> {
     let left_out = |why: &str| {
         Err(format!("nginx is left out: {why} (Debian has it in nginx and libnginx-mod-stream)"))
@@ -220,7 +224,7 @@ fn stream_module(built: Option<&str>, has_module: bool) -> Result<String, String
     }
 }
 
-/// A port that is free now.
+/// Returns a port that is currently free.
 fn free_port() -> Result<u16, String> {
     let bound = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     bound.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))

@@ -1,6 +1,7 @@
-//! What a second thread of the balancer gains. As in `shards.rs`, the machine may have only two cores, which clients and
-//! servers need too: so each thread has a fixed share of a core, and what one and two do with their shares is compared, and
-//! two with two balancers of one thread each.
+//! The gain from a second thread of the balancer. As in `shards.rs`, the machine may have only two
+//! cores, which clients and servers need too: so each thread has a fixed share of a core, and the
+//! throughput of one and of two threads with their shares is compared, as is that of two threads
+//! with two single-threaded balancers.
 
 use super::super::place::{CLIENT_CORE, SERVER_CORE};
 use super::super::report::{Ratio, Results, Row};
@@ -10,21 +11,22 @@ use super::forwarding::check;
 use super::proxy::{Kind, Programs, Proxy, THREAD};
 use super::traffic::{self, Run, SIZE, Servers, Traffic};
 
-/// Which part of a core each thread has.
+/// The share of a core that each thread has, in percent.
 const PERCENT: u64 = 25;
-/// Threads that did not use as much of their shares were not what limited the rate.
+/// Fraction of its share that a thread must use; below it, the thread was not what limited the
+/// rate.
 const BUSY: f64 = 0.9;
-/// A thread that used more of a core than this times its share was not kept to it.
+/// A thread that used more of a core than this times its share was not limited to it.
 const EXCEEDED: f64 = 1.3;
-/// What two threads must do for each datagram of one.
+/// Minimum throughput of two threads relative to one.
 const MIN_GAIN: f64 = 1.7;
-/// By how much a datagram may need more processor time with two threads, if only that can be measured.
+/// Maximum CPU time per datagram with two threads relative to one, if only that can be measured.
 const MAX_COST: f64 = 2.0 / MIN_GAIN;
 const BATCH: usize = 64;
-/// Where clients, servers and threads are.
+/// The cores of clients, servers and threads.
 const CORES: [usize; 2] = [SERVER_CORE, CLIENT_CORE];
 
-/// How many balancers there are, and how many threads each has.
+/// The number of balancers, and of threads of each.
 #[derive(Clone, Copy)]
 struct Setup {
     name: &'static str,
@@ -38,7 +40,7 @@ const SETUPS: [Setup; 3] = [
     Setup { name: "two balancers", balancers: 2, threads: 1 },
 ];
 
-/// The runs of a setup, one for each round.
+/// The runs of a setup, one per round.
 type Series = Vec<Run>;
 
 pub(super) fn measure(programs: &Programs, rounds: u64, seconds: u64, results: &mut Results) {
@@ -95,7 +97,7 @@ fn once(programs: &Programs, setup: Setup, seconds: u64, has_shares: bool) -> Re
     }
     let traffic = Traffic { batch: BATCH, rate: None, seconds };
     let run = traffic::send(&programs.bench, traffic, &proxies, &mut servers, &CORES)?;
-    // A cgroup can be removed when nothing runs in it.
+    // A cgroup can be removed when no process is in it.
     drop(proxies);
     drop(shares);
     check(kind, &run)?;
@@ -105,7 +107,7 @@ fn once(programs: &Programs, setup: Setup, seconds: u64, has_shares: bool) -> Re
     Ok(run)
 }
 
-/// Whether the kernel has kept the threads to their shares.
+/// Checks that the kernel has limited the threads to their shares.
 fn check_shares(used: &[f64]) -> Result<(), String> {
     let most = used.iter().copied().fold(0.0, f64::max) * 100.0;
     match most > PERCENT as f64 * EXCEEDED {
@@ -144,7 +146,7 @@ fn report(all: &[Series; 3], has_shares: bool, results: &mut Results) {
     }
 }
 
-/// Two threads beside something else.
+/// Returns a row that compares two threads with another setup.
 fn row(all: [&Series; 2], peer: &'static str, has_shares: bool) -> Row {
     let (value, unit, digits): (fn(&Run) -> f64, _, _) = match has_shares {
         true => (|run| run.reached, "datagrams/s", 0),

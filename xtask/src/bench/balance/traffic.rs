@@ -1,4 +1,4 @@
-//! Clients that send through a proxy, servers that count what arrives, and what is known after that.
+//! Clients that send through a proxy, servers that count what arrives, and the results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,32 +10,33 @@ use super::super::text;
 use super::proxy::{NONCE_LENGTH, Proxy, SERVER_IDS};
 use crate::measure::{self, Process};
 
-/// How many clients there are, each with an address and a connection.
+/// Number of clients, each with an address and a connection.
 pub(super) const CLIENTS: usize = 64;
 /// UDP payload size of the datagrams.
 pub(super) const SIZE: usize = 1200;
-/// Between two looks at how much has arrived: if it is the same, nothing is under way any more.
+/// Interval between polls of the received count: if it has not changed, nothing is in flight any
+/// more.
 const SETTLING: Duration = Duration::from_millis(50);
-/// How long what is under way may take.
+/// Maximum number of polls until nothing is in flight.
 const MAX_LOOKS: usize = 200;
 
-/// What the clients send.
+/// The load that the clients generate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
-    /// How many datagrams of a connection are sent in one call to the kernel.
+    /// Number of datagrams of a connection to send per system call.
     pub(super) batch: usize,
     /// Datagrams per second; `None` for as many as possible.
     pub(super) rate: Option<f64>,
     pub(super) seconds: u64,
 }
 
-/// Where servers or clients are: on one core, or on several with a process of clients for each.
+/// The cores of servers or clients: one core, or several with a client process on each.
 pub(super) type Cores<'a> = &'a [usize];
 
 /// Servers that count.
 pub(super) struct Servers {
     process: Process,
-    /// Separated by commas.
+    /// The servers' addresses, separated by commas.
     pub(super) addresses: String,
 }
 
@@ -50,7 +51,7 @@ impl Servers {
         Ok(Self { addresses: process.said().to_owned(), process })
     }
 
-    /// What has arrived in the end.
+    /// Returns the final counts.
     fn settled(&mut self) -> Result<Value, String> {
         let mut before = Value::Null;
         for _ in 0..MAX_LOOKS {
@@ -65,44 +66,45 @@ impl Servers {
     }
 }
 
-/// What a run has found.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Run {
-    /// Datagrams that the clients have sent in a second.
+    /// Datagrams sent by the clients per second.
     pub(super) offered: f64,
-    /// Datagrams that have arrived in a second, from the first one's arrival to the last one's, or of the time in which the
-    /// clients sent if that is longer.
+    /// Datagrams that arrived per second, measured from the first arrival to the last, or over the
+    /// time in which the clients sent if that is longer.
     pub(super) reached: f64,
-    /// Datagrams that have arrived for each CPU second of the proxies.
+    /// Datagrams that arrived per CPU second of the proxies.
     pub(super) per_cpu_second: f64,
-    /// Which part of a core each proxy has used, or each of its threads.
+    /// The fraction of a core that each proxy, or each of its threads, has used.
     pub(super) used: Vec<f64>,
-    /// Which part of the sent datagrams has not arrived.
+    /// The fraction of the sent datagrams that has not arrived.
     pub(super) lost: f64,
-    /// Datagrams that arrived at a server to which they do not belong.
+    /// Datagrams that arrived at the wrong server.
     pub(super) misrouted: u64,
-    /// What arrived and was not sent.
+    /// Datagrams that arrived but were not sent.
     pub(super) unreadable: u64,
     /// Datagrams that arrived with a preface.
     pub(super) prefaced: u64,
     pub(super) received: u64,
-    /// How many datagrams the servers received together.
+    /// Mean number of datagrams that the servers received in one batch.
     pub(super) at_once: f64,
     pub(super) drops: Drops,
 }
 
-/// What the kernel has dropped, and where. What it has merged counts once.
+/// Datagrams dropped by the kernel, by location. Coalesced datagrams count once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Drops {
     /// At the sockets of the proxies.
     pub(super) proxies: u64,
     /// At the sockets of the servers.
     pub(super) servers: u64,
-    /// On the whole machine, for lack of room in a socket's buffer.
+    /// On the whole machine, because of full socket buffers.
     pub(super) machine: u64,
 }
 
-/// Sends traffic through proxies, the clients in turn, and waits until nothing is under way.
+/// Sends traffic through the proxies, distributing the clients over them, and waits until nothing
+/// is in flight.
 pub(super) fn send(
     program: &Path,
     traffic: Traffic,
@@ -124,13 +126,13 @@ pub(super) fn send(
     Run::new(&sent, &arrived, &cpu, drops)
 }
 
-/// The CPU seconds so far of each part of the proxies that is counted by itself.
+/// Returns the CPU seconds so far of each individually counted part of the proxies.
 fn cpu_of(proxies: &[Proxy]) -> Result<Vec<f64>, String> {
     let all: Vec<Vec<f64>> = proxies.iter().map(Proxy::cpu_seconds).collect::<Result<_, _>>()?;
     Ok(all.concat())
 }
 
-/// Has a process of clients send on each core: what they print.
+/// Runs a client process on each core, and returns their output.
 fn clients(
     program: &Path,
     traffic: Traffic,
@@ -169,7 +171,8 @@ fn clients(
 }
 
 impl Run {
-    /// From what the clients have printed, what the servers have printed, and the CPU seconds of each part of the proxies.
+    /// Computes the results from the output of the clients, that of the servers, and the CPU
+    /// seconds of each part of the proxies.
     fn new(sent: &[Value], arrived: &Value, cpu: &[f64], drops: Drops) -> Result<Self, String> {
         let number = |object: &Value, name: &str| {
             object[name].as_f64().ok_or_else(|| format!("there is no {name} in {object}"))
@@ -190,7 +193,8 @@ impl Run {
         let arrived_count = received as f64;
         Ok(Self {
             offered: total / elapsed,
-            // What comes in bursts arrives in less time than it was sent in, and not faster for that.
+            // Bursts arrive in less time than they were sent in, but the rate is not higher for
+            // that.
             reached: arrived_count / seconds.max(elapsed),
             per_cpu_second: arrived_count / of_cpu,
             used: cpu.iter().map(|cpu| cpu / elapsed).collect(),
@@ -204,7 +208,7 @@ impl Run {
         })
     }
 
-    /// Where datagrams were lost, for a person.
+    /// Describes where datagrams were lost, for the reader.
     pub(super) fn loss(&self) -> String {
         let Self { lost, drops: Drops { proxies, servers, .. }, .. } = self;
         let percent = lost * 100.0;
@@ -227,7 +231,8 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A run in which a proxy with all of its core has forwarded this many datagrams in a second.
+    /// Returns a run in which a proxy with a whole core has forwarded this many datagrams per
+    /// second.
     pub(in super::super) fn run(per_second: f64) -> Run {
         let (sent, received) = (4.0 * per_second, 2.0 * per_second);
         let sent = json!({"sent": sent, "seconds": 2.0});
@@ -271,7 +276,8 @@ pub(super) mod tests {
         assert_eq!((run.used, run.misrouted, run.unreadable), (vec![0.25, 0.15], 3, 2));
     }
 
-    /// The clients are planned to send for two seconds. If they are the limit, the last datagram arrives before the end.
+    /// The clients intend to send for two seconds. If they are the limit, the last datagram arrives
+    /// before the end.
     #[test]
     fn no_more_arrives_in_a_second_than_was_sent() {
         let rates = |seconds: f64| {
@@ -284,7 +290,7 @@ pub(super) mod tests {
             (run.offered, run.reached)
         };
         assert_eq!(rates(1.5), (200.0, 200.0));
-        // What is still under way then takes its time.
+        // Datagrams still in flight then take longer.
         assert_eq!(rates(2.5), (200.0, 160.0));
     }
 

@@ -15,11 +15,11 @@ use super::super::text;
 use crate::command::target;
 use crate::measure::Process;
 
-/// What the server is told of the balancer, and of its connection IDs: server ID, length of nonces and key. One pass of AES
-/// encrypts both.
+/// The server's options for the balancer and for its connection IDs: server ID, nonce length and
+/// key. One AES pass encrypts both.
 pub(super) const OPTIONS_OF_SERVER: [&str; 4] =
     ["--balancer", "127.0.0.1", "--quic-lb", "5d1c09e2:12:8f95f09245765f80256934e50c66207f"];
-/// The configuration of the balancer that fits; what is missing is the server's address.
+/// The matching configuration of the balancer, without the server's address.
 const CONFIGURATION: &str = r#"seed = 1
 [[config]]
 id = 0
@@ -30,20 +30,20 @@ key = "8f95f09245765f80256934e50c66207f"
 name = "server"
 server-id = "5d1c09e2"
 "#;
-/// Which of its metrics are of interest at the end.
+/// The metrics to report at the end.
 const METRICS: [&str; 3] = ["routed_total", "table_entries", "datagrams_dropped_total"];
 
-/// `clearway balance`, in one thread, on any core.
+/// `clearway balance` with one thread, on any core.
 pub(super) struct Balancer {
     process: Process,
-    /// Where clients send to.
+    /// The address that clients send to.
     pub(super) address: String,
-    /// Where its metrics are.
+    /// The address of its metrics.
     metrics: String,
 }
 
 impl Balancer {
-    /// Starts it in front of the server at this address.
+    /// Starts a balancer in front of the server at this address.
     pub(super) fn start(server: &str) -> Result<Self, String> {
         let folder = target().join("bench");
         let (program, file) = (clearway(), folder.join("connections.toml"));
@@ -70,7 +70,7 @@ impl Balancer {
         self.process.cpu_seconds()
     }
 
-    /// Those of its metrics that are of interest, without those that are 0.
+    /// Returns the nonzero metrics among [`METRICS`].
     pub(super) fn counted(&self) -> Result<Value, String> {
         let answer = self.ask().map_err(|error| format!("the balancer's metrics: {error}"))?;
         Ok(Value::Object(interesting(&answer)))
@@ -87,14 +87,14 @@ impl Balancer {
     }
 }
 
-/// An address for its metrics that nobody has now.
+/// Returns a free address for the balancer's metrics.
 fn free_address() -> Result<String, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|it| it.local_addr());
     address.map(|it| it.to_string()).map_err(|error| format!("no free port: {error}"))
 }
 
-/// The first address in what the balancer says.
+/// Returns the first address in the balancer's output.
 fn address_in(said: &str) -> Result<String, String> {
     let mut words = said.split(' ');
     let address = words.find(|word| word.parse::<SocketAddr>().is_ok());
@@ -102,7 +102,7 @@ fn address_in(said: &str) -> Result<String, String> {
     address.ok_or_else(|| format!("the balancer says in unknown words where it listens: {said}"))
 }
 
-/// The lines of [`METRICS`] in what Prometheus gets.
+/// Returns the lines of [`METRICS`] in a Prometheus response.
 fn interesting(answer: &str) -> Map<String, Value> {
     let lines = answer.lines().filter_map(|line| {
         let (name, value) = line.strip_prefix("clearway_balance_")?.rsplit_once(' ')?;

@@ -69,15 +69,15 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// The CPU that is steered to, as a mask: the second.
+/// The CPU to steer to, as a mask: the second.
 const STEERED: &str = "2";
 /// The CPU of the sender and the reader.
 const OTHER: usize = 0;
-/// The receiver's, for a sender that cannot ask.
+/// The receiver's link-layer address, for a sender that cannot resolve it.
 const LINK_ADDRESS: &str = "02:00:00:00:00:02";
-/// How many sockets send to the backlog.
+/// Number of sockets that send to the backlog.
 const SENDERS: usize = 32;
-/// Rules that match nothing, so that the CPU takes long for a packet.
+/// Number of rules that match nothing, to make the CPU spend a long time per packet.
 const RULES: usize = 3000;
 
 fn healthy(scene: &mut Scene<'_>) -> Result<(), String> {
@@ -89,7 +89,7 @@ fn idle(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.read(&Reader::quick(scene.target())).map(drop)
 }
 
-/// The neighbour is the sender, at whose loopback a reader is too slow.
+/// The neighbor is the sender, whose loopback has a reader that is too slow.
 fn sick_neighbour(scene: &mut Scene<'_>) -> Result<(), String> {
     healthy(scene)?;
     let there = "127.0.0.1:4434".parse().map_err(|error| format!("{error}"))?;
@@ -106,7 +106,7 @@ fn device_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
 
 fn xdp(scene: &mut Scene<'_>, mode: &str) -> Result<(), String> {
     scene.read(&Reader::quick(scene.target()))?;
-    // The answers to questions for it would be dropped, too.
+    // Otherwise the program would drop ARP packets as well.
     let (to, from) = (&scene.site.receiver, &scene.site.sender);
     run(to, &["ip", "link", "set", DEVICE, "address", LINK_ADDRESS])?;
     let neighbour = ["ip", "neigh", "replace", &NEIGHBOUR.to_string(), "lladdr", LINK_ADDRESS];
@@ -131,7 +131,7 @@ fn backlog(scene: &mut Scene<'_>) -> Result<(), String> {
         "add table ip slow\nadd chain ip slow input { type filter hook input priority 0; }\n";
     let rules: String = (0..RULES).map(rule).collect();
     filter(&scene.site.receiver, &format!("{chain}{rules}"))?;
-    // What waits in a backlog is charged to the socket that sent it: one alone would have to wait.
+    // What waits in a backlog is charged to the sending socket: a single one would have to wait.
     let (sender, to) = (&scene.site.sender, scene.target());
     let senders = (0..SENDERS).map(|_| datagrams(sender, to, 100));
     let senders = senders.collect::<std::io::Result<Vec<_>>>();

@@ -56,12 +56,12 @@ pub(super) const FAULTS: &[Fault] = &[
     .of_host(),
 ];
 
-/// A port for what is healthy beside a fault.
+/// A port for healthy traffic alongside a fault.
 const OTHER_PORT: u16 = 4435;
-/// How many connections may be tracked.
+/// Maximum number of tracked connections.
 const CONNECTIONS: u32 = 64;
 
-/// Drops what comes to a port of the receiver.
+/// Drops packets to a port of the receiver.
 pub(super) fn firewall(scene: &Scene<'_>, port: u16) -> Result<(), String> {
     let rules = format!(
         "add table ip rules\n\
@@ -71,7 +71,7 @@ pub(super) fn firewall(scene: &Scene<'_>, port: u16) -> Result<(), String> {
     filter(&scene.site.receiver, &rules)
 }
 
-/// What leaves the sender's device is given a wrong checksum there, if it goes to the port.
+/// Packets to the port get a wrong checksum at the sender's device.
 fn ip_checksum(scene: &mut Scene<'_>) -> Result<(), String> {
     let other = SocketAddrV4::new(scene.site.address, OTHER_PORT);
     for target in [scene.target(), other] {
@@ -90,7 +90,7 @@ fn ip_checksum(scene: &mut Scene<'_>) -> Result<(), String> {
 fn wrong_address(scene: &mut Scene<'_>) -> Result<(), String> {
     let next = scene.site.address.to_string();
     run(&scene.site.sender, &["ip", "route", "add", "10.99.0.0/16", "via", &next])?;
-    // The sender is on the same network, but is not the way to what it sends to.
+    // The sender is on the same network, but is not a gateway to these destinations.
     run(&scene.site.receiver, &["ip", "route", "add", "10.99.0.0/16", "via", &SENDER.to_string()])?;
     set(&scene.site.receiver, "ipv4/conf/all/forwarding", "0")?;
     scene.read(&Reader::quick(scene.target()))?;

@@ -1,4 +1,4 @@
-//! Sockets that overflow, for each of the reasons why they can.
+//! Sockets that overflow, for each of the possible reasons.
 
 use std::time::Duration;
 
@@ -79,14 +79,14 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
 ];
 
-/// For how long a slow reader is busy with a datagram.
+/// Time that a slow reader spends on a datagram.
 const SLOW: Duration = Duration::from_micros(200);
-/// The same of one that is quick enough.
+/// Time that a sufficiently fast reader spends on a datagram.
 const QUICK: Duration = Duration::from_micros(20);
 const SIZE: usize = 1200;
-/// The CPU of a reader that is kept from it.
+/// The CPU of a reader that does not get enough CPU time.
 const CPU: usize = 1;
-/// How many flows there are beside the large one.
+/// Number of flows in addition to the large one.
 const SMALL_FLOWS: usize = 8;
 
 fn hot_socket(scene: &mut Scene<'_>) -> Result<(), String> {

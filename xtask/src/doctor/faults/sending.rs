@@ -1,4 +1,4 @@
-//! Faults of sending, as the sender sees them, and of paths.
+//! Faults of sending, as observed on the sender, and of paths.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
@@ -87,7 +87,7 @@ const SIZE: usize = 1200;
 /// UDP payload size of a packet of 1,400 bytes.
 const LARGE: usize = 1372;
 
-/// Limits what the sender's device sends to 8 Mbit/s, with a queue of this length.
+/// Limits the sender's device to 8 Mbit/s, with a queue of this length.
 fn shape(scene: &Scene<'_>, limit: &str) -> Result<(), String> {
     let discipline = ["tbf", "rate", "8mbit", "burst", "10kb", "limit", limit];
     let add = ["tc", "qdisc", "add", "dev", DEVICE, "root"];
@@ -103,7 +103,7 @@ fn send_without_waiting(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// As QUIC does it, the sender forbids fragments and does not let the kernel refuse large packets.
+/// As in QUIC, the sender forbids fragmentation and does not let the kernel refuse large packets.
 fn path_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
     let router = scene.site.at(Place::Router).ok_or("there is no router")?;
     run(router, &["ip", "link", "set", ROUTER_DEVICES[1], "mtu", "1280"])?;
@@ -116,7 +116,7 @@ fn path_mtu(scene: &mut Scene<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A socket of the sender.
+/// Returns a socket of the sender.
 fn open(scene: &Scene<'_>) -> Result<UdpSocket, String> {
     let bound = scene.site.sender.run(|| UdpSocket::bind("0.0.0.0:0"));
     bound.and_then(|socket| socket).map_err(|error| error.to_string())

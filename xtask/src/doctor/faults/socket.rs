@@ -1,4 +1,4 @@
-//! Faults of UDP and of sockets that are not a matter of speed.
+//! Faults of UDP and of sockets that are unrelated to speed.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -90,11 +90,11 @@ pub(super) const FAULTS: &[Fault] = &[
 ];
 
 const OTHER_PORT: u16 = 4435;
-/// For how long the slow reader is busy with a datagram.
+/// Time that the slow reader spends on a datagram.
 const WORK: Duration = Duration::from_micros(200);
-/// How many pages UDP sockets may take more.
+/// Number of additional pages that UDP sockets may use.
 const PAGES: u64 = 16;
-/// How many datagrams are sent in a call.
+/// Number of datagrams per send call.
 const SEGMENTS: usize = 16;
 const SIZE: usize = 1200;
 
@@ -107,14 +107,14 @@ fn slow(scene: &mut Scene<'_>) -> Result<(), String> {
     scene.send_to(scene.target(), SIZE, Pace::even(10_000))
 }
 
-/// Half of what comes to the reader is damaged.
+/// Half of the reader's datagrams are damaged.
 fn damaged(scene: &mut Scene<'_>, damage: Damage) -> Result<(), String> {
     scene.read(&Reader::quick(scene.target()))?;
     scene.send_to(scene.target(), 100, Pace::even(1000))?;
     scene.send_damaged(damage, Pace::even(1000))
 }
 
-/// A stopped reader with a large buffer takes all the memory that there is.
+/// A stopped reader with a large buffer uses up all UDP memory.
 fn udp_memory(scene: &mut Scene<'_>) -> Result<(), String> {
     let reader = scene.read(&Reader::quick(scene.target()))?;
     scene.stop(reader)?;
