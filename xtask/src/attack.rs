@@ -61,7 +61,6 @@ pub(crate) struct AttackOptions {
 /// Runs the selected attacks and prints the table.
 ///
 /// # Errors
-///
 /// If a bound is exceeded.
 pub(crate) fn run(options: &AttackOptions) -> Result<(), String> {
     let chosen = chosen(options)?;
@@ -196,7 +195,6 @@ pub(crate) fn free_tcp_address() -> Result<SocketAddr, String> {
 /// Runs one attack.
 ///
 /// # Errors
-///
 /// Only if the user interrupts: any other problem is recorded in the line.
 fn attack(site: &Site, row: &Row) -> Result<Line, String> {
     let folder = site.folder.join(row.name);

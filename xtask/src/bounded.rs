@@ -116,7 +116,6 @@ impl Server {
     /// Waits until `is_ready` returns true for its log.
     ///
     /// # Errors
-    ///
     /// If that takes too long, or the server exits.
     pub(crate) fn wait(&mut self, is_ready: impl Fn(&str) -> bool) -> Result<(), String> {
         self.wait_for(STARTING, is_ready)

@@ -98,7 +98,6 @@ impl Process {
     /// Writes an empty line to its standard input, which it waits for.
     ///
     /// # Errors
-    ///
     /// If it has exited.
     pub(crate) fn go_on(&mut self) -> Result<(), String> {
         self.input.write_all(b"\n").map_err(|error| format!("a program has ended: {error}"))
@@ -107,7 +106,6 @@ impl Process {
     /// Returns what it prints after [`go_on`](Self::go_on).
     ///
     /// # Errors
-    ///
     /// If it has exited, or the output is not a JSON object.
     pub(crate) fn ask(&mut self) -> Result<serde_json::Value, String> {
         self.go_on()?;
@@ -117,7 +115,6 @@ impl Process {
     /// Returns the JSON object that it prints next.
     ///
     /// # Errors
-    ///
     /// If it has exited, or the output is not a JSON object.
     pub(crate) fn answer(&mut self) -> Result<serde_json::Value, String> {
         let line = self.next_line().ok_or("a program has ended; the reason is said above")?;
@@ -127,7 +124,6 @@ impl Process {
     /// Returns its exit status; `None` while it runs.
     ///
     /// # Errors
-    ///
     /// If the kernel does not report it.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("waiting for a program: {error}"))

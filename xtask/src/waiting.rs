@@ -23,7 +23,6 @@ pub(crate) fn watch_signals() -> Result<(), String> {
 /// Checks for an interrupt.
 ///
 /// # Errors
-///
 /// If the user has interrupted this program.
 pub(crate) fn check_interrupt() -> Result<(), String> {
     match INTERRUPTED.load(Ordering::Relaxed) {
@@ -35,7 +34,6 @@ pub(crate) fn check_interrupt() -> Result<(), String> {
 /// Waits until `is_done`, and returns whether that happened in time.
 ///
 /// # Errors
-///
 /// The error of `is_done`, or if the user interrupts.
 pub(crate) fn wait_until(
     limit: Duration,
@@ -57,7 +55,6 @@ pub(crate) fn wait_until(
 /// Sleeps for `time`.
 ///
 /// # Errors
-///
 /// If the user interrupts.
 pub(crate) fn pause(time: Duration) -> Result<(), String> {
     let began = Instant::now();

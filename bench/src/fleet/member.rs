@@ -89,7 +89,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Whether a download is in progress.
+    /// Returns whether a download is in progress.
     pub(super) fn is_busy(&self) -> bool {
         !self.lock().has_ended
     }

@@ -59,7 +59,6 @@ impl Protection {
     /// Removes the protection of every packet of `size` bytes in `batch`.
     ///
     /// # Errors
-    ///
     /// If one of them is not a packet of the sender.
     pub(super) fn open_all(&self, batch: &mut [u8], size: usize) -> Outcome {
         let keys = &self.keys.remote;

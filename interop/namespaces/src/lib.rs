@@ -29,7 +29,6 @@ impl Namespace {
     /// Creates an empty namespace.
     ///
     /// # Errors
-    ///
     /// If the user lacks the permission, or the program `unshare` is missing.
     pub fn create() -> io::Result<Self> {
         let mut command = Command::new("unshare");
@@ -55,7 +54,6 @@ impl Namespace {
     /// too, and sockets that it opens stay there.
     ///
     /// # Errors
-    ///
     /// If the thread cannot enter the namespace, or panics.
     pub fn run<T: Send>(&self, action: impl FnOnce() -> T + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
@@ -121,7 +119,6 @@ pub fn become_root() {
 /// Runs `ip` in the thread's namespace.
 ///
 /// # Errors
-///
 /// If it fails; the error contains the arguments and its output.
 pub fn ip(arguments: &[&str]) -> io::Result<()> {
     let failed =

@@ -37,8 +37,8 @@ pub(crate) fn packets(datagram: &[u8]) -> Vec<Header<'_>> {
     let mut packets = Vec::new();
     let mut rest = datagram;
     while let Some(first) = rest.first() {
-        // Zeros after the last packet are padding. The fixed bit is no help: it may be greased (RFC
-        // 9287).
+        // Zeros after the last packet are padding. The fixed bit does not help: it may be greased
+        // (RFC 9287).
         if rest.iter().all(|byte| *byte == 0) {
             break;
         }

@@ -81,7 +81,7 @@ impl KeyType for Length {
     }
 }
 
-/// HKDF-Expand-Label of TLS 1.3 with an empty context (RFC 8446 §7.1).
+/// Computes HKDF-Expand-Label of TLS 1.3 with an empty context (RFC 8446 §7.1).
 fn expand(hash: hkdf::Algorithm, secret: &[u8], label: &str, length: usize) -> Option<Vec<u8>> {
     let label = format!("tls13 {label}");
     let size = u16::try_from(length).ok()?.to_be_bytes();

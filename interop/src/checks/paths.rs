@@ -73,7 +73,7 @@ pub(super) fn are_validated_at_new_addresses(evidence: &Evidence<'_>) -> Verdict
     Ok(format!("{} client addresses, {found}", addresses.len()))
 }
 
-/// Like after a rebinding; in addition, the client's first packet on a new path must have a new
+/// Checks the same as after a rebinding, and that the client's first packet on a new path has a new
 /// Destination Connection ID.
 pub(super) fn are_migrated_to(evidence: &Evidence<'_>) -> Verdict {
     let found = are_validated(evidence)?;

@@ -128,7 +128,6 @@ fn run(server: SocketAddr, settings: &Settings, is_old: bool, stop: &AtomicBool)
 /// Requests a path, and waits for the complete response.
 ///
 /// # Errors
-///
 /// If it does not arrive in time, or its status is not 200.
 pub(super) fn ask(endpoint: &mut Endpoint, path: &str) -> Result<(), String> {
     let incoming = exchange(endpoint, &http3::get(path))?;

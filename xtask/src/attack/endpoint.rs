@@ -195,7 +195,6 @@ impl Endpoint {
     /// Completes a handshake with a server.
     ///
     /// # Errors
-    ///
     /// If that takes longer than `limit`, or the server closes the connection.
     pub(super) fn connect(
         server: SocketAddr,
@@ -483,7 +482,6 @@ impl Endpoint {
     /// Sends the handshake messages and acknowledgments that are due.
     ///
     /// # Errors
-    ///
     /// None at present.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         for space in [INITIAL, HANDSHAKE, APPLICATION] {

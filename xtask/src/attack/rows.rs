@@ -98,7 +98,7 @@ pub(super) struct Row {
     pub(super) drive: fn(&mut Scene<'_>) -> Result<(), String>,
 }
 
-/// All attacks.
+/// Returns all attacks.
 pub(super) fn all() -> Vec<Row> {
     [
         frames::rows(),

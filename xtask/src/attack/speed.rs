@@ -24,7 +24,6 @@ const REFERENCE: Duration = Duration::from_micros(3_200);
 /// receiving in the kernel.
 ///
 /// # Errors
-///
 /// If the kernel refuses a socket.
 pub(super) fn slowness() -> Result<f64, String> {
     let failed = |error: std::io::Error| format!("measuring the speed of the machine: {error}");

@@ -93,7 +93,6 @@ pub(crate) struct StormsOptions {
 /// Runs the selected storms and prints the table.
 ///
 /// # Errors
-///
 /// If something is lost that need not be, or the cause is not named.
 pub(crate) fn run(options: &StormsOptions) -> Result<(), String> {
     let StormsOptions { only, list, program } = options;

@@ -179,8 +179,8 @@ impl Facts {
     }
 
     /// Returns whether an opening must succeed. Those in progress when a server is killed, or
-    /// started within a second after, may remain unanswered; so may those in progress while there
-    /// is no balancer, an interval that is known.
+    /// started within a second after, may remain unanswered; so may those in progress during the
+    /// (known) time without a balancer.
     fn must_open(&self, opening: &Opening) -> bool {
         let Opening { at: from, took, .. } = *opening;
         match self.happened {

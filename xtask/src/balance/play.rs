@@ -93,7 +93,7 @@ impl Equipment<'_> {
         Fleet::start(&programs.fleet, site, certificate, has_nat, &self.folder.join("fleet.log"))
     }
 
-    /// The file that balancers read.
+    /// Returns the path of the file that balancers read.
     fn backends(&self) -> PathBuf {
         self.folder.join("backends.toml")
     }

@@ -69,7 +69,6 @@ impl Results {
     /// Prints everything, one item per line.
     ///
     /// # Errors
-    ///
     /// If something has failed.
     pub(super) fn print(&self, as_json: bool) -> Result<(), String> {
         for figure in &self.figures {
@@ -87,7 +86,6 @@ impl Results {
     /// Checks that nothing has failed.
     ///
     /// # Errors
-    ///
     /// If something has failed.
     pub(super) fn verdict(&self) -> Result<(), String> {
         match self.failures.as_slice() {

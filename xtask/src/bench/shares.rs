@@ -42,7 +42,6 @@ impl Shares {
     /// `name` distinguishes them from those of another process.
     ///
     /// # Errors
-    ///
     /// If this machine has no CPU cgroups, or this user cannot write there.
     pub(super) fn new(name: &str, count: usize, percent: u64) -> Result<Self, String> {
         let (version, root) = find(Path::new("/sys/fs/cgroup"))?;

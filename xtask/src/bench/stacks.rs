@@ -143,7 +143,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
     Ok(target().join("dist/clearway-bench"))
 }
 
-/// The `clearway` program that [`build`] has built.
+/// Returns the path of the `clearway` program that [`build`] has built.
 pub(super) fn clearway() -> PathBuf {
     target().join("dist/clearway")
 }
@@ -151,7 +151,6 @@ pub(super) fn clearway() -> PathBuf {
 /// Builds the programs of these peers. Peers whose tools are missing are left out.
 ///
 /// # Errors
-///
 /// If none is left.
 pub(super) fn build_peers(PeerOptions { names }: &PeerOptions) -> Result<Vec<Peer>, String> {
     let folder =

@@ -23,7 +23,6 @@ const NEEDED: [&str; 7] = [
 /// Writes the snapshots that the fixture needs, without counters that are always zero.
 ///
 /// # Errors
-///
 /// If that changes their meaning.
 pub(super) fn write(saved: &Path, fixture: &Path) -> Result<(), String> {
     let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());

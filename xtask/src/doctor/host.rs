@@ -38,7 +38,6 @@ impl Setting {
     /// Limits the number of tracked connections.
     ///
     /// # Errors
-    ///
     /// If connections of the host itself are tracked, which would fail then; or if it is not
     /// permitted.
     pub(super) fn few_connections(count: u32) -> Result<Self, String> {

@@ -17,7 +17,6 @@ impl From<String> for Problem {
 /// Checks a condition.
 ///
 /// # Errors
-///
 /// Fails with the text if the condition does not hold.
 pub(crate) fn ensure(holds: bool, text: impl FnOnce() -> String) -> Result<(), Problem> {
     if holds { Ok(()) } else { Err(Problem::Failed(text())) }

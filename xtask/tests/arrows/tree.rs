@@ -307,6 +307,6 @@ impl<'ast> Visit<'ast> for Reader {
     /// `pub(in crate::a)` does not use `a`.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
-    /// Nor is a link in documentation.
+    /// A link in documentation is not a use either.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }

@@ -18,7 +18,7 @@ use crate::attack::rows::slow::leave_gaps;
 use crate::attack::scene::{LARGE, SMALL};
 use crate::waiting::{pause, wait_until};
 
-/// All storms.
+/// Returns all storms.
 pub(super) fn all() -> Vec<Storm> {
     let storm = |name, event: fn(&mut Stage<'_>) -> Result<(), String>| Storm {
         name,

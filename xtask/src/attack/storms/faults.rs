@@ -28,7 +28,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The offset and value of the fault's field; see `struct faults` in `faults.c`.
+    /// Returns the offset and value of the fault's field; see `struct faults` in `faults.c`.
     fn field(self) -> (u64, i64) {
         match self {
             Self::Clock(seconds) => (0, seconds),
@@ -50,7 +50,6 @@ impl Faults {
     /// Builds the library in `folder`.
     ///
     /// # Errors
-    ///
     /// If there is no C compiler.
     pub(super) fn build(folder: &Path) -> Result<Self, String> {
         let [source, library, path] =

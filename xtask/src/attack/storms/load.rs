@@ -54,7 +54,6 @@ pub(super) struct Member {
 /// Opens connections.
 ///
 /// # Errors
-///
 /// If one cannot be opened.
 pub(super) fn open(
     server: SocketAddr,

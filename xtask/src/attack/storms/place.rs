@@ -68,7 +68,6 @@ impl Place {
     /// Prepares the location.
     ///
     /// # Errors
-    ///
     /// If it is not available to this user or on this machine.
     pub(super) fn prepare(self, folder: &Path, program: &Path) -> Result<Prepared, String> {
         let program = program.to_owned();
